@@ -1,0 +1,176 @@
+"""The evaluate reading: the spec on plain integers, compiled once per page size.
+
+A state is a flat list ``v`` in the order of :data:`LAYOUT`: pools and rows,
+the actor, the frame, the configuration. Parameters are a dictionary ``p``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from slotproof.model import state
+from slotproof.model.expr import App, Const, Expr, Op, Var, variables
+from slotproof.model.invariants import INVARIANTS, Kind
+from slotproof.model.transition import Transition
+from slotproof.model.transitions import TRANSITIONS
+
+LAYOUT: tuple[str, ...] = tuple(var.name for var in (*state.STATE, *state.FRAME, *state.CONFIG))
+INDEX: dict[str, int] = {name: index for index, name in enumerate(LAYOUT)}
+
+Vector = list[int]
+Params = Mapping[str, int]
+
+
+def source(expr: Expr, page_size: int) -> str:
+    """Python source that computes the expression on ``v`` and ``p``.
+
+    >>> source(state.private(state.slot_kv), 4) == (
+    ...     f"(-(-v[{INDEX['slot.A']}] // 4) * 4 - v[{INDEX['slot.Q']}])")
+    True
+    """
+    if isinstance(expr, Const):
+        return str(expr.value)
+    if isinstance(expr, Var):
+        if expr.name.startswith("param."):
+            return f"p[{expr.name.removeprefix('param.')!r}]"
+        if expr.name.endswith("'"):
+            return f"w[{INDEX[expr.name[:-1]]}]"
+        return f"v[{INDEX[expr.name]}]"
+    assert isinstance(expr, App)
+    args = [source(arg, page_size) for arg in expr.args]
+    return _template(expr.op, page_size).format(*args)
+
+
+def _template(op: Op, page_size: int) -> str:
+    if op in (Op.CEIL, Op.FLOOR) and page_size == 1:
+        return "{0}"
+    return {
+        Op.ADD: "({0} + {1})",
+        Op.SUB: "({0} - {1})",
+        Op.MIN: "min({0}, {1})",
+        Op.MAX: "max({0}, {1})",
+        Op.CEIL: f"-(-{{0}} // {page_size}) * {page_size}",
+        Op.FLOOR: f"{{0}} // {page_size} * {page_size}",
+        Op.ITE: "({1} if {0} else {2})",
+        Op.EQ: "({0} == {1})",
+        Op.LE: "({0} <= {1})",
+        Op.LT: "({0} < {1})",
+        Op.AND: "({0} and {1})",
+        Op.OR: "({0} or {1})",
+        Op.NOT: "(not {0})",
+    }[op]
+
+
+def _define(name: str, args: str, lines: Iterable[str]) -> Callable[..., Any]:
+    text = f"def {name}({args}):\n" + "".join(f"    {line}\n" for line in lines)
+    code: CodeType = compile(text, f"<slotproof {name}>", "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102  # source written by source() from our own tree
+    function: Callable[..., Any] = names[name]
+    return function
+
+
+@dataclass(frozen=True)
+class Step:
+    """A transition, compiled for one page size."""
+
+    transition: Transition
+    blocked: Callable[[Vector, Params], str | None]
+    """The name of the first guard conjunct that fails, or ``None``."""
+    apply: Callable[[Vector, Params], None]
+    """Performs the effect on the vector in place. Does not look at the guard."""
+
+
+@cache
+def steps(page_size: int) -> dict[str, Step]:
+    """Every transition by ID."""
+    return {id_: compile_step(each, page_size) for id_, each in TRANSITIONS.items()}
+
+
+def compile_step(transition: Transition, page_size: int) -> Step:
+    """Compile guard and effect of any transition (a mutated one, too)."""
+    guard = [
+        f"if not {source(expr, page_size)}: return {name!r}"
+        for name, expr in transition.full_guard.items()
+    ]
+    effect = transition.full_effect
+    targets = ", ".join(f"v[{INDEX[name]}]" for name in effect)
+    values = ", ".join(source(expr, page_size) for expr in effect.values())
+    body = [f"{targets}, = {values},"] if effect else ["pass"]
+    return Step(
+        transition,
+        _define("blocked", "v, p", [*guard, "return None"]),
+        _define("apply", "v, p", body),
+    )
+
+
+StateCheck = Callable[[Vector], list[tuple[str, str]]]
+StepCheck = Callable[[Vector, Vector], list[tuple[str, str]]]
+
+
+def _check(kinds: Kind, args: str, page_size: int, ids: Iterable[str] | None) -> Callable[..., Any]:
+    known = set(LAYOUT)
+    lines = ["bad = []"]
+    for invariant in INVARIANTS.values():
+        if ids is not None and invariant.id not in ids:
+            continue
+        for name, expr in invariant.conjuncts.items():
+            over = {var.rstrip("'") for var in variables(expr)}
+            if (
+                invariant.kind is not Kind.HARNESS
+                and invariant.kind is not kinds
+                and not (kinds is Kind.STEP and any(var.endswith("'") for var in variables(expr)))
+            ):
+                continue
+            if over <= known:
+                label = (invariant.id, name)
+                lines.append(f"if not {source(expr, page_size)}: bad.append({label!r})")
+    return _define("check", args, [*lines, "return bad"])
+
+
+@cache
+def state_check(page_size: int) -> StateCheck:
+    """All conjuncts of state invariants at once: (invariant, conjunct) of each that fails.
+
+    Conjuncts over an arbitrary page are left to the page oracle, which looks at all of them.
+    """
+    return _check(Kind.STATE, "v", page_size, None)
+
+
+@cache
+def step_check(page_size: int) -> StepCheck:
+    """All conjuncts of step invariants on the state before (v) and after (w)."""
+    return _check(Kind.STEP, "v, w", page_size, None)
+
+
+@cache
+def contributions(page_size: int) -> Callable[[Vector], tuple[int, ...]]:
+    """What the actor in the vector adds to the frame of the others, in the frame's order."""
+    values = ", ".join(source(expr, page_size) for expr in state.CONTRIBUTIONS.values())
+    return _define("contributions", "v", [f"return ({values})"])
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The guard conjuncts that need no parameter, to count which ways they were seen."""
+
+    names: tuple[tuple[str, str], ...]
+    evaluate: Callable[[Vector], int]
+    """A bit per name: whether the conjunct holds."""
+
+
+@cache
+def outcomes(page_size: int) -> Outcomes:
+    """Guard conjuncts over the state alone."""
+    names: list[tuple[str, str]] = []
+    terms: list[str] = []
+    for transition in TRANSITIONS.values():
+        for name, expr in transition.full_guard.items():
+            if not any(var.startswith("param.") for var in variables(expr)):
+                terms.append(f"({source(expr, page_size)}) << {len(names)}")
+                names.append((transition.id, name))
+    return Outcomes(tuple(names), _define("evaluate", "v", [f"return {' | '.join(terms)}"]))

@@ -1,0 +1,81 @@
+"""Where engines legitimately differ, and which choice each made.
+
+Profiles compose: a profile names its base, and what it says itself wins. No
+state or step invariant depends on a profile; transitions read its choices as
+constants, and ``loan`` says how the engine's own figures report KV on loan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+
+class Choices(TypedDict, total=False):
+    """The choices there are."""
+
+    reserve: int
+    """1: the last known token is always recomputed, so that its logits exist; 0: not."""
+    aligned_reuse: bool
+    """Reuse stops at a page boundary (hardware that needs whole pages, #32163)."""
+    retract_keeps: bool
+    """A retracted turn leaves its KV in the slot; otherwise it is wiped, as by an abort."""
+    loan: Literal["uncached", "held"]
+    """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
+
+
+CHOICES: dict[str, str] = {
+    "reserve": "positions of the known tokens that a restore always leaves to be recomputed",
+    "aligned_reuse": "whether a restore reuses whole pages only",
+    "retract_keeps": "whether a retracted turn leaves its KV in the slot",
+    "loan": "whether the engine reports KV on loan as uncached or as held",
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named set of choices on top of a base."""
+
+    name: str
+    sentence: str
+    base: str | None = None
+    says: Choices = field(default_factory=Choices)
+
+    @property
+    def choices(self) -> Choices:
+        """All choices, the base's first.
+
+        >>> PROFILES["sglang-records"].choices["loan"]
+        'held'
+        """
+        inherited = PROFILES[self.base].choices if self.base else Choices()
+        return {**inherited, **self.says}
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "reference",
+            "the reference engine: retract keeps, one token is reserved for its logits",
+            says={"reserve": 1, "aligned_reuse": False, "retract_keeps": True, "loan": "uncached"},
+        ),
+        Profile(
+            "wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}
+        ),
+        Profile("aligned", "reuse of whole pages only", "reference", {"aligned_reuse": True}),
+        Profile(
+            "sglang", "SGLang with KV on loan reported as uncached (up to 0.5.18)", "reference"
+        ),
+        Profile(
+            "sglang-records", "SGLang 0.5.23: held counts every record", "sglang", {"loan": "held"}
+        ),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile; ``ValueError`` with the names there are."""
+    if name not in PROFILES:
+        raise ValueError(f"unknown profile {name!r}; there are: {', '.join(PROFILES)}")
+    return PROFILES[name]

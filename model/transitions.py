@@ -1,0 +1,510 @@
+"""Every transition of a session slot and of the life around it.
+
+Read top to bottom. ``turn`` is the actor's request: a turn of the session, or
+a request without one. Lengths in tokens; P is the page size, ⌈·⌉ and ⌊·⌋ round
+to it. Pools and rows change only through the ``memory`` of a transition.
+"""
+
+from __future__ import annotations
+
+from slotproof.model.language import *
+
+u, swa_u, swa_x = param("u"), param("swa_u"), param("swa_x")
+dup, swa_dup, q = param("dup"), param("swa_dup"), param("q")
+LOCK = (u, swa_u)
+
+is_turn = turn.kind == TURN
+is_plain = turn.kind == PLAIN
+known = turn.prompt + turn.output
+"""Tokens that the request knows: all that KV may be computed for."""
+
+
+# Shared pieces -------------------------------------------------------------
+
+
+def clear(kv: Kv) -> dict[str, Expr]:
+    return assign((kv.row, NO_ROW), (kv.C, 0), (kv.A, 0), (kv.Q, 0), (kv.E, 0), (kv.locked, FALSE))
+
+
+no_slot = {**assign((slot.holding, FALSE), (slot.lent, FALSE)), **clear(slot_kv)}
+no_turn = {
+    **assign((turn.kind, NONE), (turn.phase, ABSENT), (turn.prompt, 0), (turn.output, 0)),
+    **clear(turn_kv),
+}
+back_to_waiting = {**assign((turn.phase, WAITING)), **clear(turn_kv)}
+turn_over = {**no_turn, **assign((session.inflight, FALSE))}
+
+
+def cut(kv: Kv, n: Operand) -> tuple[Expr, Mem, tuple[Expr, Expr, Expr]]:
+    """The one rule behind free_tail and trim: keep at most n positions (#22862, #22900).
+
+    Returns m, the memory given back, and the new C, A, E. A cut inside a page
+    at or below the cursor would hand that page back twice, so it moves down.
+    """
+    m = ite(n >= kv.E, n, floor_page(n))
+    gone = free(kv, ceil_page(m), ceil_page(kv.A))
+    return m, gone, (minimum(kv.C, m), minimum(kv.A, m), minimum(kv.E, m))
+
+
+def kept(kv: Kv, lengths: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
+    return assign(*zip((kv.C, kv.A, kv.E), lengths, strict=True))
+
+
+def to_slot(lengths: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
+    """The turn's KV, row and lock become (or stay) the slot's; nothing is on loan."""
+    return {
+        **assign((slot.holding, TRUE), (slot.lent, FALSE)),
+        **assign((slot_kv.row, turn_kv.row), (slot_kv.Q, turn_kv.Q), (slot_kv.locked, TRUE)),
+        **kept(slot_kv, lengths),
+    }
+
+
+def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
+    """Legality of an unlock: u tokens were locked by nobody else."""
+    mine = ite(locked, length, 0)
+    return {
+        "u": (u >= 0) & is_aligned(u) & (u <= mine),
+        "u_others": (frame.lock_max <= full.protected - u) & (full.protected - u <= frame.lock_sum),
+        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, mine, 0)),
+        "swa_u_others": (swa.protected - swa_u >= 0) & (swa.protected - swa_u <= frame.lock_sum),
+    }
+
+
+turn_locked = turn_kv.locked | (slot.lent & slot_kv.locked)
+turn_row = turn_kv.row != NO_ROW
+
+
+def to_tree(upto: Var) -> tuple[Mem, Mem]:
+    """Private [Q, upto) goes to the tree but for what it had: dup tokens are freed."""
+    cursor = maximum(turn_kv.Q, turn_kv.E)
+    return (
+        Mem(Move.FREE, Interval(turn_kv.Q, turn_kv.Q + dup), Interval(cursor, cursor + swa_dup)),
+        Mem(Move.TO_TREE, Interval(turn_kv.Q + dup, upto), Interval(cursor + swa_dup, upto)),
+    )
+
+
+insertable = {
+    "q": (q >= turn_kv.Q) & (q <= floor_page(minimum(turn_kv.C, known))) & is_aligned(q),
+    "dup": (dup >= 0) & (dup <= q - turn_kv.Q) & is_aligned(dup),
+    "swa_dup": (swa_dup >= 0)
+    & is_aligned(swa_dup)
+    & (swa_dup <= maximum(0, turn_kv.Q + dup - maximum(turn_kv.Q, turn_kv.E))),
+}
+
+
+# Sessions ------------------------------------------------------------------
+
+T_OPEN = Transition(
+    "T-OPEN",
+    "A client opens a session: empty history, no slot, nothing in flight.",
+    guard={"closed": ~session.open & (turn.kind == NONE)},
+    effect=assign(
+        (session.open, TRUE),
+        (session.closing, FALSE),
+        (session.inflight, FALSE),
+        (session.history, 0),
+    ),
+)
+
+session_over = {
+    **no_slot,
+    **assign((session.open, FALSE), (session.closing, FALSE), (session.history, 0)),
+}
+
+T_CLOSE = Transition(
+    "T-CLOSE",
+    "A session with nothing in flight is closed: its slot is released at once.",
+    guard={
+        "open": session.open & ~session.closing,
+        "idle": ~session.inflight,
+        **dropped(slot_kv.locked, slot_kv.Q),
+    },
+    params=LOCK,
+    memory=release(slot_kv, slot.holding, u, swa_u),
+    effect=session_over,
+)
+
+T_CLOSE_DEFER = Transition(
+    "T-CLOSE-DEFER",
+    "A close that finds a turn in flight waits for it; no new turn is taken.",
+    guard={"open": session.open & ~session.closing, "busy": session.inflight},
+    effect=assign((session.closing, TRUE)),
+    source="#21875",
+)
+
+T_REAP = Transition(
+    "T-REAP",
+    "A deferred close happens, or an idle session times out (time is environment).",
+    guard={"open": session.open, "idle": ~session.inflight, **dropped(slot_kv.locked, slot_kv.Q)},
+    params=LOCK,
+    memory=release(slot_kv, slot.holding, u, swa_u),
+    effect=session_over,
+)
+
+# A turn is queued, or is not ------------------------------------------------
+
+new, prompt = param("new"), param("prompt")
+
+T_SUBMIT = Transition(
+    "T-SUBMIT",
+    "A turn is queued: its prompt is the history and new tokens; it is now in flight.",
+    guard={
+        "open": session.open & ~session.closing,
+        "idle": ~session.inflight,
+        "nonempty": (new >= 0) & (session.history + new >= 1),
+    },
+    params=(new,),
+    effect=assign(
+        (turn.kind, TURN),
+        (turn.phase, WAITING),
+        (turn.prompt, session.history + new),
+        (turn.output, 0),
+        (session.inflight, TRUE),
+    ),
+)
+
+T_REJECT = Transition(
+    "T-REJECT",
+    "A turn while one is in flight becomes a stub: turn, slot and history stay as they are.",
+    guard={"open": session.open, "busy": session.inflight | session.closing},
+    params=(prompt,),
+    detaches="stub",
+    source="#22790",
+)
+
+T_DOOM = Transition(
+    "T-DOOM",
+    "A turn known to be aborted leaves its session before it is matched; the slot is untouched.",
+    guard={"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.lent},
+    params=(prompt,),
+    effect=turn_over,
+    detaches="doomed",
+    source="#22273, #22790",
+)
+
+T_PLAIN_SUBMIT = Transition(
+    "T-PLAIN-SUBMIT",
+    "A request without a session is queued.",
+    guard={
+        "new": turn.kind == NONE,
+        "no_session": ~session.open & ~session.inflight,
+        "nonempty": prompt >= 1,
+    },
+    params=(prompt,),
+    effect=assign(
+        (turn.kind, PLAIN), (turn.phase, WAITING), (turn.prompt, prompt), (turn.output, 0)
+    ),
+)
+
+# Matching --------------------------------------------------------------------
+
+m = param("m")
+
+T_MATCH = Transition(
+    "T-MATCH",
+    "A request without a slot to restore locks what the tree has of its prompt: Q = m.",
+    guard={
+        "waiting": turn.phase == WAITING,
+        "no_slot": is_plain | (is_turn & ~slot.holding),
+        "m": (m >= 0) & is_aligned(m) & (m <= maximum(0, known - config.reserve)),
+        "u": (u >= 0) & is_aligned(u) & (u <= m) & (m <= full.protected + u),
+        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, m, 0)),
+    },
+    params=(m, u, swa_u),
+    memory=(lock(u, swa_u),),
+    effect=assign(
+        (turn.phase, MATCHED),
+        (turn_kv.C, m),
+        (turn_kv.A, m),
+        (turn_kv.Q, m),
+        (turn_kv.E, 0),
+        (turn_kv.locked, TRUE),
+    ),
+)
+
+_n = minimum(slot_kv.C, known - config.reserve)
+reusable = ite(config.aligned_reuse, floor_page(_n), _n)
+_m, _tail, _cut = cut(slot_kv, reusable)
+_window_alive = _cut[2] <= maximum(0, _m - config.window)
+
+T_RESTORE = Transition(
+    "T-RESTORE",
+    "The slot's KV goes on loan to its turn, after free_tail gave back what lies past the "
+    "matched prefix, from the next page boundary on.",
+    guard={
+        "turn": is_turn & (turn.phase == WAITING),
+        "holding": slot.holding,
+        "not_lent": ~slot.lent,
+        "prefix": reusable >= slot_kv.Q,
+        "window": _window_alive,
+    },
+    memory=(_tail,),
+    effect={
+        **kept(slot_kv, _cut),
+        **kept(turn_kv, _cut),
+        **assign((turn_kv.row, slot_kv.row), (turn_kv.Q, slot_kv.Q), (turn_kv.locked, FALSE)),
+        **assign((slot.lent, TRUE), (turn.phase, MATCHED)),
+    },
+    source="#20070, #20476, #22213, #22862, #32163",
+)
+
+T_DISCARD = Transition(
+    "T-DISCARD",
+    "The slot is released while the session stays open: memory pressure, no reusable prefix, "
+    "or a lost window.",
+    guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(slot_kv.locked, slot_kv.Q)},
+    params=LOCK,
+    memory=release(slot_kv, TRUE, u, swa_u),
+    effect=no_slot,
+)
+
+T_REFUSE = Transition(
+    "T-REFUSE",
+    "No budget for a matched request this time: it waits again, the slot is as free_tail left it, "
+    "nothing is on loan; without a slot the lock is dropped.",
+    guard={"matched": turn.phase == MATCHED, **dropped(turn_kv.locked, turn_kv.Q)},
+    params=LOCK,
+    memory=(unlock(u, swa_u),),
+    effect={**back_to_waiting, **assign((slot.lent, FALSE))},
+    source="#20476, #22753",
+)
+
+# Running -----------------------------------------------------------------------
+
+t, sampled, row = param("t"), param("sampled"), param("row")
+
+T_EXTEND = Transition(
+    "T-EXTEND",
+    "Prefill up to position t; when nothing is left to prefill one token may be sampled.",
+    guard={
+        "matched": (turn.phase == MATCHED) | (turn.phase == PARKED),
+        "t": (t >= turn_kv.C) & (t <= known) & (t <= config.width),
+        "sampled": (sampled >= 0) & (sampled <= 1) & implies(sampled == 1, t == known),
+        "row": (row >= 0) & implies(turn_row, row == turn_kv.row),
+    },
+    params=(t, sampled, row),
+    memory=(take_row(~turn_row), alloc(ceil_page(turn_kv.A), ceil_page(t))),
+    effect=assign(
+        (turn.phase, RUNNING),
+        (turn.output, turn.output + sampled),
+        (turn_kv.row, row),
+        (turn_kv.C, t),
+        (turn_kv.A, maximum(turn_kv.A, t)),
+    ),
+)
+
+T_PARK = Transition(
+    "T-PARK",
+    "Between two chunks of its prefill a request is in no batch, but keeps its KV.",
+    guard={"running": turn.phase == RUNNING, "unfinished": known > turn_kv.C},
+    effect=assign((turn.phase, PARKED)),
+    source="#37502",
+)
+
+T_INSERT = Transition(
+    "T-INSERT",
+    "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
+    "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
+    guard={
+        "running": (turn.phase == RUNNING) | (turn.phase == PARKED),
+        "no_slot": ~slot.lent,
+        **insertable,
+        "u": (q - turn_kv.Q - dup <= u) & is_aligned(u) & (u <= q - turn_kv.Q),
+        "covered": q <= full.protected + u,
+        "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, q, 0)),
+        "swa_x": (swa_x >= 0) & is_aligned(swa_x) & (swa_x <= ite(config.swa, turn_kv.Q, 0)),
+        "swa_mine": (swa_x <= swa.protected)
+        & (swa.protected - swa_x + swa_u <= frame.lock_sum + q),
+    },
+    params=(q, dup, swa_dup, u, swa_u, swa_x),
+    memory=(*to_tree(q), lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
+    effect=assign((turn_kv.Q, q)),
+)
+
+d, k = param("d"), param("k")
+
+T_DECODE = Transition(
+    "T-DECODE",
+    "One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a "
+    "speculative round may commit from slack allocated before.",
+    guard={
+        "running": turn.phase == RUNNING,
+        "prefilled": known - 1 <= turn_kv.C,
+        "d": d >= 0,
+        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A + d),
+        "width": turn_kv.A + d <= config.width,
+    },
+    params=(d, k),
+    memory=(alloc(ceil_page(turn_kv.A), ceil_page(turn_kv.A + d)),),
+    effect=assign(
+        (turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k), (turn.output, turn.output + k)
+    ),
+)
+
+e = param("e")
+
+T_SWA_ADVANCE = Transition(
+    "T-SWA-ADVANCE",
+    "The SWA cursor moves up to e: no later token's window reaches below it.",
+    guard={
+        "swa": config.swa & has_kv,
+        "e": (e > turn_kv.E) & is_aligned(e) & (e <= floor_page(turn_kv.C - config.window)),
+    },
+    params=(e,),
+    memory=(Mem(Move.FREE, EMPTY, Interval(maximum(turn_kv.Q, turn_kv.E), e)),),
+    effect=assign((turn_kv.E, e)),
+)
+
+# A turn ends, or is interrupted ---------------------------------------------------
+
+F = param("F")
+_target = turn.prompt + F
+_, _overshoot, _trimmed = cut(turn_kv, _target)
+
+T_SAVE = Transition(
+    "T-SAVE",
+    "A turn finishes with F output tokens: what speculation left past them is trimmed, its KV "
+    "goes to the slot, the history grows, nothing is in flight.",
+    guard={
+        "turn": is_turn & session.inflight,
+        "running": turn.phase == RUNNING,
+        "F": (F >= 0) & (turn.output >= F) & (_target >= turn_kv.Q),
+        "prefilled": turn.prompt <= turn_kv.C,
+    },
+    params=(F,),
+    memory=(_overshoot,),
+    effect={**to_slot(_trimmed), **turn_over, **assign((session.history, _target))},
+    source="#22897, #22900",
+)
+
+_abort_effect = {**no_slot, **turn_over}
+_abort_memory = release(turn_kv, turn_row, u, swa_u)
+_abort_guard = {
+    "turn": is_turn,
+    "has_kv": has_kv,
+    "own_slot": implies(slot.holding, slot.lent),
+    **dropped(turn_locked, turn_kv.Q),
+}
+
+T_ABORT = Transition(
+    "T-ABORT",
+    "A matched, parked or running turn is aborted: all its KV, its row and its lock go back and "
+    "the slot disappears; the history stays as after the last finished turn.",
+    guard=_abort_guard,
+    params=LOCK,
+    memory=_abort_memory,
+    effect=_abort_effect,
+    source="#22790",
+)
+
+T_OOM = Transition(
+    "T-OOM",
+    "A turn that is alone and outgrows the pool ends as an abort with a message.",
+    guard=_abort_guard,
+    params=LOCK,
+    memory=_abort_memory,
+    effect=_abort_effect,
+)
+
+_queued = {"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.lent}
+
+T_ABORT_WAITING = Transition(
+    "T-ABORT-WAITING",
+    "A queued turn is aborted: it holds nothing and frees nothing.",
+    guard={**_queued, "covered": implies(slot.holding, session.history >= slot_kv.C)},
+    effect=turn_over,
+)
+
+_, _unfinished, _to_history = cut(slot_kv, session.history)
+
+T_ABORT_PARTIAL = Transition(
+    "T-ABORT-PARTIAL",
+    "A queued turn that a retract left with a partial slot is aborted: the slot is cut to the "
+    "history (where that is impossible it is discarded first).",
+    guard={
+        **_queued,
+        "partial": slot.holding & (session.history < slot_kv.C),
+        "possible": session.history >= slot_kv.Q,
+    },
+    memory=(_unfinished,),
+    effect={**kept(slot_kv, _to_history), **turn_over},
+)
+
+_in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
+
+T_RETRACT = Transition(
+    "T-RETRACT",
+    "A turn is taken out of the batch and keeps its KV in the slot, made if absent; it waits and "
+    "is still in flight.",
+    guard={"turn": is_turn, "in_batch": _in_batch, "keeps": config.retract_keeps},
+    effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
+    source="#22862",
+)
+
+T_RETRACT_WIPE = Transition(
+    "T-RETRACT-WIPE",
+    "A turn is taken out of the batch and gives up all its KV and its slot; it waits and is "
+    "still in flight.",
+    guard={
+        "turn": is_turn,
+        "in_batch": _in_batch,
+        "wipes": ~config.retract_keeps,
+        **dropped(turn_locked, turn_kv.Q),
+    },
+    params=LOCK,
+    memory=_abort_memory,
+    effect={**no_slot, **back_to_waiting},
+)
+
+# The tree, and requests without a session -------------------------------------------
+
+n, swa_n = param("n"), param("swa_n")
+
+T_EVICT = Transition(
+    "T-EVICT",
+    "The tree gives up unlocked pages.",
+    guard={"n": (n >= 0) & is_aligned(n), "swa_n": (swa_n >= 0) & is_aligned(swa_n)},
+    params=(n, swa_n),
+    memory=(Mem(Move.EVICT, count(n), count(swa_n)),),
+)
+
+T_PLAIN_FINISH = Transition(
+    "T-PLAIN-FINISH",
+    "A request without a session ends: prompt and output go to the tree up to q, the rest is "
+    "freed, its lock and its row are given back.",
+    guard={
+        "plain": is_plain,
+        "running": turn.phase == RUNNING,
+        **insertable,
+        **dropped(turn_kv.locked, turn_kv.Q),
+    },
+    params=(q, dup, swa_dup, u, swa_u),
+    memory=(
+        *to_tree(q),
+        free(turn_kv, q, ceil_page(turn_kv.A)),
+        *release(turn_kv, turn_row, u, swa_u)[1:],
+    ),
+    effect=no_turn,
+)
+
+T_PLAIN_ABORT = Transition(
+    "T-PLAIN-ABORT",
+    "A request without a session is aborted, queued or running: whatever it holds goes back.",
+    guard={"plain": is_plain, **dropped(turn_kv.locked, turn_kv.Q)},
+    params=LOCK,
+    memory=_abort_memory,
+    effect=no_turn,
+)
+
+T_PLAIN_RETRACT = Transition(
+    "T-PLAIN-RETRACT",
+    "A request without a session is taken out of the batch and gives everything back; it waits.",
+    guard={"plain": is_plain, "in_batch": _in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
+    params=LOCK,
+    memory=_abort_memory,
+    effect=back_to_waiting,
+)
+
+TRANSITIONS: dict[str, Transition] = {
+    value.id: value for value in list(globals().values()) if isinstance(value, Transition)
+}

@@ -1,0 +1,171 @@
+"""The spec's world: pools, rows, and any number of actors, moved by transitions.
+
+Each transition is applied to one actor, with all others summed up in the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from slotproof.model import state
+from slotproof.model.evaluate import INDEX, Vector, contributions, state_check, step_check, steps
+from slotproof.model.profiles import Profile
+
+POOLS = 10
+"""The first entries of a vector: figures of both pools, and the rows."""
+ACTOR = len(state.STATE) - POOLS
+EMPTY_ACTOR: tuple[int, ...] = tuple(
+    state.NO_ROW if var.name.endswith(".row") else 0 for var in state.STATE[POOLS:]
+)
+_FRAME = len(state.STATE)
+_MAX = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
+_OPEN = INDEX["session.open"]
+_KIND = INDEX["turn.kind"]
+_PHASE, _PROMPT = INDEX["turn.phase"], INDEX["turn.prompt"]
+
+
+class Problem(NamedTuple):
+    """Something the spec does not allow."""
+
+    invariant: str
+    conjunct: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What does not change during a run. Tokens."""
+
+    page_size: int
+    width: int
+    window: int
+    profile: Profile
+
+    @property
+    def vector(self) -> tuple[int, ...]:
+        choices = self.profile.choices
+        return (
+            int(self.window > 0),
+            self.window,
+            self.width,
+            choices["reserve"],
+            int(choices["aligned_reuse"]),
+            int(choices["retract_keeps"]),
+        )
+
+
+class World:
+    """A state with any number of actors.
+
+    ``actors`` maps a session's id, or the id of a request without a session
+    with a leading ``/``, to its values in the order of ``state.STATE``.
+    """
+
+    def __init__(self, constants: Constants, pools: Vector) -> None:
+        self.constants = constants
+        self.pools = pools
+        self.actors: dict[str, Vector] = {}
+        self.shares: dict[str, tuple[int, ...]] = {}
+        self.writers: dict[str, str] = {}
+        """Which transition wrote a figure or an actor last."""
+        self._constants = list(constants.vector)
+        self._contributions = contributions(constants.page_size)
+        self._steps = steps(constants.page_size)
+        self._state_check = state_check(constants.page_size)
+        self._step_check = step_check(constants.page_size)
+
+    def put(self, key: str, values: Vector) -> None:
+        """Set an actor's values; an actor that is no more is dropped."""
+        share = self._contributions([0] * POOLS + values + [0] * len(state.FRAME) + self._constants)
+        if values[_OPEN - POOLS] or values[_KIND - POOLS] or any(share):
+            self.actors[key], self.shares[key] = values, share
+        else:
+            self.actors.pop(key, None)
+            self.shares.pop(key, None)
+
+    def frame(self, key: str | None) -> Vector:
+        """Every actor but one, summed up."""
+        total = [0] * len(state.FRAME)
+        longest = 0
+        for other, share in self.shares.items():
+            if other != key:
+                longest = max(longest, share[_MAX])
+                for index, value in enumerate(share):
+                    total[index] += value
+        total[_MAX] = longest
+        return total
+
+    def vector(self, key: str | None) -> Vector:
+        """The full state vector as the actor sees it."""
+        values = self.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
+        return [*self.pools, *values, *self.frame(key), *self._constants]
+
+    def apply(
+        self, transition: str, sid: str | None, rid: str | None, params: Mapping[str, int]
+    ) -> list[Problem]:
+        """Perform a transition if its guard allows it, else say what forbids it.
+
+        A guard that fails is reported and the effect is performed all the same,
+        so that later steps are compared with what the engine says it did.
+        """
+        step = self._steps.get(transition)
+        if step is None:
+            return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
+        wanted = {var.name.removeprefix("param.") for var in step.transition.params}
+        missing = wanted - params.keys()
+        if missing:
+            text = f"{transition} came without {', '.join(sorted(missing))}"
+            return [Problem("INV-STEP", "unknown", text)]
+        key = self.key(transition, sid, rid)
+        if key is not None and key not in self.actors and transition not in _BIRTHS:
+            return [Problem("INV-STEP", "unknown", f"{transition} of {key}, which does not exist")]
+        before = self.vector(key)
+        problems = []
+        blocked = step.blocked(before, params)
+        if blocked is not None:
+            problems.append(Problem("INV-STEP", "guard", f"{transition} needs “{blocked}”"))
+        after = before.copy()
+        step.apply(after, params)
+        self.pools = after[:POOLS]
+        if key is not None:
+            self.put(key, after[POOLS:_FRAME])
+            self.writers[key] = transition
+        for index in range(POOLS):
+            if before[index] != after[index]:
+                self.writers[state.STATE[index].name] = transition
+        if step.transition.detaches is not None and rid is not None:
+            self.detach(rid, params["prompt"])
+            self.writers["/" + rid] = transition
+        for invariant, conjunct in self._step_check(before, after):
+            problems.append(Problem(invariant, conjunct, f"broken by {transition}"))
+        return problems
+
+    def detach(self, rid: str, prompt: int) -> None:
+        """A request goes on alone: it waits, holds nothing, belongs to no session."""
+        values = list(EMPTY_ACTOR)
+        values[_KIND - POOLS] = state.PLAIN
+        values[_PHASE - POOLS] = state.WAITING
+        values[_PROMPT - POOLS] = prompt
+        self.put("/" + rid, values)
+
+    def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
+        """Which actor an event speaks of."""
+        if transition == "T-EVICT":
+            return None
+        if rid is not None and ("/" + rid in self.actors or transition == "T-PLAIN-SUBMIT"):
+            return "/" + rid
+        return sid
+
+    def violations(self) -> Iterator[tuple[str | None, str, str]]:
+        """State invariants as each actor sees them: (actor, invariant, conjunct)."""
+        seen: set[tuple[str, str]] = set()
+        for key in self.actors or (None,):
+            for invariant, conjunct in self._state_check(self.vector(key)):
+                if (invariant, conjunct) not in seen:
+                    seen.add((invariant, conjunct))
+                    yield key, invariant, conjunct
+
+
+_BIRTHS = {"T-OPEN", "T-PLAIN-SUBMIT"}
