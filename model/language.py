@@ -47,6 +47,7 @@ from slotproof.model.state import (
     full,
     has_kv,
     held,
+    lock_sum,
     on_loan,
     page,
     private,

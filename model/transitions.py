@@ -62,11 +62,12 @@ def to_slot(lengths: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
 def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
     """Legality of an unlock: u tokens were locked by nobody else."""
     mine = ite(locked, length, 0)
+    left = frame.lock_sum + lock_sum - mine
     return {
         "u": (u >= 0) & is_aligned(u) & (u <= mine),
-        "u_others": (frame.lock_max <= full.protected - u) & (full.protected - u <= frame.lock_sum),
+        "u_others": (frame.lock_max <= full.protected - u) & (full.protected - u <= left),
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, mine, 0)),
-        "swa_u_others": (swa.protected - swa_u >= 0) & (swa.protected - swa_u <= frame.lock_sum),
+        "swa_u_others": (swa.protected - swa_u >= 0) & (swa.protected - swa_u <= left),
     }
 
 

@@ -1,0 +1,1 @@
+"""The conformance suite: engines under test, oracles, the machine, traces, the command line."""

@@ -1,0 +1,1 @@
+"""Engines under test: the reference engine in-process, any other behind a pipe."""

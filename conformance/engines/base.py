@@ -1,0 +1,85 @@
+"""What the referee needs of an engine, and how an engine can fail it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+
+PROTOCOL = 1
+
+
+class EngineUnusable(Exception):
+    """The engine can't start, or not with this configuration. One line; exit status 2."""
+
+
+class EngineFailed(Exception):
+    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE)."""
+
+    def __init__(self, how: Literal["crash", "hang"], message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.how: Literal["crash", "hang"] = how
+        self.trace = trace
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the engine offers and what it can't show (protocol: Capabilities)."""
+
+    commands: frozenset[str]
+    pools: tuple[str, ...] = ("full",)
+    page_sizes: tuple[int, ...] = (1,)
+    events: bool = False
+    transitions: frozenset[str] = frozenset()
+    profile: str = "reference"
+    lent: bool = False
+    config: dict[str, list[Any]] = field(default_factory=dict)
+    not_observed: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Capabilities:
+        return cls(
+            commands=frozenset(data["commands"]),
+            pools=tuple(data["pools"]),
+            page_sizes=tuple(data["page_sizes"]),
+            events=bool(data.get("events", False)),
+            transitions=frozenset(data.get("transitions", ())),
+            profile=data.get("profile", "reference"),
+            lent=bool(data.get("lent", False)),
+            config=dict(data.get("config", {})),
+            not_observed=dict(data.get("not_observed", {})),
+        )
+
+    def refuses(self, config: EngineConfig) -> str | None:
+        """Why the engine can't take this configuration; ``None`` if it can."""
+        if config.page_size not in self.page_sizes:
+            return f"page size {config.page_size} is not offered"
+        if config.window and "swa" not in self.pools:
+            return "there is no sliding-window pool"
+        for name, values in self.config.items():
+            if getattr(config, name, None) not in values:
+                return f"{name} can only be {values}"
+        return None
+
+
+class Engine(Protocol):
+    """An engine under test. Not thread-safe; used by one referee at a time."""
+
+    name: str
+    version: str
+    capabilities: Capabilities
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        """A fresh engine. Raises :class:`EngineUnusable` or :class:`EngineFailed`."""
+
+    def do(self, command: Command) -> list[Snapshot]:
+        """Carry a command out; a snapshot per iteration. Raises :class:`EngineFailed`."""
+
+    def recompute(self, tokens: list[int], count: int) -> list[int] | None:
+        """The tokens that follow, computed without any cache; ``None`` where not offered."""
+
+    def close(self) -> None:
+        """Let go of the engine. Never raises."""

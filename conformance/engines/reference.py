@@ -1,0 +1,244 @@
+"""The reference engine, in this process.
+
+| protocol | reference engine |
+|---|---|
+| pools | ``kv.allocators[pool]``, ``kv.tree.evictable``, ``kv.tree.protected`` |
+| tree | ``kv.tree.nodes()``: ``page``, ``swa_page``, ``lock_ref`` |
+| rows | ``kv.req_to_token_pool.free_slots`` and the lines of ``req_to_token`` in use |
+| sessions, slots | ``controller.sessions``, ``cache.slots`` |
+| requests | ``scheduler.reqs``; ``loan``: its row is the row of its session's slot |
+| checker | ``checker.ran``, ``figures``, ``verdict`` |
+| C, A, Q, E | ``kv_committed_len``, ``kv_allocated_len``, ``cache_protected_len``, \
+``swa_evicted_seqlen`` |
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import (
+    PoolView,
+    RequestView,
+    RowPages,
+    SlotView,
+    Snapshot,
+    token_hash,
+)
+from slotproof.impl.config import EngineConfig as ImplConfig
+from slotproof.impl.engine import ReferenceEngine
+from slotproof.impl.model import expected_next
+from slotproof.impl.mutants import MUTANTS, build
+from slotproof.impl.req import KVRecord, Req
+from slotproof.model.transitions import TRANSITIONS
+
+COMMANDS = frozenset(
+    "open submit abort close step tick evict retract flush pause continue abort_all".split()
+)
+
+
+class InProcessEngine:
+    """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
+
+    name = "reference"
+
+    def __init__(self, mutant: str | None = None, device: str = "cpu") -> None:
+        if mutant is not None and mutant not in MUTANTS:
+            raise EngineUnusable(
+                f"there is no mutant {mutant!r} of the reference engine; "
+                "`slotproof list mutants` shows them"
+            )
+        self.version = "1" if mutant is None else f"1 with {mutant}"
+        self.mutant = mutant
+        self.device = device
+        self.capabilities = Capabilities(
+            commands=COMMANDS,
+            pools=("full", "swa"),
+            page_sizes=(1, 2, 4, 8, 16, 32, 64),
+            events=True,
+            transitions=frozenset(TRANSITIONS),
+            profile="reference",
+            lent=True,
+            not_observed={
+                "overlap scheduling": "the reference engine has none",
+                "real attention": "tokens are computed from stamps read back through the row table",
+            },
+        )
+        self._config = EngineConfig()
+        self._engine: ReferenceEngine | None = None
+
+    @property
+    def engine(self) -> ReferenceEngine:
+        assert self._engine is not None, "reset() comes first"
+        return self._engine
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self._config = config
+        try:
+            wanted = ImplConfig.of({**config.to_json(), "seed": seed, "device": self.device})
+        except ValueError as error:
+            raise EngineUnusable(str(error)) from None
+        self._engine = build(wanted, self.mutant)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        engine = self.engine
+        try:
+            if command["do"] == "step":
+                snapshots = []
+                for _ in range(command["n"]):
+                    engine.step()
+                    snapshots.append(self._snapshot())
+                return snapshots
+            engine.do(command)
+            return [self._snapshot()] if command["do"] == "tick" else []
+        except Exception as error:  # noqa: BLE001  # whatever it raises is what we look for
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise EngineFailed("crash", text, traceback.format_exc()) from None
+
+    def recompute(self, tokens: list[int], count: int) -> list[int]:
+        known = list(tokens)
+        for _ in range(count):
+            known.append(expected_next(known, self._config.window))
+        return known[len(tokens) :]
+
+    def close(self) -> None:
+        self._engine = None
+
+    # What is seen ---------------------------------------------------------------
+
+    def _snapshot(self) -> Snapshot:
+        engine = self.engine
+        slots = {sid: _slot(slot) for sid, slot in engine.cache.slots.items()}
+        requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
+        lengths: dict[int, tuple[int, int]] = {}
+        for view in (*slots.values(), *requests.values()):
+            row: int = view["row"]  # type: ignore[index]
+            if row >= 0:
+                committed, allocated = lengths.get(row, (0, 0))
+                lengths[row] = (
+                    max(committed, view["C"]),  # type: ignore[index]
+                    max(allocated, view["A"]),  # type: ignore[index]
+                )
+        checker = engine.checker
+        return {
+            "iter": engine.iter,
+            "consumed": len(engine.consumed),
+            "messages": list(engine.messages),  # type: ignore[arg-type]
+            "pools": {name: self._pool(name) for name in engine.kv.allocators},
+            "tree": self._tree(),
+            "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
+            "sessions": {
+                sid: {
+                    "generation": session.generation,
+                    "open": session.open,
+                    "closing": session.closing,
+                    "inflight": session.inflight.rid if session.inflight is not None else None,
+                    "history": len(session.history),
+                    "hash": token_hash(session.history),
+                }
+                for sid, session in engine.controller.sessions.items()
+            },
+            "slots": slots,
+            "requests": requests,
+            "ended": list(engine.ended),
+            "checker": {
+                "ran": checker.ran,
+                "level": checker.level,
+                "pools": {
+                    name: {
+                        "available": f.available,
+                        "evictable": f.evictable,
+                        "protected": f.protected,
+                        "held": f.held,
+                        "uncached": f.uncached,
+                        "total": f.total,
+                    }
+                    for name, f in checker.figures.items()
+                },
+                "verdict": checker.verdict,  # type: ignore[typeddict-item]
+                "message": checker.message,
+            },
+            "events": list(engine.events),
+            "content": {
+                str(row): stamps
+                for row, stamps in engine.content(
+                    {row: committed for row, (committed, _) in lengths.items()}
+                ).items()
+            },
+        }
+
+    def _pool(self, name: str) -> PoolView:
+        kv = self.engine.kv
+        allocator = kv.allocators[name]
+        return {
+            "total": allocator.total,
+            "available": allocator.available_size(),
+            "evictable": kv.tree.evictable,
+            "protected": kv.tree.protected,
+            "free": allocator.free_pages.tolist(),
+            "counters": {
+                "allocated": allocator.allocated,
+                "freed": allocator.freed,
+                **kv.tree.counters,
+            },
+        }
+
+    def _tree(self) -> dict[str, list[tuple[int, int]]]:
+        nodes = list(self.engine.kv.tree.nodes())
+        tree = {"full": [(node.page, node.lock_ref) for node in nodes]}
+        if "swa" in self.engine.kv.allocators:
+            tree["swa"] = [(node.swa_page, node.lock_ref) for node in nodes]
+        return tree
+
+    def _rows(self, lengths: dict[int, int]) -> Any:
+        pool = self.engine.kv.req_to_token_pool
+        used: dict[str, RowPages] = {str(row): {"full": []} for row in lengths}
+        if lengths:
+            rows = list(lengths)
+            widest = max(lengths.values())
+            for name, table in pool.req_to_token.items():
+                for row, indices in zip(rows, table[rows, :widest].tolist(), strict=True):
+                    used[str(row)][name] = indices[: lengths[row]]  # type: ignore[literal-required]
+        return {"total": pool.size, "free": list(pool.free_slots), "used": used}
+
+    def _request(self, req: Req) -> RequestView:
+        scheduler = self.engine.scheduler
+        last = scheduler.last_batch
+        slot = self.engine.cache.slots.get(req.session_id) if req.session_id else None
+        on_loan = slot is not None and req.req_pool_idx >= 0
+        on_loan = on_loan and slot is not None and slot.req_pool_idx == req.req_pool_idx
+        return {
+            "session": req.session_id,
+            "kind": req.kind,  # type: ignore[typeddict-item]
+            "phase": req.phase.value,
+            "in_last": last is not None and req in last.reqs,
+            "in_running": req in scheduler.running_batch.reqs,
+            "loan": req.session_id if on_loan else None,
+            **_lengths(req),  # type: ignore[typeddict-item]
+            "locks": int(req.last_node is not None and not on_loan),
+            "prompt": len(req.origin_input_ids),
+            "hash": token_hash(req.origin_input_ids),
+            "output": len(req.output_ids),
+            "counts": vars(req.counts),
+        }
+
+
+def _lengths(record: KVRecord) -> dict[str, int]:
+    return {
+        "row": record.req_pool_idx,
+        "C": record.kv_committed_len,
+        "A": record.kv_allocated_len,
+        "Q": record.cache_protected_len,
+        "E": record.swa_evicted_seqlen,
+    }
+
+
+def _slot(slot: Any) -> SlotView:
+    return {
+        **_lengths(slot),  # type: ignore[typeddict-item]
+        "lent": slot.is_active,
+        "locks": int(slot.last_node is not None),
+    }

@@ -1,0 +1,87 @@
+"""From an ``--engine`` argument to an engine under test."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.process import ProcessEngine
+
+FORMS = "reference, reference:MUTANT, sglang, module:factory, cmd:PROGRAM ARGS"
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What the user asked for. ``text`` is the ``--engine`` argument as given."""
+
+    text: str
+    python: Path | None = None
+    device: str = "cpu"
+    step_timeout: float = 10.0
+
+    def open(self) -> Engine:
+        """Start the engine. Raises :class:`EngineUnusable` with one line."""
+        name, _, rest = self.text.partition(":")
+        if name == "reference":
+            return self._reference(rest or None, with_mutant=":" in self.text)
+        if self.text == "sglang":
+            return self._sglang()
+        if name == "cmd":
+            return self._command(rest)
+        if rest and all(part.isidentifier() for part in name.split(".")):
+            return self._factory(name, rest)
+        raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+
+    def _reference(self, mutant: str | None, with_mutant: bool) -> Engine:
+        from slotproof.conformance.engines.reference import InProcessEngine
+
+        if with_mutant and not mutant:
+            raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
+        if self.device != "cpu":
+            import torch
+
+            try:
+                torch.zeros(1, device=self.device)
+            except (RuntimeError, AssertionError) as error:
+                reason = str(error).splitlines()[0]
+                raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
+        return InProcessEngine(mutant, self.device)
+
+    def _sglang(self) -> Engine:
+        python = self.python or Path(sys.executable)
+        if shutil.which(str(python)) is None:
+            raise EngineUnusable(f"--python {python}: there is no such program")
+        probe = "import importlib.util as u, sys; sys.exit(0 if u.find_spec('sglang') else 3)"
+        found = subprocess.run(  # noqa: S603  # the user names the interpreter
+            [str(python), "-c", probe], capture_output=True, check=False
+        )
+        if found.returncode:
+            raise EngineUnusable(
+                f"{python} has no sglang; name an environment that has it with --python"
+            )
+        driver = files("slotproof.conformance.drivers.sglang").joinpath("__main__.py")
+        return ProcessEngine([str(python), str(driver)], self.step_timeout)
+
+    def _command(self, rest: str) -> Engine:
+        try:
+            argv = shlex.split(rest)
+        except ValueError as error:
+            raise EngineUnusable(f"cmd:{rest}: {error}") from None
+        if not argv:
+            raise EngineUnusable("cmd: names no program")
+        return ProcessEngine(argv, self.step_timeout)
+
+    def _factory(self, module: str, name: str) -> Engine:
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise EngineUnusable(f"{self.text}: {error}") from None
+        engine: Engine = found()
+        return engine

@@ -1,0 +1,192 @@
+"""The Hypothesis machine: client commands, weighted so that deep states are reached.
+
+The machine knows no transitions. It does what clients and time can do; where
+that leads is the engine's business, and the referee's to judge. What it draws
+are small numbers, so that a counterexample shrinks to small numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.referee import Referee
+
+SESSIONS = ("s1", "s2", "s3")
+FAMILIES = 3
+"""Prompts of one family share their beginning, so that the prefix tree is used."""
+DRAIN_STEPS = 60
+
+
+class Counterexample(AssertionError):
+    """The example that broke a clause. Raised from one place, so that it shrinks as one."""
+
+    def __init__(self, referee: Referee, violations: list[Violation]) -> None:
+        super().__init__("; ".join(map(str, violations)))
+        self.referee = referee
+        self.violations = violations
+
+
+def prompt(family: int, length: int) -> list[int]:
+    """The first tokens of a family; never 0, below 200.
+
+    >>> prompt(0, 3), prompt(1, 2)
+    ([1, 2, 3], [61, 62])
+    """
+    return [family * 60 + 1 + position % 60 for position in range(length)]
+
+
+sessions = st.sampled_from(SESSIONS)
+families = st.integers(0, FAMILIES - 1)
+lengths = st.one_of(st.integers(0, 10), st.integers(0, 24))
+new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
+
+
+def machine_for(
+    make: Callable[[], Referee], on_violation: Callable[[Referee, list[Violation]], None]
+) -> type[RuleBasedStateMachine]:
+    """A state machine class whose instances judge one fresh engine each."""
+
+    class Clients(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.referee = make()
+            self.offered = self.referee.engine.capabilities.commands
+            self.sent: list[str] = []
+            self.broken = False
+
+        def do(self, command: Command) -> None:
+            violations = self.referee.do(command)
+            if violations:
+                self.broken = True
+                on_violation(self.referee, violations)
+                raise Counterexample(self.referee, violations)
+
+        def submit(self, session: str | None, tokens: list[int], max_new: int, **more: Any) -> None:
+            rid = f"r{len(self.sent) + 1}"
+            self.sent.append(rid)
+            stop = more.get("stop", [])
+            self.do(
+                {
+                    "do": "submit",
+                    "session": session,
+                    "rid": rid,
+                    "tokens": tokens,
+                    "max_new": max_new,
+                    "stop": stop,
+                }
+            )
+
+        def step(self, count: int = 1) -> None:
+            self.do({"do": "step", "n": count})
+
+        @initialize()
+        def first(self) -> None:
+            self.do({"do": "open", "session": "s1"})
+
+        @rule(session=sessions)
+        def open(self, session: str) -> None:
+            self.do({"do": "open", "session": session})
+
+        @rule(session=sessions, family=families, length=lengths, new=new_tokens)
+        def turn(self, session: str, family: int, length: int, new: int) -> None:
+            self.submit(session, prompt(family, length), new)
+
+        @rule(session=sessions, length=st.integers(0, 6), new=new_tokens)
+        def turn_and_step(self, session: str, length: int, new: int) -> None:
+            self.submit(session, prompt(0, length), new)
+            self.step()
+
+        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4))
+        def whole_turn(self, session: str, length: int, new: int) -> None:
+            self.submit(session, prompt(1, length), new)
+            self.step(new + 2)
+
+        @rule(session=sessions, length=lengths, stop=st.integers(1, 240))
+        def turn_with_stop(self, session: str, length: int, stop: int) -> None:
+            self.submit(session, prompt(2, length), 8, stop=[stop])
+
+        @rule(family=families, length=lengths, new=new_tokens)
+        def plain(self, family: int, length: int, new: int) -> None:
+            self.submit(None, prompt(family, length), new)
+
+        @rule(length=st.integers(20, 60))
+        def long_turn(self, length: int) -> None:
+            self.submit("s1", prompt(0, length), 4)
+
+        @rule()
+        def one_step(self) -> None:
+            self.step()
+
+        @rule()
+        def one_more_step(self) -> None:
+            self.step()
+
+        @rule(count=st.integers(1, 4))
+        def some_steps(self, count: int) -> None:
+            self.step(count)
+
+        @precondition(lambda self: self.sent)
+        @rule(back=st.integers(0, 3))
+        def abort(self, back: int) -> None:
+            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+
+        @rule()
+        def abort_unknown(self) -> None:
+            self.do({"do": "abort", "rid": "nobody"})
+
+        @rule(session=sessions)
+        def close(self, session: str) -> None:
+            self.do({"do": "close", "session": session})
+
+        @rule(seconds=st.sampled_from([1, 60, 1000]))
+        def tick(self, seconds: int) -> None:
+            self.do({"do": "tick", "seconds": seconds})
+
+        @precondition(lambda self: "evict" in self.offered)
+        @rule(tokens=st.integers(1, 16))
+        def evict(self, tokens: int) -> None:
+            self.do({"do": "evict", "tokens": tokens})
+
+        @precondition(lambda self: "retract" in self.offered)
+        @rule(steps=st.integers(0, 1))
+        def retract(self, steps: int) -> None:
+            self.do({"do": "retract"})
+            if steps:
+                self.step()
+
+        @precondition(lambda self: "draft" in self.offered and self.sent)
+        @rule(allocate=st.integers(1, 6), commit=st.integers(0, 3))
+        def draft(self, allocate: int, commit: int) -> None:
+            rid = self.sent[-1]
+            self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
+
+        @rule(name=st.sampled_from(["flush", "pause", "continue", "abort_all"]))
+        def operator(self, name: str) -> None:
+            if name in self.offered:
+                self.do({"do": name})
+
+        def teardown(self) -> None:
+            if not self.broken:
+                for command in drain(self.referee):
+                    self.do(command)
+
+    return Clients
+
+
+def drain(referee: Referee) -> Any:
+    """What ends every example: let all requests finish, close all sessions, look again."""
+    if "continue" in referee.engine.capabilities.commands:
+        yield {"do": "continue"}
+    for _ in range(DRAIN_STEPS):
+        yield {"do": "step", "n": 1}
+        if not referee.snapshot["requests"] and not referee.client.unread:
+            break
+    for sid in sorted(referee.snapshot["sessions"]):
+        yield {"do": "close", "session": sid}
+    yield {"do": "step", "n": 2}

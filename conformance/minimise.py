@@ -1,0 +1,91 @@
+"""After Hypothesis: make a counterexample 1-minimal.
+
+Hypothesis shrinks what it drew; this shrinks the commands themselves. When it
+is done, dropping any single command, or lowering any single number in one,
+makes the violation go away. Deterministic: it only ever replays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.protocol.commands import Command
+
+Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
+"""Run commands on a fresh engine: those up to the first violation, and it."""
+
+
+def minimise(
+    commands: list[Command],
+    violations: list[Violation],
+    replay: Replay,
+    budget: float = 60.0,
+) -> tuple[list[Command], list[Violation], bool]:
+    """Shorter commands that violate one of the same invariants; whether it is 1-minimal.
+
+    ``budget`` is in seconds of wall time; when it runs out the best so far is returned.
+    """
+    wanted = {violation.invariant for violation in violations}
+    deadline = time.monotonic() + budget
+    best, found = commands, violations
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _smaller(best):
+            if time.monotonic() > deadline:
+                return best, found, False
+            done, broken = replay(candidate)
+            if wanted & {violation.invariant for violation in broken} and _size(done) < _size(best):
+                best, found, improved = done, broken, True
+                break
+    return best, found, True
+
+
+def _size(commands: list[Command]) -> tuple[int, int, int]:
+    """Few commands, then few tokens and steps, then small numbers."""
+    tokens = sum(len(c.get("tokens", ())) + len(c.get("stop", ())) for c in commands if _list(c))
+    numbers = sum(value for c in commands for value in c.values() if isinstance(value, int))
+    return len(commands), tokens + numbers, sum(sum(c.get("tokens", [])) for c in commands if _list(c))
+
+
+def _list(command: Command) -> bool:
+    return isinstance(command.get("tokens"), list)
+
+
+def _smaller(commands: list[Command]) -> Iterator[list[Command]]:
+    """Candidates, the boldest first."""
+    count = len(commands)
+    width = count // 2
+    while width >= 1:
+        for start in range(count - width, -1, -1):
+            yield commands[:start] + commands[start + width :]
+        width //= 2
+    for index in range(count - 1):
+        first, second = commands[index : index + 2]
+        if first["do"] == second["do"] == "step":
+            merged = {"do": "step", "n": first["n"] + second["n"]}
+            yield [*commands[:index], merged, *commands[index + 2 :]]
+    for index, command in enumerate(commands):
+        for simpler in _simpler(command):
+            yield [*commands[:index], simpler, *commands[index + 1 :]]
+
+
+def _simpler(command: Command) -> Iterator[Command]:
+    """The same command with one field smaller."""
+    for name, value in command.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            for lower in dict.fromkeys((0, 1, value // 2, value - 1)):
+                if 0 <= lower < value:
+                    yield {**command, name: lower}
+        elif isinstance(value, list) and value:
+            for length in dict.fromkeys((0, 1, len(value) // 2, len(value) - 1)):
+                if length < len(value):
+                    yield {**command, name: value[:length]}
+            if name == "tokens":
+                plain = list(range(1, len(value) + 1))
+                if plain != value:
+                    yield {**command, name: plain}
+    if command.get("session") not in (None, "s1") and "session" in command:
+        yield {**command, "session": "s1"}

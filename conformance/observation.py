@@ -1,0 +1,94 @@
+"""What an oracle looks at: one iteration of the engine, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from slotproof.conformance.client import Client
+from slotproof.conformance.coverage import Coverage
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.model.evaluate import Vector
+from slotproof.model.world import World
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A clause that was broken, by what, and the figures that show it."""
+
+    invariant: str
+    conjunct: str
+    detail: str
+    transition: str | None = None
+
+    @property
+    def clause(self) -> str:
+        return f"{self.invariant}.{self.conjunct}"
+
+    def __str__(self) -> str:
+        where = f" at {self.transition}" if self.transition else ""
+        return f"{self.clause}{where}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whoever describes the KV of a row: a slot, or a request (on loan: the request)."""
+
+    name: str
+    row: int
+    C: int
+    A: int
+    Q: int
+    E: int
+
+
+@dataclass
+class Observation:
+    """One iteration: the snapshots around it, their spec states, what clients know."""
+
+    config: EngineConfig
+    capabilities: Capabilities
+    client: Client
+    coverage: Coverage
+    snapshot: Snapshot
+    world: World
+    """The spec state that the snapshot shows."""
+    previous: Snapshot
+    before: World
+    """The spec state of the previous snapshot; the lockstep oracle moves it."""
+    recompute: Mapping[str, list[int]]
+    """For turns that ended now: the tokens of a run without any cache."""
+
+    @cached_property
+    def owners(self) -> list[Owner]:
+        """Everyone who describes a row; a slot on loan is described by its turn."""
+        result = []
+        for rid, request in self.snapshot["requests"].items():
+            if request["row"] >= 0:
+                fields = (request[key] for key in ("row", "C", "A", "Q", "E"))
+                result.append(Owner(rid, *fields))
+        lent = self.lent_slots
+        for sid, slot in self.snapshot["slots"].items():
+            if sid not in lent:
+                fields = (slot[key] for key in ("row", "C", "A", "Q", "E"))
+                result.append(Owner(f"slot of {sid}", *fields))
+        return result
+
+    @cached_property
+    def lent_slots(self) -> set[str]:
+        """Slots whose KV a request holds, told from ownership."""
+        requests = self.snapshot["requests"].values()
+        return {request["loan"] for request in requests if request["loan"] is not None}
+
+    def share(self, pool: str) -> tuple[int, int]:
+        """held and uncached tokens of the pool that ownership gives."""
+        held, uncached = (0, 1) if pool == "full" else (2, 3)
+        shares = self.world.shares.values()
+        return sum(share[held] for share in shares), sum(share[uncached] for share in shares)
+
+    @property
+    def figures(self) -> Vector:
+        return self.world.pools

@@ -1,0 +1,93 @@
+"""INV-SUM-*, INV-ONCE and every other state invariant, evaluated on the snapshot.
+
+Two figures of each kind: those that ownership gives (slots, requests and their
+lengths), and those that the engine's own checker reported. The equation must
+hold for both, and they must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.observation import Observation, Violation
+from slotproof.conformance.protocol.snapshot import POOL_NAMES
+from slotproof.model.profiles import profile_named
+from slotproof.model.world import World
+
+_EQUATION = {"full": "INV-SUM-FULL", "swa": "INV-SUM-SWA"}
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for actor, invariant, conjunct in seen.world.violations():
+        yield Violation(
+            invariant,
+            conjunct,
+            _figures(seen, invariant, actor),
+            seen.world.writers.get(actor or ""),
+        )
+    for pool in POOL_NAMES:
+        if pool not in seen.snapshot["pools"]:
+            continue
+        seen.coverage.checked[_EQUATION[pool]] += 1
+        reported = seen.snapshot["checker"]["pools"].get(pool)
+        if not seen.snapshot["checker"]["ran"] or reported is None:
+            continue
+        terms = ("available", "evictable", "protected", "held", "uncached")
+        values = [reported[term] for term in terms]  # type: ignore[literal-required]
+        if sum(values) != reported["total"] or min(values) < 0:
+            text = f"{' + '.join(map(str, values))} = {sum(values)}, not {reported['total']}"
+            yield Violation(_EQUATION[pool], "reported", f"{pool}: {text} ({' + '.join(terms)})")
+        expected = expected_report(seen, pool)
+        if (reported["held"], reported["uncached"]) != expected:
+            yield Violation(
+                "INV-ONCE",
+                "reported",
+                f"{pool}: the engine counts held {reported['held']} and uncached "
+                f"{reported['uncached']}, ownership gives {expected[0]} and {expected[1]}",
+            )
+    for invariant in ("INV-ONCE", "INV-ORDER", "INV-ALIGN", "INV-COVER", "INV-ROWS", "INV-CLEAN"):
+        seen.coverage.checked[invariant] += 1
+    if seen.config.window:
+        seen.coverage.checked["INV-CURSOR"] += 1
+        seen.coverage.checked["INV-WINDOW"] += 1
+    if not seen.world.actors:
+        seen.coverage.checked["INV-DRAIN"] += 1
+
+
+def expected_report(seen: Observation, pool: str) -> tuple[int, int]:
+    """held and uncached as this engine's profile reports KV on loan."""
+    held, uncached = seen.share(pool)
+    if profile_named(seen.capabilities.profile).choices["loan"] == "uncached":
+        return held, uncached
+    on_loan = _on_loan(seen.world, seen.lent_slots, pool)
+    return held + on_loan, uncached - on_loan
+
+
+def _on_loan(world: World, lent: set[str], pool: str) -> int:
+    index = 1 if pool == "full" else 3
+    return sum(share[index] for key, share in world.shares.items() if key in lent)
+
+
+def _figures(seen: Observation, invariant: str, actor: str | None) -> str:
+    if invariant in ("INV-SUM-FULL", "INV-SUM-SWA"):
+        pool = "full" if invariant == "INV-SUM-FULL" else "swa"
+        start = 0 if pool == "full" else 4
+        total, available, evictable, protected = seen.figures[start : start + 4]
+        held, uncached = seen.share(pool)
+        terms = [available, evictable, protected, held, uncached]
+        text = f"{' + '.join(map(str, terms))} = {sum(terms)}, not {total}"
+        return f"{pool}: {text} (available + evictable + protected + held + uncached)"
+    if actor is None:
+        return "in the pools"
+    if actor.startswith("/"):
+        return f"{actor[1:]}: {_lengths(seen.snapshot['requests'].get(actor[1:]))}"
+    slot = _lengths(seen.snapshot["slots"].get(actor))
+    turn = next((r for r in seen.snapshot["requests"].values() if r["session"] == actor), None)
+    return f"{actor}: slot {slot}, turn {_lengths(turn)}"
+
+
+def _lengths(view: object) -> str:
+    if not isinstance(view, dict):
+        return "none"
+    names = ("phase", "lent", "row", "C", "A", "Q", "E", "prompt", "output")
+    return " ".join(f"{name}={view[name]}" for name in names if name in view)

@@ -1,0 +1,72 @@
+"""INV-STEP: the spec replays what the engine says it did, and must end where it did.
+
+Where an engine has no events, :mod:`slotproof.conformance.explain` looks for
+transitions that lead from one snapshot to the next. What it finds earns
+coverage if there is one explanation only; that it finds none is reported as
+not observed and is never a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.explain import explain
+from slotproof.conformance.observation import Observation, Violation
+from slotproof.model.evaluate import LAYOUT
+from slotproof.model.world import POOLS, World
+
+_LENT = LAYOUT.index("slot.lent") - POOLS
+_STALE = {LAYOUT.index(f"slot.{name}") - POOLS for name in ("C", "A", "Q", "E")}
+"""While a slot is on loan its own lengths may be stale: the turn's count."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    seen.coverage.checked["INV-STEP"] += 1
+    events = seen.snapshot.get("events")
+    if events is None:
+        found = explain(seen.before, seen.world)
+        if found is None:
+            seen.coverage.unexplained += 1
+        elif len(found) > 1:
+            seen.coverage.ambiguous += 1
+        else:
+            seen.coverage.transitions.update(found[0])
+        return
+    world = seen.before
+    world.writers.clear()
+    ghosts = 0
+    for transition, sid, rid, params in events:
+        seen.coverage.saw_guards(world, world.key(transition, sid, rid))
+        seen.coverage.transitions[transition] += 1
+        for problem in world.apply(transition, sid, rid, params):
+            ghosts += 1
+            who = " of ".join(name for name in (rid, sid) if name)
+            yield Violation(
+                problem.invariant, problem.conjunct, f"{problem.detail} ({who})", transition
+            )
+    yield from differences(world, seen.world)
+
+
+def differences(spec: World, engine: World) -> Iterator[Violation]:
+    """Each field in which the engine is not where the spec says it must be."""
+    for index in range(POOLS):
+        if spec.pools[index] != engine.pools[index]:
+            name = LAYOUT[index]
+            yield _differs(name, spec.pools[index], engine.pools[index], spec.writers.get(name))
+    for key in sorted(spec.actors.keys() | engine.actors.keys()):
+        mine, theirs = spec.actors.get(key), engine.actors.get(key)
+        writer = spec.writers.get(key)
+        if mine is None or theirs is None:
+            there = "the engine" if mine is None else "the spec"
+            text = f"{key} exists only in {there}"
+            yield Violation("INV-STEP", "state", text, writer)
+            continue
+        lent = bool(mine[_LENT] and theirs[_LENT])
+        for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):
+            if want != have and not (lent and index in _STALE):
+                yield _differs(f"{key} {LAYOUT[POOLS + index]}", want, have, writer)
+
+
+def _differs(name: str, want: int, have: int, writer: str | None) -> Violation:
+    text = f"{name.lstrip('/')} is {int(have)}, the spec says {int(want)}"
+    return Violation("INV-STEP", "state", text, writer)

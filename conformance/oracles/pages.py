@@ -1,0 +1,101 @@
+"""INV-OWNER, INV-BACKED, INV-ALIGN.positions, INV-CURSOR.given_back: the pages themselves.
+
+Counts are blind to a page with two owners while another has none; here every
+page of every pool is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.observation import Observation, Owner, Violation
+from slotproof.conformance.protocol.snapshot import POOL_NAMES
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for pool in POOL_NAMES:
+        if pool in seen.snapshot["pools"]:
+            yield from _ownership(seen, pool)
+    seen.coverage.checked["INV-OWNER"] += 1
+    seen.coverage.checked["INV-BACKED"] += 1
+
+
+def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
+    size = seen.config.page_size
+    view = seen.snapshot["pools"][pool]
+    tree = {page: locks for page, locks in seen.snapshot["tree"].get(pool, ())}
+    owners: dict[int, list[str]] = {}
+    for page in view["free"]:
+        owners.setdefault(page, []).append("the free list")
+    for page in tree:
+        owners.setdefault(page, []).append("the tree")
+    for owner in seen.owners:
+        yield from _row(seen, pool, owner, tree)
+        indices = _indices(seen, owner, pool)
+        start = owner.Q if pool == "full" else max(owner.Q, owner.E)
+        for page in dict.fromkeys(index // size for index in indices[start:] if index >= 0):
+            owners.setdefault(page, []).append(owner.name)
+    twice = len(view["free"]) - len(set(view["free"]))
+    if twice:
+        yield Violation(
+            "INV-OWNER", "free_twice", f"{pool}: {twice} page(s) are in the free list twice"
+        )
+    shared = {
+        page: names for page, names in owners.items() if len(names) > 1 and len(set(names)) > 1
+    }
+    if shared:
+        page, names = min(shared.items())
+        text = f"{pool}: page {page} belongs to {' and '.join(names)}"
+        yield Violation("INV-OWNER", "shared", _more(text, len(shared)))
+    missing = view["total"] // size - len(owners)
+    if missing > 0:
+        yield Violation(
+            "INV-OWNER",
+            "lost",
+            f"{pool}: {missing} of {view['total'] // size} pages belong to nobody "
+            f"({missing * size} tokens)",
+        )
+
+
+def _indices(seen: Observation, owner: Owner, pool: str) -> list[int]:
+    used = seen.snapshot["rows"]["used"].get(str(owner.row))
+    if used is None:
+        return []
+    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
+    return indices[: owner.A]
+
+
+def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
+    """What the row says about each position, page by page."""
+    size = seen.config.page_size
+    indices = _indices(seen, owner, pool)
+    if len(indices) < owner.A:
+        text = (
+            f"{pool}: row {owner.row} of {owner.name} shows {len(indices)} of {owner.A} positions"
+        )
+        yield Violation("INV-BACKED", "private", text)
+    cursor = owner.E if pool == "swa" else 0
+    for position, index in enumerate(indices):
+        where = f"{pool}: position {position} of {owner.name}"
+        if position < cursor:
+            if pool == "swa" and index >= 0 and position >= owner.Q:
+                text = f"{where} lies below the cursor {cursor} and still has index {index}"
+                yield Violation("INV-CURSOR", "given_back", text)
+                return
+            continue
+        if index < 0:
+            yield Violation("INV-BACKED", "private", f"{where} has no page")
+            return
+        if index % size != position % size or (
+            position % size and index != indices[position - 1] + 1
+        ):
+            yield Violation("INV-ALIGN", "positions", f"{where} lies at index {index}")
+            return
+        if position < owner.Q and tree.get(index // size, 0) < 1 and pool == "full":
+            text = f"{where} is in page {index // size}, which the tree does not hold locked"
+            yield Violation("INV-BACKED", "protected", text)
+            return
+
+
+def _more(text: str, count: int) -> str:
+    return text if count == 1 else f"{text} (and {count - 1} more)"

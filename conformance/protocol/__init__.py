@@ -1,0 +1,1 @@
+"""The engine protocol (docs/reference/protocol.md): commands in, snapshots out."""

@@ -1,0 +1,156 @@
+"""The referee: drives one engine, keeps the spec in step, asks every oracle.
+
+One command at a time; after every iteration the oracles look at the snapshots
+around it. This is the whole of lockstep; everything else generates commands or
+shows results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotproof.conformance.abstraction import abstract
+from slotproof.conformance.client import Client
+from slotproof.conformance.coverage import Coverage
+from slotproof.conformance.engines.base import Engine, EngineFailed
+from slotproof.conformance.observation import Observation, Violation
+from slotproof.conformance.oracles import ORACLES
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.model.profiles import Profile, profile_named
+from slotproof.model.world import Constants, World
+
+
+@dataclass
+class Iteration:
+    """What one command led to: for traces and for people."""
+
+    command: Command
+    snapshots: list[Snapshot] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+
+
+class Referee:
+    """Judges one example: a fresh engine and the commands that follow."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: EngineConfig,
+        seed: int = 0,
+        coverage: Coverage | None = None,
+        profile: Profile | None = None,
+    ) -> None:
+        self.engine = engine
+        self.config = config
+        self.coverage = coverage if coverage is not None else Coverage()
+        self.client = Client()
+        self.constants = Constants(
+            config.page_size,
+            config.context_len,
+            config.window,
+            profile or profile_for(engine, config),
+        )
+        self.snapshot = empty_snapshot(config)
+        self.world: World | None = None
+        self.log: list[Iteration] = []
+        engine.reset(config, seed)
+
+    def do(self, command: Command) -> list[Violation]:
+        """Carry a command out; the clauses violated at the first bad iteration."""
+        self.coverage.commands += 1
+        self.client.sends(command)
+        entry = Iteration(command)
+        self.log.append(entry)
+        try:
+            entry.snapshots = self.engine.do(command)
+            for snapshot in entry.snapshots:
+                entry.violations = self.judge(snapshot)
+                if entry.violations:
+                    break
+        except EngineFailed as failure:
+            text = f"{failure} {failure.trace.strip().splitlines()[-1:] or ''}".strip()
+            entry.violations = [Violation("INV-ALIVE", failure.how, text)]
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            if self.engine.name == "reference":
+                raise  # no wire in between: the fault is ours
+            text = f"the snapshot makes no sense: {type(error).__name__} {error}"
+            entry.violations = [Violation("INV-ALIVE", "crash", text)]
+        return entry.violations
+
+    def judge(self, snapshot: Snapshot) -> list[Violation]:
+        """Ask every oracle about one iteration."""
+        self.coverage.iterations += 1
+        self.coverage.checked["INV-ALIVE"] += 1
+        recompute: dict[str, list[int]] = {}
+        self.client.reads(snapshot["consumed"])
+        for message in snapshot["messages"]:
+            self.client.hears(message)
+            if message["type"] == "finish" and message["reason"] != "abort":
+                recompute.update(self._recomputed(message["rid"]))
+        after = abstract(snapshot, self.constants)
+        before = self.world or abstract(_with_totals(self.snapshot, snapshot), self.constants)
+        seen = Observation(
+            self.config,
+            self.engine.capabilities,
+            self.client,
+            self.coverage,
+            snapshot,
+            after,
+            self.snapshot,
+            before,
+            recompute,
+        )
+        violations = [each for oracle in ORACLES.values() for each in oracle(seen)]
+        self.snapshot, self.world = snapshot, after
+        return violations
+
+    def _recomputed(self, rid: str) -> dict[str, list[int]]:
+        sent = self.client.requests.get(rid)
+        if sent is None or not sent.output:
+            return {}
+        tokens = self.engine.recompute(sent.prompt, len(sent.output))
+        return {} if tokens is None else {rid: tokens}
+
+
+def profile_for(engine: Engine, config: EngineConfig) -> Profile:
+    """The engine's profile with what the configuration says on top."""
+    base = profile_named(engine.capabilities.profile)
+    return Profile(
+        base.name,
+        base.sentence,
+        base.name,
+        {
+            "retract_keeps": config.retract == "keep",
+            "aligned_reuse": config.aligned_reuse or base.choices["aligned_reuse"],
+        },
+    )
+
+
+def empty_snapshot(config: EngineConfig) -> Snapshot:
+    """What was there before the first iteration: nothing."""
+    return {
+        "iter": 0,
+        "consumed": 0,
+        "messages": [],
+        "pools": {},
+        "tree": {},
+        "rows": {"total": 0, "free": [], "used": {}},
+        "sessions": {},
+        "slots": {},
+        "requests": {},
+        "ended": [],
+        "checker": {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""},
+    }
+
+
+def _with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
+    """The empty snapshot with the pools that the first one shows, all of them free."""
+    pools: dict[str, Any] = {}
+    for name, pool in first["pools"].items():
+        total = pool["total"]
+        pools[name] = {**pool, "available": total, "evictable": 0, "protected": 0}
+    rows = first["rows"]["total"]
+    return {**empty, "pools": pools, "rows": {"total": rows, "free": list(range(rows)), "used": {}}}

@@ -1,0 +1,1 @@
+"""Counterexamples: written as ITF, validated when read, shown to people."""

@@ -1,0 +1,193 @@
+"""Traces on disk: the Informal Trace Format of Apalache and Quint (ADR 015).
+
+One state per command. Integers are written as ``{"#bigint": "…"}`` and read
+either way; what is missing (``None``) is left out. A file is untrusted: it is
+checked against the schema in this package, and every command against the
+protocol, before anything is run.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from slotproof.conformance.engines.base import PROTOCOL
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.protocol.commands import FIELDS, Command, check
+from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.traces.trace import Row, Trace
+
+VARS = ("transitions", "pools", "sessions", "slots", "requests")
+LONGEST = 10_000
+"""Commands in a trace at most."""
+
+
+class BadTrace(ValueError):
+    """Not a trace that can be run here; one line that says why."""
+
+
+def encode(value: Any) -> Any:
+    """A value in ITF.
+
+    >>> encode({"C": 5, "lent": True, "row": None})
+    {'C': {'#bigint': '5'}, 'lent': True}
+    """
+    if isinstance(value, bool) or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return {"#bigint": str(value)}
+    if isinstance(value, list | tuple):
+        return [encode(each) for each in value]
+    if isinstance(value, dict):
+        return {key: encode(each) for key, each in value.items() if each is not None}
+    raise TypeError(f"{value!r} has no form in ITF")
+
+
+def decode(value: Any) -> Any:
+    """The value that ITF stands for.
+
+    >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}, "t": {"#tup": [1, "a"]}})
+    {'C': 5, 'x': {'s1': 7}, 't': [1, 'a']}
+    """
+    if isinstance(value, list):
+        return [decode(each) for each in value]
+    if isinstance(value, dict):
+        if "#bigint" in value:
+            return int(value["#bigint"])
+        if "#map" in value:
+            return {decode(key): decode(each) for key, each in value["#map"]}
+        for tag in ("#tup", "#set"):
+            if tag in value:
+                return [decode(each) for each in value[tag]]
+        return {key: decode(each) for key, each in value.items()}
+    return value
+
+
+def to_itf(trace: Trace) -> dict[str, Any]:
+    """The trace as an ITF document."""
+    states = []
+    for index, row in enumerate(trace.rows):
+        picks = {key: value for key, value in row.command.items() if key != "do"}
+        states.append(
+            {
+                "#meta": {"index": index},
+                "mbt::actionTaken": row.command["do"],
+                "mbt::nondetPicks": encode(picks),
+                "transitions": row.transitions,
+                **{name: _map(getattr(row, name)) for name in VARS[1:]},
+            }
+        )
+    return {
+        "#meta": {
+            "format": "ITF",
+            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
+            "slotproof": {
+                "protocol": PROTOCOL,
+                "engine": trace.engine,
+                "spec": trace.spec,
+                "profile": trace.profile,
+                "page_size": trace.config.page_size,
+                "config": trace.config.to_json(),
+                "config_name": trace.config_name,
+                "seed": trace.seed,
+                "length": len(trace.rows),
+                "one_minimal": trace.minimal,
+                "violated": [
+                    {
+                        "invariant": violation.invariant,
+                        "conjunct": violation.conjunct,
+                        "detail": violation.detail,
+                        "transition": violation.transition or "",
+                    }
+                    for violation in trace.violations
+                ],
+            },
+        },
+        "vars": list(VARS),
+        "states": states,
+    }
+
+
+def _map(values: dict[str, Any]) -> dict[str, Any]:
+    return {"#map": [[key, encode(value)] for key, value in values.items()]}
+
+
+@cache
+def _validator() -> Any:
+    text = files("slotproof.conformance.traces").joinpath("itf.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def from_itf(data: Any) -> Trace:
+    """The trace of an ITF document. Raises :class:`BadTrace`."""
+    meta = data.get("#meta") if isinstance(data, dict) else None
+    if not isinstance(meta, dict) or "states" not in data:
+        raise BadTrace("this is no ITF trace: there is no #meta or no states")
+    mine = meta.get("slotproof")
+    if not isinstance(mine, dict):
+        raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
+    if mine.get("protocol") != PROTOCOL:
+        raise BadTrace(f"the trace is of protocol {mine.get('protocol')!r}, this is {PROTOCOL}")
+    error = next(_validator().iter_errors(data), None)
+    if error is not None:
+        where = "/".join(map(str, error.absolute_path)) or "the document"
+        raise BadTrace(f"{where}: {error.message[:200]}")
+    if len(data["states"]) > LONGEST:
+        raise BadTrace(f"the trace has {len(data['states'])} commands; at most {LONGEST} can be run")
+    try:
+        config = EngineConfig.from_json(mine["config"])
+        rows = [_row(state) for state in data["states"]]
+    except BadConfig as bad:
+        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
+    except (ValueError, TypeError, KeyError) as bad:
+        raise BadTrace(str(bad)) from None
+    return Trace(
+        engine=mine["engine"],
+        spec=mine["spec"],
+        profile=mine["profile"],
+        config=config,
+        seed=mine["seed"],
+        rows=rows,
+        violations=[
+            Violation(v["invariant"], v["conjunct"], v["detail"], v["transition"] or None)
+            for v in mine["violated"]
+        ],
+        minimal=mine["one_minimal"],
+        config_name=mine.get("config_name", ""),
+    )
+
+
+def _row(state: dict[str, Any]) -> Row:
+    name = state["mbt::actionTaken"]
+    command: Command = {"do": name, **decode(state["mbt::nondetPicks"])}
+    if "session" in FIELDS.get(name, {}):
+        command.setdefault("session", None)  # a plain request: ITF has no null
+    rest = {key: decode(state.get(key, {})) for key in VARS[1:]}
+    return Row(check(command), list(state.get("transitions", [])), **rest)
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write the file; the old one stays until the new one is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(to_itf(trace), indent=1, ensure_ascii=False) + "\n")
+    temporary.replace(path)
+
+
+def load(path: Path) -> Trace:
+    """Read a file. Raises :class:`BadTrace` with one line that names it."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise BadTrace(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadTrace(f"{path}: not JSON ({str(error)[:100]})") from None
+    try:
+        return from_itf(data)
+    except BadTrace as bad:
+        raise BadTrace(f"{path}: {bad}") from None
