@@ -73,9 +73,8 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> list[in
 def _turn(request: RequestView, constants: Constants, alone: bool = False) -> list[int]:
     kind = PLAIN if alone else KINDS[request["kind"]]
     values = [kind, PHASES[request["phase"]], request["prompt"], request["output"]]
-    if request["phase"] not in _HAS_KV:
-        if request["row"] == NO_ROW:
-            return values + _NO_TURN[4:]
+    if request["phase"] not in _HAS_KV and request["row"] == NO_ROW:
+        return values + _NO_TURN[4:]
     cursor = request["E"] if constants.window else 0
     own = request["loan"] is None
     locked = own and (request["Q"] == 0 or request["locks"] > 0)

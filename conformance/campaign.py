@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
-
 from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.machine import Counterexample, machine_for
 from slotproof.conformance.minimise import minimise
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.referee import Iteration, Referee
+from slotproof.conformance.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.trace import Trace, rows_of
 
 Progress = Callable[[str, int, int], None]
@@ -28,9 +27,11 @@ class Plan:
     """What to run. ``examples`` are shared by the configurations."""
 
     configs: dict[str, EngineConfig]
-    examples: int = 400
+    examples: int = 1400
     steps: int = 40
     seed: int = 0
+    profile: str | None = None
+    """Instead of the engine's own."""
     shrink: float = 60.0
     """Seconds for the last part of shrinking."""
 
@@ -51,9 +52,20 @@ class Outcome:
     interrupted: bool = False
 
 
-def run(engine: Engine, spec: str, plan: Plan, progress: Progress = lambda *_: None) -> Outcome:
-    """Run the plan until something is found. Ctrl-C returns what there is so far."""
-    outcome = Outcome(f"{engine.name} {engine.version}".strip(), engine.capabilities.profile)
+def run(
+    engine: Engine,
+    spec: str,
+    plan: Plan,
+    progress: Progress = lambda *_: None,
+    keep: Callable[[Trace], None] = lambda _: None,
+) -> Outcome:
+    """Run the plan until something is found. Ctrl-C returns what there is so far.
+
+    ``keep`` is given every counterexample as soon as it is seen, and again each
+    time it got shorter: a caller that writes it down loses nothing.
+    """
+    profile = plan.profile or engine.capabilities.profile
+    outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
     started = time.monotonic()
     possible = {}
     for name, config in plan.configs.items():
@@ -66,25 +78,40 @@ def run(engine: Engine, spec: str, plan: Plan, progress: Progress = lambda *_: N
         reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
         raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
     share = max(1, plan.examples // len(possible))
-    try:
-        for index, (name, config) in enumerate(possible.items()):
-            outcome.configs.append(name)
+    for index, (name, config) in enumerate(possible.items()):
+        outcome.configs.append(name)
 
-            def tell(done: int, name: str = name, index: int = index) -> None:
-                progress(name, index * share + done, share * len(possible))
+        def tell(done: int, name: str = name, index: int = index) -> None:
+            progress(name, index * share + done, share * len(possible))
 
-            found = _Run(engine, config, plan, outcome, tell).go(share, index)
-            if found is not None:
-                outcome.trace = _trace(engine, spec, name, config, plan, found)
-                break
-    except KeyboardInterrupt:
-        outcome.interrupted = True
+        def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
+            outcome.trace = Trace(
+                engine=outcome.engine,
+                spec=spec,
+                profile=profile,
+                config=config,
+                seed=plan.seed,
+                rows=rows_of(found.log),
+                violations=found.violations,
+                minimal=found.minimal,
+                config_name=name,
+            )
+            keep(outcome.trace)
+
+        try:
+            _Run(engine, config, plan, outcome, tell, note).go(share, index)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        if outcome.trace is not None or outcome.interrupted:
+            break
     outcome.seconds = time.monotonic() - started
     return outcome
 
 
 @dataclass
-class _Found:
+class Found:
+    """A counterexample, as the referee logged it."""
+
     log: list[Iteration]
     violations: list[Violation]
     minimal: bool
@@ -100,11 +127,13 @@ class _Run:
         plan: Plan,
         outcome: Outcome,
         tell: Callable[[int], None],
+        note: Callable[[Found], None],
     ) -> None:
         self.engine, self.config, self.plan = engine, config, plan
-        self.outcome, self.tell = outcome, tell
+        self.outcome, self.tell, self.note = outcome, tell, note
         self.done = 0
-        self.last: tuple[list[Iteration], list[Violation]] | None = None
+        self.last: Found | None = None
+        self.profile = referee_profile(engine, config, plan.profile)
 
     def referee(self) -> Referee:
         """A judge for one example; coverage counts until something is found."""
@@ -113,12 +142,14 @@ class _Run:
             self.outcome.examples += 1
             self.done += 1
             self.tell(self.done)
-        return Referee(self.engine, self.config, self.plan.seed, coverage)
+        return Referee(self.engine, self.config, self.plan.seed, coverage, self.profile)
 
     def saw(self, referee: Referee, violations: list[Violation]) -> None:
-        self.last = (referee.log, violations)
+        self.last = Found(referee.log, violations, minimal=False)
+        self.note(self.last)
 
-    def go(self, examples: int, index: int) -> _Found | None:
+    def go(self, examples: int, index: int) -> None:
+        """Look for a counterexample, and note it: as it is, then shrunk."""
         machine = machine_for(self.referee, self.saw)
         machine = hypothesis.seed(self.plan.seed * 1009 + index)(machine)
         settings = hypothesis.settings(
@@ -134,56 +165,35 @@ class _Run:
         )
         try:
             run_state_machine_as_test(machine, settings=settings)
-        except Counterexample as counterexample:
-            self.last = (counterexample.referee.log, counterexample.violations)
-        except hypothesis.errors.Flaky:
+        except (Counterexample, hypothesis.errors.Flaky):
             if self.last is None:
                 raise
         if self.last is None:
-            return None
-        log, violations = self.last
-        commands, _, minimal = minimise(
-            [entry.command for entry in log], violations, self.replay, self.plan.shrink
-        )
-        final = replay(self.engine, self.config, self.plan.seed, commands)
+            return
+        commands = [entry.command for entry in self.last.log]
+        best, _, minimal = minimise(commands, self.last.violations, self.replay, self.plan.shrink)
+        final = self.again(best)
         if final.log and final.log[-1].violations:
-            return _Found(final.log, final.log[-1].violations, minimal)
-        return _Found(log, violations, False)  # an engine that does not repeat itself
+            self.note(Found(final.log, final.log[-1].violations, minimal))
+
+    def again(self, commands: list[Command]) -> Referee:
+        return replay(self.engine, self.config, self.plan.seed, commands, self.plan.profile)
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
-        log = replay(self.engine, self.config, self.plan.seed, commands).log
+        log = self.again(commands).log
         return [entry.command for entry in log], log[-1].violations if log else []
 
 
 def replay(
-    engine: Engine, config: EngineConfig, seed: int, commands: list[Command]
+    engine: Engine,
+    config: EngineConfig,
+    seed: int,
+    commands: list[Command],
+    profile: str | None = None,
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation."""
-    referee = Referee(engine, config, seed)
-    for command in _runnable(commands):
+    referee = Referee(engine, config, seed, profile=referee_profile(engine, config, profile))
+    for command in commands:
         if referee.do(command):
             break
     return referee
-
-
-def _runnable(commands: list[Command]) -> Iterator[Command]:
-    yield from commands
-
-
-def _trace(
-    engine: Engine, spec: str, name: str, config: EngineConfig, plan: Plan, found: _Found
-) -> Trace:
-    return Trace(
-        engine=f"{engine.name} {engine.version}".strip(),
-        spec=spec,
-        profile=engine.capabilities.profile,
-        config=config,
-        seed=plan.seed,
-        rows=rows_of(found.log),
-        violations=found.violations,
-        minimal=found.minimal,
-        config_name=name,
-    )
-
-
-__all__ = ["EngineFailed", "Outcome", "Plan", "replay", "run"]

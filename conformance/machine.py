@@ -12,7 +12,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.referee import Referee
@@ -107,6 +106,11 @@ def machine_for(
             self.submit(session, prompt(1, length), new)
             self.step(new + 2)
 
+        @rule(session=sessions, length=st.integers(0, 1), new=st.integers(0, 1))
+        def bare_turn(self, session: str, length: int, new: int) -> None:
+            self.submit(session, prompt(0, length), new)
+            self.step()
+
         @rule(session=sessions, length=lengths, stop=st.integers(1, 240))
         def turn_with_stop(self, session: str, length: int, stop: int) -> None:
             self.submit(session, prompt(2, length), 8, stop=[stop])
@@ -159,6 +163,13 @@ def machine_for(
             self.do({"do": "retract"})
             if steps:
                 self.step()
+
+        @precondition(lambda self: "retract" in self.offered and self.sent)
+        @rule(back=st.integers(0, 1))
+        def retract_and_abort(self, back: int) -> None:
+            self.do({"do": "retract"})
+            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+            self.step()
 
         @precondition(lambda self: "draft" in self.offered and self.sent)
         @rule(allocate=st.integers(1, 6), commit=st.integers(0, 3))

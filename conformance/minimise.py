@@ -18,10 +18,7 @@ Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
 
 
 def minimise(
-    commands: list[Command],
-    violations: list[Violation],
-    replay: Replay,
-    budget: float = 60.0,
+    commands: list[Command], violations: list[Violation], replay: Replay, budget: float = 60.0
 ) -> tuple[list[Command], list[Violation], bool]:
     """Shorter commands that violate one of the same invariants; whether it is 1-minimal.
 
@@ -44,14 +41,10 @@ def minimise(
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:
-    """Few commands, then few tokens and steps, then small numbers."""
-    tokens = sum(len(c.get("tokens", ())) + len(c.get("stop", ())) for c in commands if _list(c))
+    """Few commands, then few tokens and steps, then small tokens."""
+    lists = [value for command in commands for value in command.values() if isinstance(value, list)]
     numbers = sum(value for c in commands for value in c.values() if isinstance(value, int))
-    return len(commands), tokens + numbers, sum(sum(c.get("tokens", [])) for c in commands if _list(c))
-
-
-def _list(command: Command) -> bool:
-    return isinstance(command.get("tokens"), list)
+    return len(commands), sum(map(len, lists)) + numbers, sum(map(sum, lists))
 
 
 def _smaller(commands: list[Command]) -> Iterator[list[Command]]:

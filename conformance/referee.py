@@ -51,9 +51,9 @@ class Referee:
             config.page_size,
             config.context_len,
             config.window,
-            profile or profile_for(engine, config),
+            profile or referee_profile(engine, config),
         )
-        self.snapshot = empty_snapshot(config)
+        self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.log: list[Iteration] = []
         engine.reset(config, seed)
@@ -115,8 +115,11 @@ class Referee:
         return {} if tokens is None else {rid: tokens}
 
 
-def profile_for(engine: Engine, config: EngineConfig) -> Profile:
-    """The engine's profile with what the configuration says on top."""
+def referee_profile(engine: Engine, config: EngineConfig, name: str | None = None) -> Profile:
+    """The engine's profile, or the one named instead, with what the configuration says on top;
+    a profile that is named stands as it is."""
+    if name is not None:
+        return profile_named(name)
     base = profile_named(engine.capabilities.profile)
     return Profile(
         base.name,
@@ -129,7 +132,7 @@ def profile_for(engine: Engine, config: EngineConfig) -> Profile:
     )
 
 
-def empty_snapshot(config: EngineConfig) -> Snapshot:
+def empty_snapshot() -> Snapshot:
     """What was there before the first iteration: nothing."""
     return {
         "iter": 0,

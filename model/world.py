@@ -128,6 +128,7 @@ class World:
             problems.append(Problem("INV-STEP", "guard", f"{transition} needs “{blocked}”"))
         after = before.copy()
         step.apply(after, params)
+        problems += _contradicted(transition, after, params)
         self.pools = after[:POOLS]
         if key is not None:
             self.put(key, after[POOLS:_FRAME])
@@ -166,6 +167,17 @@ class World:
                 if (invariant, conjunct) not in seen:
                     seen.add((invariant, conjunct))
                     yield key, invariant, conjunct
+
+
+def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> Iterator[Problem]:
+    """Lengths that the event says the KV has after it, where the spec says otherwise."""
+    whose = "turn" if after[_PHASE] >= state.MATCHED else "slot"
+    for name in ("C", "A", "Q", "E"):
+        said = params.get(name)
+        if said is not None and said != after[INDEX[f"{whose}.{name}"]]:
+            want = after[INDEX[f"{whose}.{name}"]]
+            text = f"{whose}.{name} is {said} after {transition}, the spec says {want}"
+            yield Problem("INV-STEP", "state", text)
 
 
 _BIRTHS = {"T-OPEN", "T-PLAIN-SUBMIT"}

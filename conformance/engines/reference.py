@@ -31,12 +31,26 @@ from slotproof.conformance.protocol.snapshot import (
 from slotproof.impl.config import EngineConfig as ImplConfig
 from slotproof.impl.engine import ReferenceEngine
 from slotproof.impl.model import expected_next
-from slotproof.impl.mutants import MUTANTS, build
+from slotproof.impl.mutants import MUTANTS
+from slotproof.impl.parts import Parts
 from slotproof.impl.req import KVRecord, Req
 from slotproof.model.transitions import TRANSITIONS
 
 COMMANDS = frozenset(
-    "open submit abort close step tick evict retract flush pause continue abort_all".split()
+    [
+        "open",
+        "submit",
+        "abort",
+        "close",
+        "step",
+        "tick",
+        "evict",
+        "retract",
+        "flush",
+        "pause",
+        "continue",
+        "abort_all",
+    ]
 )
 
 
@@ -81,7 +95,8 @@ class InProcessEngine:
             wanted = ImplConfig.of({**config.to_json(), "seed": seed, "device": self.device})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
-        self._engine = build(wanted, self.mutant)
+        parts = Parts() if self.mutant is None else MUTANTS[self.mutant].apply(Parts())
+        self._engine = ReferenceEngine(wanted, parts)
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine

@@ -13,7 +13,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-CONTENT"] += 1
         output = seen.client.requests[rid].output
         if output != expected[: len(output)]:
-            first = next(i for i, pair in enumerate(zip(output, expected)) if pair[0] != pair[1])
+            pairs = zip(output, expected, strict=False)
+            first = next(i for i, (have, want) in enumerate(pairs) if have != want)
             yield Violation(
                 "INV-CONTENT",
                 "tokens",

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from slotproof.conformance.observation import Observation, Violation
 from slotproof.conformance.protocol.snapshot import POOL_NAMES
-from slotproof.model.profiles import profile_named
 from slotproof.model.world import World
 
 _EQUATION = {"full": "INV-SUM-FULL", "swa": "INV-SUM-SWA"}
@@ -57,7 +56,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 def expected_report(seen: Observation, pool: str) -> tuple[int, int]:
     """held and uncached as this engine's profile reports KV on loan."""
     held, uncached = seen.share(pool)
-    if profile_named(seen.capabilities.profile).choices["loan"] == "uncached":
+    if seen.world.constants.profile.choices["loan"] == "uncached":
         return held, uncached
     on_loan = _on_loan(seen.world, seen.lent_slots, pool)
     return held + on_loan, uncached - on_loan

@@ -23,7 +23,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     size = seen.config.page_size
     view = seen.snapshot["pools"][pool]
-    tree = {page: locks for page, locks in seen.snapshot["tree"].get(pool, ())}
+    tree = dict(seen.snapshot["tree"].get(pool, ()))
     owners: dict[int, list[str]] = {}
     for page in view["free"]:
         owners.setdefault(page, []).append("the free list")

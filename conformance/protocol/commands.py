@@ -42,7 +42,7 @@ def check(command: Mapping[str, Any]) -> Command:
     for field, kind in wanted.items():
         value = command[field]
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"{name}: {field} can't be {value!r}")
+            raise ValueError(f"{name}: {field} can't be {value!r}")  # noqa: TRY004  # it is input
         if isinstance(value, int) and value < 0:
             raise ValueError(f"{name}: {field} can't be negative")
         if isinstance(value, list) and not all(type(each) is int and each > 0 for each in value):

@@ -59,7 +59,7 @@ class EngineConfig:
         known = {field.name for field in fields(cls)}
         unknown = data.keys() - known
         if unknown:
-            raise BadConfig(f"unknown configuration field {sorted(unknown)[0]!r}")
+            raise BadConfig(f"unknown configuration field {min(unknown)!r}")
         return cls(**data)
 
 
@@ -68,9 +68,10 @@ _base = EngineConfig()
 CONFIGS: dict[str, EngineConfig] = {
     "p1": _base,
     "p1-tight": replace(_base, total_tokens=20, rows=3, max_running=3, context_len=32),
+    "p1-one": replace(_base, max_running=1, rows=3),
     "p1-chunk": replace(_base, chunk=4, reserve=50),
     "p1-draft": replace(_base, draft=3, topk=2),
-    "p4": replace(_base, page_size=4),
+    "p4": replace(_base, page_size=4, max_running=2),
     "p4-tight": replace(_base, page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
     "p4-draft": replace(_base, page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
     "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2),

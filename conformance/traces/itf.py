@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-
 from slotproof.conformance.engines.base import PROTOCOL
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
@@ -37,7 +36,7 @@ def encode(value: Any) -> Any:
     >>> encode({"C": 5, "lent": True, "row": None})
     {'C': {'#bigint': '5'}, 'lent': True}
     """
-    if isinstance(value, bool) or isinstance(value, str):
+    if isinstance(value, bool | str):
         return value
     if isinstance(value, int):
         return {"#bigint": str(value)}
@@ -138,7 +137,7 @@ def from_itf(data: Any) -> Trace:
         where = "/".join(map(str, error.absolute_path)) or "the document"
         raise BadTrace(f"{where}: {error.message[:200]}")
     if len(data["states"]) > LONGEST:
-        raise BadTrace(f"the trace has {len(data['states'])} commands; at most {LONGEST} can be run")
+        raise BadTrace(f"{len(data['states'])} commands are too many; at most {LONGEST} can be run")
     try:
         config = EngineConfig.from_json(mine["config"])
         rows = [_row(state) for state in data["states"]]

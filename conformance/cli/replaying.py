@@ -1,0 +1,71 @@
+"""``slotproof replay``: run a trace again, on the same or another engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from slotproof.conformance import campaign
+from slotproof.conformance.cli.options import DeviceOption, JsonOption, PythonOption, TimeoutOption
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces.trace import Trace, rows_of
+
+
+def replay(
+    trace: Annotated[Path, typer.Argument(help="An .itf.json file.")],
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="Another engine than the trace's own.")
+    ] = None,
+    python: PythonOption = None,
+    device: DeviceOption = "cpu",
+    step_timeout: TimeoutOption = 10.0,
+    as_json: JsonOption = False,
+) -> int:
+    """Run a trace again: status 1 if a clause is violated, 0 if none is."""
+    old = itf.load(trace)
+    spec = engine or old.spec
+    under_test = EngineSpec(spec, python, device, step_timeout).open()
+    try:
+        offered = under_test.capabilities.commands
+        for command in old.commands:
+            if command["do"] not in offered:
+                name = f"{under_test.name} {under_test.version}"
+                raise EngineUnusable(f"{name} does not offer “{command['do']}”, the trace uses it")
+        referee = campaign.replay(under_test, old.config, old.seed, old.commands)
+        new = Trace(
+            engine=f"{under_test.name} {under_test.version}".strip(),
+            spec=spec,
+            profile=under_test.capabilities.profile,
+            config=old.config,
+            seed=old.seed,
+            rows=rows_of(referee.log),
+            violations=referee.log[-1].violations if referee.log else [],
+            minimal=False,
+            config_name=old.config_name,
+        )
+    finally:
+        under_test.close()
+    if as_json:
+        typer.echo(json.dumps(itf.to_itf(new), indent=1, ensure_ascii=False))
+    else:
+        typer.echo(text.render(new, str(trace)))
+        typer.echo(_comparison(old, new))
+    return 1 if new.violations else 0
+
+
+def _comparison(old: Trace, new: Trace) -> str:
+    before = {violation.clause for violation in old.violations}
+    now = {violation.clause for violation in new.violations}
+    if not now:
+        return f"conforms: no clause is violated (the trace was found violating {_some(before)})"
+    if before & now:
+        return f"reproduced: {_some(before & now)}"
+    return f"another violation than the trace's: {_some(now)} instead of {_some(before)}"
+
+
+def _some(clauses: set[str]) -> str:
+    return ", ".join(sorted(clauses)) or "nothing"

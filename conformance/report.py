@@ -1,0 +1,133 @@
+"""What a run says at the end: for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from slotproof.conformance.campaign import Outcome, Plan
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.model.invariants import INVARIANTS
+
+CONFORMS, FOUND, USAGE, INCONCLUSIVE = 0, 1, 2, 3
+"""Exit statuses."""
+
+_NEEDS: dict[str, tuple[str, Callable[[EngineConfig], bool]]] = {
+    "T-SWA-ADVANCE": ("a sliding window", lambda config: config.window > 0),
+    "T-PARK": ("chunked prefill", lambda config: config.chunk > 0),
+    "T-RETRACT": ("retract=keep", lambda config: config.retract == "keep"),
+    "T-RETRACT-WIPE": ("retract=wipe", lambda config: config.retract == "wipe"),
+}
+
+
+def impossible(transitions: frozenset[str], configs: list[EngineConfig]) -> dict[str, str]:
+    """Transitions that no configuration of the run allows, and what they need."""
+    return {
+        name: needs
+        for name, (needs, possible) in _NEEDS.items()
+        if name in transitions and not any(possible(config) for config in configs)
+    }
+
+
+def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[str, Any]:
+    """Everything a run has to say, as JSON. ``status`` is the exit status."""
+    coverage = outcome.coverage
+    configs = [plan.configs[name] for name in outcome.configs]
+    excluded = impossible(capabilities.transitions, configs)
+    wanted = capabilities.transitions - excluded.keys()
+    never = sorted(wanted - coverage.transitions.keys())
+    seen, possible, one_way = coverage.guards()
+    unchecked = sorted(
+        invariant for invariant in INVARIANTS if not _checked(invariant, coverage.checked)
+    )
+    if outcome.trace is not None:
+        status = FOUND
+    else:
+        status = INCONCLUSIVE if never or outcome.interrupted else CONFORMS
+    return {
+        "status": status,
+        "engine": outcome.engine,
+        "profile": outcome.profile,
+        "seed": plan.seed,
+        "configurations": outcome.configs,
+        "skipped": outcome.skipped,
+        "examples": outcome.examples,
+        "commands": coverage.commands,
+        "iterations": coverage.iterations,
+        "seconds": round(outcome.seconds, 2),
+        "commands_per_second": round(coverage.commands / max(outcome.seconds, 1e-9)),
+        "interrupted": outcome.interrupted,
+        "transitions": {
+            "offered": len(wanted),
+            "reached": len(wanted) - len(never),
+            "counts": dict(sorted(coverage.transitions.items())),
+            "never": never,
+            "impossible": excluded,
+        },
+        "guards": {"seen": seen, "of": possible, "one_way": one_way},
+        "invariants": {
+            "checked": sorted(set(INVARIANTS) - set(unchecked)),
+            "not_checked": unchecked,
+        },
+        "not_observed": {
+            **capabilities.not_observed,
+            **(
+                {"iterations": f"{coverage.unexplained} could not be explained without events"}
+                if coverage.unexplained
+                else {}
+            ),
+            **(
+                {"ambiguous": f"{coverage.ambiguous} iterations had several explanations"}
+                if coverage.ambiguous
+                else {}
+            ),
+        },
+        "violated": [
+            {"clause": each.clause, "transition": each.transition, "detail": each.detail}
+            for each in (outcome.trace.violations if outcome.trace else ())
+        ],
+    }
+
+
+def _checked(invariant: str, counts: Any) -> bool:
+    return bool(counts[invariant.removesuffix("-STEP") if invariant != "INV-STEP" else invariant])
+
+
+def text(report: dict[str, Any]) -> Iterator[str]:
+    """The summary for people, line by line."""
+    transitions, guards = report["transitions"], report["guards"]
+    yield f"engine          {report['engine']} (profile {report['profile']})"
+    yield f"configurations  {', '.join(report['configurations'])}"
+    for name, reason in report["skipped"].items():
+        yield f"                {name} left out: {reason}"
+    yield (
+        f"commands        {report['commands']} in {report['examples']} examples, "
+        f"{report['iterations']} iterations; {report['commands_per_second']} per second"
+    )
+    if transitions["offered"]:
+        yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
+    else:
+        yield "transitions     the engine says of none that it can be seen"
+    if transitions["never"]:
+        yield f"                never: {', '.join(transitions['never'])}"
+    for name, needs in transitions["impossible"].items():
+        yield f"                {name} needs {needs}, which no configuration here has"
+    yield f"guard outcomes  {guards['seen']} of {guards['of']} seen"
+    invariants = report["invariants"]
+    yield f"invariants      {len(invariants['checked'])} checked"
+    if invariants["not_checked"]:
+        yield f"                not checked: {', '.join(invariants['not_checked'])}"
+    for what, why in report["not_observed"].items():
+        yield f"not observed    {what}: {why}"
+
+
+def verdict(report: dict[str, Any]) -> str:
+    """The last line: what it comes to."""
+    if report["status"] == CONFORMS:
+        return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
+    if report["status"] == INCONCLUSIVE:
+        if report["interrupted"]:
+            return "inconclusive: interrupted, nothing found so far"
+        return "inconclusive: nothing found, but not every transition that is offered was reached"
+    return f"counterexample: {report['violated'][0]['clause']}"
