@@ -1,0 +1,220 @@
+"""Paged KV memory: pools, rows and prefix tree, and the few ways memory changes hands.
+
+Everything above this file says *when* memory moves, this file moves it. Nothing
+here knows of sessions or emits a transition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from slotproof.impl.config import EngineConfig
+from slotproof.impl.pool import KVPool
+from slotproof.impl.req import KVRecord, Req
+from slotproof.impl.rows import NO_ROW
+from slotproof.impl.tree import TreeNode
+
+if TYPE_CHECKING:
+    from slotproof.impl.parts import Parts
+
+FULL, SWA = "full", "swa"
+
+
+class KVCache:
+    """Allocators and KV per pool (``full``, and ``swa`` where there is a window), rows, tree."""
+
+    def __init__(self, config: EngineConfig, parts: Parts) -> None:
+        self.page_size = config.page_size
+        self.window = config.window
+        self.device = config.device
+        tokens = {FULL: config.total_tokens, SWA: config.swa_tokens}
+        layers = {
+            FULL: range(1 if config.window else config.num_layers),
+            SWA: range(1, config.num_layers),
+        }
+        self.kv_pools = {p: KVPool(tokens[p], layers[p], config.device) for p in config.pools}
+        self.allocators = {
+            p: parts.allocators[p](tokens[p], config.page_size, config.device) for p in config.pools
+        }
+        self.req_to_token_pool = parts.rows(
+            config.rows, config.row_width, config.page_size, config.pools, config.device
+        )
+        self.tree = parts.tree(config.page_size)
+
+    # Sizes. No read-backs, nothing changes. ---------------------------------
+
+    def ceil_page(self, tokens: int) -> int:
+        return -(-tokens // self.page_size) * self.page_size
+
+    def floor_page(self, tokens: int) -> int:
+        return tokens // self.page_size * self.page_size
+
+    def private_size(self, kv: KVRecord, pool: str) -> int:
+        """Tokens of ``pool`` that the row of ``kv`` owns: from Q, or the cursor, to A in pages."""
+        lo = kv.cache_protected_len
+        if pool == SWA:
+            lo = max(lo, kv.swa_evicted_seqlen)
+        return self.ceil_page(kv.kv_allocated_len) - lo
+
+    def new_pages(self, kv: KVRecord, hi: int) -> int:
+        """Tokens to allocate, in each pool, to extend the row to ``hi``; whole pages."""
+        return max(0, self.ceil_page(hi) - self.ceil_page(kv.kv_allocated_len))
+
+    def shortage(self, tokens: int, swa_tokens: int | None = None) -> int:
+        """Tokens missing in the tighter pool to allocate ``tokens``; may be negative.
+
+        ``swa_tokens``: how many of the sliding-window pool, where that differs.
+        """
+        short = tokens - self.allocators[FULL].available_size()
+        if SWA in self.allocators:
+            wanted = tokens if swa_tokens is None else swa_tokens
+            short = max(short, wanted - self.allocators[SWA].available_size())
+        return short
+
+    # Memory changes hands. ---------------------------------------------------
+
+    def take_row(self, req: Req) -> None:
+        """Give a matched request a row whose first Q positions are the tree's pages."""
+        req.req_pool_idx = self.req_to_token_pool.alloc()
+        if req.last_node is not None:
+            self.point_to(req, req.last_node, 0, req.cache_protected_len)
+
+    def alloc(self, targets: Iterable[tuple[KVRecord, int]]) -> None:
+        """Allocate each row up to ``hi``: the pages of ``[A, hi)``, one allocation per pool.
+
+        Positions at and past A in a page that the row owns already need none.
+        """
+        rows: list[int] = []
+        numbers: list[int] = []
+        for kv, hi in targets:
+            first = self.ceil_page(kv.kv_allocated_len) // self.page_size
+            new = range(first, self.ceil_page(hi) // self.page_size)
+            rows += [kv.req_pool_idx] * len(new)
+            numbers += new
+            kv.kv_allocated_len = max(kv.kv_allocated_len, hi)
+        if rows:
+            for pool, allocator in self.allocators.items():
+                self.req_to_token_pool.write(pool, rows, numbers, allocator.alloc(len(rows)))
+
+    def free_kv(self, kv: KVRecord, lo: int, hi: int) -> None:
+        """Free the pages of positions ``[lo, hi)`` of the row; ``hi`` is page-aligned.
+
+        [lo, cursor)  sliding-window pages: given back before, not touched
+        [cursor, hi)  freed in every pool
+        """
+        for pool, allocator in self.allocators.items():
+            start = max(lo, kv.swa_evicted_seqlen) if pool == SWA else lo
+            if start < hi:
+                allocator.free(self.req_to_token_pool.pages(pool, kv.req_pool_idx, start, hi))
+
+    def release(self, kv: KVRecord) -> int:
+        """Give back all that ``kv`` describes, its lock and its row, and clear it.
+
+        [0, Q)        stays in the tree, unlocked
+        [Q, ceil(A))  freed
+
+        Returns the tokens that became evictable.
+        """
+        self.free_kv(kv, kv.cache_protected_len, self.ceil_page(kv.kv_allocated_len))
+        unlocked = self.unlock(kv)
+        if kv.req_pool_idx != NO_ROW:
+            self.req_to_token_pool.free(kv.req_pool_idx)
+        kv.clear_kv()
+        return unlocked
+
+    def unlock(self, kv: KVRecord) -> int:
+        """Drop the lock that ``kv`` owns, if any; returns what became evictable."""
+        return self.tree.unlock(kv.last_node) if kv.last_node is not None else 0
+
+    def cut_point(self, kv: KVRecord, n: int) -> int:
+        """Where a cut to ``n`` tokens really cuts.
+
+        Inside a page at or below the cursor it moves down to the page boundary:
+        the page's sliding-window half is gone, and cutting in the middle would
+        have it handed back a second time later (#22900).
+        """
+        return n if kv.swa_evicted_seqlen <= n else self.floor_page(n)
+
+    def tail_start(self, m: int) -> int:
+        """Where freeing begins after a cut at ``m``: the page that holds m - 1 stays whole."""
+        return self.ceil_page(m)
+
+    def cut(self, kv: KVRecord, n: int) -> None:
+        """Keep at most ``n`` positions: the one rule behind free_tail and trim_overshoot.
+
+        [0, m)              kept; m is n or, see cut_point, a little less
+        [m, ceil(m))        stays allocated with the page it is in, to be written again
+        [ceil(m), ceil(A))  freed
+        """
+        m = self.cut_point(kv, n)
+        self.free_kv(kv, self.tail_start(m), self.ceil_page(kv.kv_allocated_len))
+        self.cap(kv, m)
+
+    def cap(self, kv: KVRecord, m: int) -> None:
+        """No length of ``kv`` is past ``m``, the cursor included (#22900). Moves no memory."""
+        kv.kv_committed_len = min(kv.kv_committed_len, m)
+        kv.kv_allocated_len = min(kv.kv_allocated_len, m)
+        kv.swa_evicted_seqlen = min(kv.swa_evicted_seqlen, m)
+
+    def advance_swa(self, kv: KVRecord) -> int | None:
+        """Give back sliding-window KV that no later token attends to; the new cursor if it moved.
+
+        [max(Q, old), new)  freed in the sliding-window pool; new <= C - W
+        """
+        if not self.window:
+            return None
+        cursor = self.floor_page(kv.kv_committed_len - self.window)
+        if cursor <= kv.swa_evicted_seqlen:
+            return None
+        lo = max(kv.cache_protected_len, kv.swa_evicted_seqlen)
+        if lo < cursor:
+            row = kv.req_pool_idx
+            self.allocators[SWA].free(self.req_to_token_pool.pages(SWA, row, lo, cursor))
+            self.req_to_token_pool.forget(SWA, row, lo, cursor)
+        kv.swa_evicted_seqlen = cursor
+        return cursor
+
+    # The tree ------------------------------------------------------------------
+
+    def insert(self, req: Req, upto: int) -> tuple[TreeNode, int]:
+        """Move KV of ``[Q, upto)`` to the tree; returns the end node and the tokens it had.
+
+        [Q, Q + dup)     the tree had it: the row's own pages are freed
+        [Q + dup, upto)  the tree's from now on, unlocked
+
+        The row still points to the freed pages: ``point_to`` mends that.
+        """
+        lo, row = req.cache_protected_len, req.req_pool_idx
+        pages = {
+            pool: self.req_to_token_pool.pages(pool, row, lo, upto).tolist()
+            for pool in self.allocators
+        }
+        assert req.last_node is not None
+        tokens = req.fill_ids[lo:upto]
+        node, dup = self.tree.insert(req.last_node, tokens, pages[FULL], pages.get(SWA, []))
+        self.free_kv(req, lo, lo + dup)
+        return node, dup
+
+    def point_to(self, req: Req, node: TreeNode, lo: int, hi: int) -> None:
+        """Write the tree's pages of ``[lo, hi)`` on the path to ``node`` into the row."""
+        span = range(lo // self.page_size, hi // self.page_size)
+        if not span:
+            return
+        path = node.path()
+        for pool in self.allocators:
+            pages = [path[i].page if pool == FULL else path[i].swa_page for i in span]
+            self.req_to_token_pool.write(
+                pool, [req.req_pool_idx] * len(span), list(span),
+                torch.tensor(pages, device=self.device),
+            )  # fmt: skip
+
+    def evict(self, tokens: int) -> int:
+        """Free unlocked pages of the tree, ``tokens`` or a little more; returns how many."""
+        gone = self.tree.evict(self.ceil_page(tokens) // self.page_size)
+        if gone:
+            for pool, allocator in self.allocators.items():
+                pages = [node.page if pool == FULL else node.swa_page for node in gone]
+                allocator.free(torch.tensor(pages, device=self.device))
+        return len(gone) * self.page_size

@@ -1,0 +1,92 @@
+"""Bugs of the engine's own check: it does not look, or counts wrong, or says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.checker import MemoryChecker
+from slotproof.impl.kv_cache import FULL
+from slotproof.impl.mutants.memory import LEAK_FULL, LEAK_SWA
+from slotproof.impl.mutants.registry import Mutant, swap
+from slotproof.impl.req import Req
+
+
+class OffWithDrafts(MemoryChecker):
+    def self_check_during_busy(self) -> None:
+        """Does not run where there are drafts."""
+        if not self.config.draft:
+            super().self_check_during_busy()
+
+
+class BatchEquality(MemoryChecker):
+    def batches(self) -> list[ScheduleBatch]:
+        """Compares batches field by field, tensors included."""
+        last, running = self.scheduler.last_batch, self.scheduler.running_batch
+        batches = [last] if last is not None else []
+        if not running.is_empty() and running not in batches:
+            batches.append(running)
+        return batches
+
+
+class ParkedNotCounted(MemoryChecker):
+    def uncached_reqs(self) -> Iterator[Req]:
+        """Counts requests in batches; the parked one is in none."""
+        for batch in self.batches():
+            yield from batch.reqs
+
+
+class OnePool(MemoryChecker):
+    def pools(self) -> tuple[str, ...]:
+        """Looks at the full pool only."""
+        return (FULL,)
+
+
+class Off(MemoryChecker):
+    def check(self) -> None:
+        """Never runs."""
+
+
+class Blind(MemoryChecker):
+    def _check_pools(self) -> list[str]:
+        """Computes every figure and draws no conclusion."""
+        super()._check_pools()
+        return []
+
+
+MUTANTS = (
+    Mutant(
+        "27228a-check-off-with-drafts", "sgl-project/sglang#27228",
+        "the busy check returns early when drafts exist",
+        ("INV-CHECKER",), swap(checker=OffWithDrafts), {"draft": 1},
+    ),
+    Mutant(
+        "27228b-batch-equality", "sgl-project/sglang#27228",
+        "whether a batch was counted is asked by equality, which compares tensors",
+        ("INV-CHECKER", "INV-ALIVE"), swap(checker=BatchEquality),
+    ),
+    Mutant(
+        "37502-parked-not-counted", "sgl-project/sglang#37502",
+        "a turn between two chunks is in neither batch and is not counted",
+        ("INV-CHECKER",), swap(checker=ParkedNotCounted), {"chunk": 1},
+    ),
+    Mutant(
+        "21499-one-pool-check", "sgl-project/sglang#21499",
+        "the busy check ignores the sliding-window pool",
+        ("INV-CHECKER",), swap(checker=OnePool), {"window": 1},
+    ),
+    Mutant(
+        "leak-full-off", "a plain fault", "one page is lost, and the check never runs",
+        ("INV-CHECKER", "INV-OWNER", "INV-SUM-FULL"), swap(allocators=LEAK_FULL, checker=Off),
+    ),
+    Mutant(
+        "leak-full-blind", "a plain fault", "one page is lost, and the check says ok",
+        ("INV-CHECKER", "INV-OWNER", "INV-SUM-FULL"), swap(allocators=LEAK_FULL, checker=Blind),
+    ),
+    Mutant(
+        "leak-swa-blind", "a plain fault",
+        "one sliding-window page is lost, and the check looks at the full pool only",
+        ("INV-CHECKER", "INV-OWNER", "INV-SUM-SWA"),
+        swap(allocators=LEAK_SWA, checker=OnePool), {"window": 1},
+    ),
+)  # fmt: skip

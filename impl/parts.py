@@ -1,0 +1,39 @@
+"""Which class each component of an engine is made from: where a mutant puts its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slotproof.impl.checker import MemoryChecker
+from slotproof.impl.kv_cache import FULL, SWA, KVCache
+from slotproof.impl.model import StampModel
+from slotproof.impl.pool import PageAllocator
+from slotproof.impl.rows import ReqToTokenPool
+from slotproof.impl.scheduler import Scheduler
+from slotproof.impl.session import Session
+from slotproof.impl.session_cache import SessionCache
+from slotproof.impl.session_controller import SessionController
+from slotproof.impl.slot import SessionSlot
+from slotproof.impl.tree import PrefixTree
+
+
+def _allocators() -> Mapping[str, type[PageAllocator]]:
+    return {FULL: PageAllocator, SWA: PageAllocator}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The reference's own classes; ``dataclasses.replace`` makes another engine."""
+
+    allocators: Mapping[str, type[PageAllocator]] = field(default_factory=_allocators)
+    rows: type[ReqToTokenPool] = ReqToTokenPool
+    tree: type[PrefixTree] = PrefixTree
+    kv: type[KVCache] = KVCache
+    slot: type[SessionSlot] = SessionSlot
+    session: type[Session] = Session
+    cache: type[SessionCache] = SessionCache
+    controller: type[SessionController] = SessionController
+    scheduler: type[Scheduler] = Scheduler
+    model: type[StampModel] = StampModel
+    checker: type[MemoryChecker] = MemoryChecker

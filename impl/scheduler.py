@@ -1,0 +1,254 @@
+"""The scheduler: one ``step`` picks a batch, runs it and sees to who finished.
+
+Continuous batching as engines do it: prefill before decode, one request at a
+time may be between two chunks of its prefill, and when memory runs out the
+request that came last goes back to waiting.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from slotproof.impl.admission import PrefillAdder
+from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.config import EngineConfig
+from slotproof.impl.events import Outbox
+from slotproof.impl.model import StampModel
+from slotproof.impl.req import Phase, Req
+from slotproof.impl.rows import NO_ROW
+from slotproof.impl.session_cache import SessionCache
+
+if TYPE_CHECKING:
+    from slotproof.impl.parts import Parts
+
+ABORT = "abort"
+
+
+class Scheduler:
+    """Requests on their way: waiting, between chunks, just prefilled, running."""
+
+    def __init__(
+        self, config: EngineConfig, parts: Parts, cache: SessionCache, outbox: Outbox
+    ) -> None:
+        self.config = config
+        self.cache = cache
+        self.kv = cache.kv
+        self.outbox = outbox
+        self.model: StampModel = parts.model(config, cache.kv)
+        self.reqs: dict[str, Req] = {}
+        """Every request that has no final answer yet, in order of arrival."""
+        self.waiting_queue: list[Req] = []
+        self.chunked_req: Req | None = None
+        """Parked between two chunks: in no batch."""
+        self.running_batch = ScheduleBatch()
+        self.last_batch: ScheduleBatch | None = None
+        """What the last iteration ran; a prefill batch joins the running one in the next."""
+        self.paused = False
+        self._prefilled_last = False
+
+    # One iteration -------------------------------------------------------------
+
+    def step(self) -> None:
+        """Run one batch, if there is one. Changes everything."""
+        if self.paused:
+            return
+        self._merge_last_batch()
+        batch = self._get_new_batch_prefill()
+        self._prefilled_last = batch is not None
+        if batch is not None:
+            self._run_prefill(batch)
+        elif self._update_running_batch():
+            batch = self.running_batch
+            self._run_decode(batch)
+        self.last_batch = batch
+
+    def _merge_last_batch(self) -> None:
+        if self.last_batch is not None and self.last_batch is not self.running_batch:
+            self.running_batch.merge_batch(self.last_batch)
+        self.last_batch = None
+
+    def _get_new_batch_prefill(self) -> ScheduleBatch | None:
+        """Who is prefilled now; ``None`` leaves the iteration to decoding."""
+        if self.chunked_req is not None and self._prefilled_last and self.running_batch.reqs:
+            return None  # a long prompt takes turns with decoding
+        adder = PrefillAdder(self)
+        if self.chunked_req is not None and not adder.add_chunked_req(self.chunked_req):
+            return None
+        for req in tuple(self.waiting_queue):
+            if not adder.add_one_req(req):
+                break
+        return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
+
+    def _run_prefill(self, batch: ScheduleBatch) -> None:
+        """Allocate, write and sample: admission saw to it that evicting makes enough room."""
+        reqs = list(batch.reqs)
+        self.make_room(sum(self.kv.new_pages(req, req.extend_to) for req in reqs))
+        for req in reqs:
+            if req.req_pool_idx == NO_ROW:
+                self.kv.take_row(req)
+        self.kv.alloc([(req, req.extend_to) for req in reqs])
+        spans = [
+            (req, req.kv_committed_len, req.fill_ids[req.kv_committed_len : req.extend_to])
+            for req in reqs
+        ]
+        batch.prepare(spans, self.config.device)
+        for req, token in zip(reqs, self.model.forward(batch), strict=True):
+            self._after_extend(batch, req, token)
+
+    def _after_extend(self, batch: ScheduleBatch, req: Req, token: int) -> None:
+        complete = req.extend_to == req.seqlen
+        sampled = int(complete and req.max_new_tokens > 0)
+        if sampled:
+            req.output_ids.append(token)
+        req.kv_committed_len = req.extend_to
+        req.phase = Phase.RUNNING
+        req.counts.chunks += 1
+        self.outbox.emit(
+            "T-EXTEND", req.session_id, req.rid,
+            t=req.extend_to, sampled=sampled, row=req.req_pool_idx,
+        )  # fmt: skip
+        if not complete:
+            self._advance_swa(req)
+            batch.remove(req)
+            self._park(req)
+            return
+        if req is self.chunked_req:
+            self.chunked_req = None
+        if req.finished_len() is None:
+            self.cache.cache_unfinished_req(req)
+        self._finish_if_done(batch, req)
+
+    def _park(self, req: Req) -> None:
+        """Between two chunks a request is in no batch but keeps its KV (#37502)."""
+        self.chunked_req = req
+        req.phase = Phase.PARKED
+        self.outbox.emit("T-PARK", req.session_id, req.rid)
+
+    def _run_decode(self, batch: ScheduleBatch) -> None:
+        """One round: plain, one token per request; speculative, up to ``draft + 1``."""
+        reqs = list(batch.reqs)
+        before = [req.kv_allocated_len for req in reqs]
+        self.kv.alloc([(req, self.decode_target(req)) for req in reqs])
+        accepted = [self._accept_count(req) for req in reqs]
+        for index in range(max(accepted)):
+            live = [req for req, k in zip(reqs, accepted, strict=True) if k > index]
+            spans = [(req, req.kv_committed_len + index, req.output_ids[-1:]) for req in live]
+            batch.prepare(spans, self.config.device)
+            for req, token in zip(live, self.model.forward(batch), strict=True):
+                req.output_ids.append(token)
+        for req, old, k in zip(reqs, before, accepted, strict=True):
+            req.kv_committed_len += k
+            self.outbox.emit("T-DECODE", req.session_id, req.rid, d=req.kv_allocated_len - old, k=k)
+            self._advance_swa(req)
+            self._finish_if_done(batch, req)
+
+    def decode_target(self, req: Req) -> int:
+        """What a round allocates up to: the next token and the draft tail, kept as slack."""
+        tail = self.config.draft * self.config.topk
+        ahead = min(self.config.context_len, req.kv_committed_len + 1 + tail)
+        return max(req.kv_allocated_len, ahead)
+
+    def _accept_count(self, req: Req) -> int:
+        """How many tokens verification accepts: any number of drafts, and one of its own.
+
+        Which tokens does not depend on it. It may overshoot the request's end.
+        """
+        if not self.config.draft:
+            return 1
+        text = f"{self.config.seed}:{req.rid}:{req.kv_committed_len}"
+        k = 1 + zlib.crc32(text.encode()) % (self.config.draft + 1)
+        return min(k, req.kv_allocated_len - req.kv_committed_len)
+
+    def _advance_swa(self, req: Req) -> None:
+        cursor = self.kv.advance_swa(req)
+        if cursor is not None:
+            self.outbox.emit("T-SWA-ADVANCE", req.session_id, req.rid, e=cursor)
+
+    # Memory pressure ------------------------------------------------------------
+
+    def make_room(self, tokens: int) -> bool:
+        """Make ``tokens`` available in every pool, if evicting and idle slots allow it.
+
+        Changes the cache: discards slots not on loan, least recently used first,
+        as long as the tree has too little to give; then evicts.
+        """
+        while self.kv.shortage(tokens) > self.kv.tree.evictable:
+            if not self.cache.discard_one():
+                return False
+        short = self.kv.shortage(tokens)
+        if short > 0:
+            self.cache.inner.evict(short)
+        return True
+
+    def _update_running_batch(self) -> bool:
+        """See that every running request can decode; who can't goes back to waiting."""
+        reqs = self.running_batch.reqs
+        while reqs:
+            need = sum(self.kv.new_pages(req, self.decode_target(req)) for req in reqs)
+            if self.make_room(need):
+                return True
+            if len(reqs) == 1 and self.chunked_req is None:
+                self.out_of_memory(reqs[0])
+            else:
+                self.retract_decode(reqs[-1])
+        return False
+
+    def retract_decode(self, req: Req) -> None:
+        """Take a request out of the batch; it is the next to come back."""
+        self._remove(req)
+        self.cache.retract_req(req)
+        self.waiting_queue.insert(0, req)
+
+    def out_of_memory(self, req: Req) -> None:
+        """A request that is alone and does not fit: nobody will make room for it."""
+        self.abort(req, "out of memory: the request does not fit even alone", out_of_memory=True)
+
+    # Requests come and go ---------------------------------------------------------
+
+    def add(self, req: Req) -> None:
+        self.reqs[req.rid] = req
+        self.waiting_queue.append(req)
+
+    def running_reqs(self) -> list[Req]:
+        """Those that decode, or will once their prefill batch is merged; oldest first."""
+        last = self.last_batch
+        joining = last.reqs if last is not None and last is not self.running_batch else []
+        return [*self.running_batch.reqs, *joining]
+
+    def _finish_if_done(self, batch: ScheduleBatch, req: Req) -> None:
+        done = req.finished_len()
+        if done is None:
+            return
+        finished_len, reason = done
+        batch.remove(req)
+        if req.doomed:
+            reason = ABORT
+        self._end(req, reason, finished_len)
+        self.cache.cache_finished_req(req, finished_len)
+        self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
+
+    def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
+        """End a request in whatever state it is; changes the cache as ``abort_req`` says."""
+        self._remove(req)
+        self._end(req, ABORT, len(req.output_ids))
+        self.cache.abort_req(req, out_of_memory=out_of_memory)
+        self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
+
+    def _remove(self, req: Req) -> None:
+        """From the queue, or the batch that it is in."""
+        if req in self.waiting_queue:
+            self.waiting_queue.remove(req)
+        if req is self.chunked_req:
+            self.chunked_req = None
+        for batch in (self.running_batch, self.last_batch):
+            if batch is not None:
+                batch.remove(req)
+
+    def _end(self, req: Req, reason: str, finished_len: int) -> None:
+        self.reqs.pop(req.rid, None)
+        self.outbox.ended.append({
+            "rid": req.rid, "session": req.session_id, "reason": reason,
+            "C": req.kv_committed_len, "A": req.kv_allocated_len, "E": req.swa_evicted_seqlen,
+            "finished": finished_len,
+        })  # fmt: skip

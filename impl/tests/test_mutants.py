@@ -1,0 +1,261 @@
+"""Every mutant in its museum scenario: the reference is clean there, the mutant is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from slotproof.impl import EngineConfig, build
+from slotproof.impl.mutants import MUTANTS, mutant_named
+
+Script = Callable[[Any], object]
+SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
+
+
+def scenario(
+    name: str, broken: set[str], reported: int | None = None, **config: Any
+) -> Callable[[Script], Script]:
+    """``broken``: clauses that the audit finds broken. ``reported``: the engine's own sum."""
+
+    def add(script: Script) -> Script:
+        SCENARIOS[name] = config, script, broken, reported
+        return script
+
+    return add
+
+
+def turn1(d: Any) -> Any:
+    """The museum's turn 1: leaves Q = 4, C = A = 10, available = 90."""
+    return d.open("s").submit("s", "r1", [5, 6, 7, 8], 7).step(7)
+
+
+@scenario("22213-double-count", {"INV-CHECKER"}, 106)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+
+
+REFUSED = {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS", "INV-LOCK"}
+
+
+@scenario("22753-sticky-active", REFUSED, 94, max_running=1)
+@scenario("20476-restore-empties-slot", REFUSED, 94, max_running=1)
+def refused(d: Any) -> None:
+    turn1(d).submit(None, "busy", [9], 9).step()
+    d.submit("s", "r2", [1, 2], 3).step()
+
+
+@scenario("20070-unaligned-protected", {"INV-SUM-FULL", "INV-ALIGN"}, 94, page_size=4)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+
+
+@scenario("20557-empty-key", {"INV-SUM-FULL", "INV-OWNER"}, 99)
+@scenario("9173-empty-slot-crash", {"IndexError"})
+def empty_key(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 0).step()
+    d.submit("s", "r2", [], 1).step()
+
+
+@scenario("22273-doomed-restores", {"INV-SUM-FULL", "INV-ORDER"}, 68)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", list(range(1, 17)), 17).step(17)
+    assert d.figures() == (68, 0, 16, 16, 0)
+    d.submit("s", "r2", [1] * 90, 1).step()
+    assert d.answer("r2")["reason"] == "abort"
+
+
+@scenario("22862-no-free-tail", {"INV-SUM-FULL", "INV-OWNER"}, 96, draft=4)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 90).step(2)
+    [req] = d.engine.scheduler.running_reqs()
+    while req.kv_allocated_len - req.kv_committed_len < 4:  # a round that accepted no draft
+        d.step()
+    d.do("retract").step()
+
+
+@scenario("22862r-unaligned-free-tail", {"INV-SUM-FULL", "INV-OWNER"}, page_size=4, draft=4)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 90).step(2)
+    [req] = d.engine.scheduler.running_reqs()
+    while req.kv_committed_len % 4 == 0 or req.kv_allocated_len == req.kv_committed_len:
+        d.step()
+    d.do("retract").step()
+
+
+@scenario("22897-no-trim", {"INV-COVER"}, draft=4)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 3).drain()
+
+
+@scenario("22900-trim-forgets-cursor", {"INV-CURSOR", "INV-SUM-SWA"},
+          draft=4, window=1, swa_tokens=100)  # fmt: skip
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 3).drain()
+
+
+@scenario("32163-unaligned-reuse", set(), aligned_reuse=True, page_size=2)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 2).step(2)
+    d.submit("s", "r2", [1], 2).step()
+
+
+@scenario("26676-restore-does-nothing", {"INV-SUM-FULL", "INV-OWNER"}, 99)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 1).step()
+    d.submit("s", "r2", [], 1).step()
+
+
+@scenario("22790a-abort-drops-row", {"INV-SUM-FULL", "INV-ROWS", "INV-OWNER"}, 97)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+    d.do("abort", rid="r2").step()
+    d.do("close", session="s").step()
+
+
+@scenario("22790b-first-turn-abort", {"INV-LOCK", "INV-ROWS"}, 100)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 3).step()
+    d.do("abort", rid="r1").step()
+
+
+@scenario("22790c-history-at-create", set())
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+    d.do("abort", rid="r2").submit("s", "r3", [3], 3).step()
+
+
+@scenario("22790d-two-in-flight", {"INV-SUM-FULL", "INV-OWNER"})
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).submit("s", "r3", [3], 3).step()
+
+
+@scenario("21875a-close-releases-running", {"INV-SUM-FULL", "INV-OWNER"}, 106)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+    d.do("close", session="s").step()
+
+
+@scenario("42571-double-free", {"INV-SUM-FULL", "INV-OWNER"}, 101)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 0).step()
+    d.do("close", session="s").step()
+
+
+@scenario("2954-double-unpin", {"INV-LOCK"}, 100)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 2).step(2)
+    d.do("close", session="s").step()
+
+
+def one_free(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 1).step()
+    d.do("close", session="s").step()
+
+
+LOST = {"INV-SUM-FULL", "INV-OWNER"}
+LOST_SWA = {"INV-SUM-SWA", "INV-OWNER"}
+scenario("leak-full", LOST, 99)(one_free)
+scenario("leak-full-off", {*LOST, "INV-CHECKER"})(one_free)
+scenario("leak-full-blind", {*LOST, "INV-CHECKER"}, 99)(one_free)
+scenario("leak-swa", LOST_SWA, 100, window=1, swa_tokens=100)(one_free)
+scenario("leak-swa-blind", {*LOST_SWA, "INV-CHECKER"}, 100, window=1, swa_tokens=100)(one_free)
+
+
+@scenario("27228a-check-off-with-drafts", {"INV-CHECKER"}, draft=1)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 2).step()
+
+
+@scenario("27228b-batch-equality", {"RuntimeError"})
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 9).step(2)
+    d.submit(None, "r2", [6, 7], 9).step()
+
+
+@scenario("37502-parked-not-counted", {"INV-CHECKER"}, 92, chunk=8)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5] * 9, 9).step()
+
+
+@scenario("21499-one-pool-check", {"INV-CHECKER"}, 100, window=1, swa_tokens=100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 9).step()
+
+
+def outcome(d: Any, script: Script) -> set[str]:
+    """The clauses broken at the end; the exception where the engine crashed."""
+    try:
+        script(d)
+    except (RuntimeError, IndexError) as error:
+        return {type(error).__name__}
+    clauses: set[str] = d.broken()
+    return clauses
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_wrong_where_the_reference_is_right(drive: Any, name: str) -> None:
+    config, script, broken, reported = SCENARIOS[name]
+    reference, mutant = drive(**config), drive(name, **config)
+    assert outcome(reference, script) == set()
+    assert reference.engine.checker.verdict == "ok"
+    found = outcome(mutant, script)
+    assert broken <= found
+    if reported is not None:
+        assert mutant.reported_sum() == reported
+    if reported not in (None, 100) and "blind" not in name:
+        assert mutant.engine.checker.verdict == "leak"
+
+
+def test_every_mutant_has_its_scenario() -> None:
+    assert set(SCENARIOS) == set(MUTANTS)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_scenarios_meet_what_the_mutant_needs(name: str) -> None:
+    config = SCENARIOS[name][0]
+    for field, value in MUTANTS[name].needs.items():
+        assert config[field] >= value
+
+
+def test_22273_holds_less_than_nothing(drive: Any) -> None:
+    """INV-ORDER: held = 1 - 16."""
+    config, script, *_ = SCENARIOS["22273-doomed-restores"]
+    d = drive("22273-doomed-restores", **config)
+    script(d)
+    assert d.figures() == (67, 0, 16, -15, 0)
+    assert len(d.engine.controller.sessions["s"].history) == 1
+
+
+def test_22790c_forgets_the_history(drive: Any) -> None:
+    """INV-HISTORY: turn 3 begins with history and new tokens."""
+    lengths = []
+    for mutant in (None, "22790c-history-at-create"):
+        d = drive(mutant)
+        SCENARIOS["22790c-history-at-create"][1](d)
+        lengths.append(len(d.engine.scheduler.reqs["r3"].origin_input_ids))
+    assert lengths == [12, 1]
+
+
+def test_32163_reuses_part_of_a_page(drive: Any) -> None:
+    matched = []
+    for mutant in (None, "32163-unaligned-reuse"):
+        config, script, *_ = SCENARIOS["32163-unaligned-reuse"]
+        d = drive(mutant, **config)
+        script(d)
+        matched.append(d.engine.scheduler.reqs["r2"].last_match)
+    assert matched == [2, 3]
+
+
+def test_20476_leaves_a_lock_behind(drive: Any) -> None:
+    """INV-LOCK: restore, save, close: the lock of turn 1 is nobody's."""
+    d = turn1(drive("20476-restore-empties-slot", max_running=1))
+    d.submit(None, "busy", [9], 3).step()
+    d.submit("s", "r2", [1, 2], 3).drain().do("close", session="s").step()
+    assert d.figures()[2] == 4
+
+
+def test_names_of_mutants_are_checked() -> None:
+    with pytest.raises(ValueError, match="unknown mutant 'nope'; there are: 20070"):
+        build(EngineConfig(), "nope")
+    assert mutant_named("leak-full").pr == "a plain fault"
