@@ -29,7 +29,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
         figures = check["pools"][pool]
         start = 0 if pool == "full" else 4
         total, available, evictable, protected = seen.figures[start : start + 4]
-        mine = (available, evictable, protected, *expected_report(seen, pool), total)
+        mine = (
+            available,
+            evictable,
+            protected,
+            *expected_report(seen, pool, figures["held"]),
+            total,
+        )
         theirs = (
             figures["available"],
             figures["evictable"],

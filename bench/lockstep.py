@@ -1,0 +1,124 @@
+"""Lockstep speed on the reference engine: commands per second with all oracles on.
+
+    python bench/lockstep.py [--seconds 5] [--record bench/results/lockstep.json] [--profile]
+
+Commands are drawn beforehand (the Hypothesis machine runs once per example to
+make them), so that what is timed is engine, snapshot, spec and oracles. The
+pool has 64 tokens, the device is the CPU, one core. The last line also says
+what a whole campaign reaches, generation included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import platform
+import pstats
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from slotproof.conformance import campaign
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.machine import machine_for
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.referee import Referee
+
+NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p4-draft", "p1-swa", "p4-swa")
+"""Configurations with a pool of about 64 tokens, none of them tight."""
+
+
+def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
+    """Command sequences as a campaign draws them."""
+    import hypothesis
+    from hypothesis.stateful import run_state_machine_as_test
+
+    seen: list[Referee] = []
+
+    def make() -> Referee:
+        seen.append(Referee(InProcessEngine(), config))
+        return seen[-1]
+
+    machine = hypothesis.seed(0)(machine_for(make, lambda *_: None))
+    settings = hypothesis.settings(
+        max_examples=count,
+        stateful_step_count=40,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=settings)
+    return [[entry.command for entry in referee.log] for referee in seen]
+
+
+def play(config: EngineConfig, runs: list[list[Command]], seconds: float) -> tuple[int, int, float]:
+    """(commands, iterations, seconds) of playing the scripts over and over."""
+    commands = iterations = 0
+    engine = InProcessEngine()
+    started = time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        for run in runs:
+            referee = Referee(engine, config)
+            for command in run:
+                assert not referee.do(command)
+            commands += len(run)
+            iterations += referee.coverage.iterations
+    return commands, iterations, time.perf_counter() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="per configuration")
+    parser.add_argument("--examples", type=int, default=60)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    for name in NAMES:
+        config = CONFIGS[name]
+        runs = scripts(config, args.examples)
+        play(config, runs[:10], 0.0)
+        commands, iterations, seconds = play(config, runs, args.seconds)
+        row = {
+            "config": name,
+            "commands_per_second": round(commands / seconds),
+            "iterations_per_second": round(iterations / seconds),
+        }
+        rows.append(row)
+        print(
+            f"{name:<10} {row['commands_per_second']:>6} commands/s "
+            f"{row['iterations_per_second']:>6} iterations/s"
+        )
+    plan = campaign.Plan(dict(CONFIGS), examples=400)
+    whole = campaign.run(InProcessEngine(), "reference", plan)
+    rate = round(whole.coverage.commands / whole.seconds)
+    print(f"whole campaign, Hypothesis included: {rate} commands/s")
+    if args.record:
+        document = {
+            "what": "lockstep on the reference engine, all oracles on, one core",
+            "command": "python " + " ".join(sys.argv),
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": f"{platform.machine()}, 2 shared virtual cores, CPU only",
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "configurations": rows,
+            "campaign_commands_per_second": rate,
+        }
+        args.record.parent.mkdir(parents=True, exist_ok=True)
+        args.record.write_text(json.dumps(document, indent=1) + "\n")
+    if args.profile:
+        profile = cProfile.Profile()
+        runs = scripts(CONFIGS["p4"], args.examples)
+        profile.runcall(play, CONFIGS["p4"], runs, args.seconds)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
