@@ -183,14 +183,37 @@ DRAIN = _state(
 )
 CLEAN = _state(
     "INV-CLEAN",
-    "What is not there is zero: no slot or no KV means no row, no lengths, no lock.",
-    slot=slot.holding
-    | conj(~slot.lent, slot_kv.A == 0, slot_kv.Q == 0, slot_kv.C == 0, slot_kv.E == 0),
-    turn=has_kv
-    | conj(turn_kv.row == NO_ROW, turn_kv.A == 0, turn_kv.Q == 0, turn_kv.C == 0, turn_kv.E == 0),
+    "What is not there is zero, and a turn never runs beside its session's slot.",
+    slot=slot.holding | (~slot.lent & conj(*(each == 0 for each in lengths(slot_kv)))),
+    turn=has_kv | ((turn_kv.row == NO_ROW) & conj(*(each == 0 for each in lengths(turn_kv)))),
+    session=session.open
+    | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
+    request=(turn.kind != NONE) | conj(turn.phase == ABSENT, turn.prompt == 0, turn.output == 0),
+    kinds=conj(NONE <= turn.kind, turn.kind <= PLAIN, ABSENT <= turn.phase, turn.phase <= RUNNING)
+    & iff(turn.kind == NONE, turn.phase == ABSENT),
+    tokens=conj(0 <= session.history, 0 <= turn.prompt, 0 <= turn.output),
+    row=implies(turn.phase >= PARKED, turn_kv.row != NO_ROW),
     alone=implies(turn.kind == PLAIN, ~session.open),
-    session=session.open | (~slot.holding & ~session.inflight & ~session.closing),
+    own_slot=implies((turn.kind == TURN) & has_kv & slot.holding, slot.lent),
+    loan=implies(slot.lent, turn_kv.Q == slot_kv.Q)
+    & implies(
+        slot.lent & (turn.phase == MATCHED),
+        conj(turn_kv.C == slot_kv.C, turn_kv.A == slot_kv.A, turn_kv.E == slot_kv.E),
+    ),
+    matched=implies(
+        ~slot.lent & (turn.phase == MATCHED), (turn_kv.row == NO_ROW) & (turn_kv.A == turn_kv.Q)
+    ),
+    prompt=implies(turn.kind == TURN, session.history <= turn.prompt),
 )
+
+ENVIRONMENT: dict[str, Expr] = {
+    "window": (0 <= config.window) & iff(config.swa, 0 < config.window),
+    "width": 1 <= config.width,
+    "reserve": (0 <= config.reserve) & (config.reserve <= 1),
+    "frame": conj(*(0 <= each for each in vars(frame).values())),
+    "locks": frame.lock_max <= frame.lock_sum,
+}
+"""What is assumed of the configuration and of all other actors; no invariant says it."""
 
 ALIGN_STEP = _step(
     "INV-ALIGN-STEP",

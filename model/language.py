@@ -47,6 +47,7 @@ from slotproof.model.state import (
     full,
     has_kv,
     held,
+    lengths,
     lock_sum,
     on_loan,
     page,

@@ -175,6 +175,11 @@ on_loan: Expr = has_kv & slot.holding & (turn.kind == TURN) & (turn_kv.row == sl
 """The slot's KV and the turn's are the same: told from ownership, not from a flag."""
 
 
+def lengths(kv: Kv) -> tuple[Var, Var, Var, Var]:
+    """All lengths of the KV."""
+    return (kv.C, kv.A, kv.Q, kv.E)
+
+
 def private(kv: Kv) -> Expr:
     """Tokens of the full pool that the row owns: ⌈A⌉ - Q."""
     return ceil_page(kv.A) - kv.Q

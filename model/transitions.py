@@ -73,6 +73,7 @@ def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
 
 turn_locked = turn_kv.locked | (slot.lent & slot_kv.locked)
 turn_row = turn_kv.row != NO_ROW
+_in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
 
 
 def to_tree(upto: Var) -> tuple[Mem, Mem]:
@@ -176,7 +177,11 @@ T_REJECT = Transition(
 T_DOOM = Transition(
     "T-DOOM",
     "A turn known to be aborted leaves its session before it is matched; the slot is untouched.",
-    guard={"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.lent},
+    guard={
+        "turn": is_turn,
+        "waiting": turn.phase == WAITING,
+        "covered": implies(slot.holding, slot_kv.C <= session.history),
+    },
     params=(prompt,),
     effect=turn_over,
     detaches="doomed",
@@ -207,7 +212,7 @@ T_MATCH = Transition(
     guard={
         "waiting": turn.phase == WAITING,
         "no_slot": is_plain | (is_turn & ~slot.holding),
-        "m": (m >= 0) & is_aligned(m) & (m <= maximum(0, known - config.reserve)),
+        "m": (m >= 0) & is_aligned(m) & (m <= known - config.reserve) & (m <= config.width),
         "u": (u >= 0) & is_aligned(u) & (u <= m) & (m <= full.protected + u),
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, m, 0)),
     },
@@ -307,7 +312,7 @@ T_INSERT = Transition(
     "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
     "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
     guard={
-        "running": (turn.phase == RUNNING) | (turn.phase == PARKED),
+        "running": _in_batch,
         "no_slot": ~slot.lent,
         **insertable,
         "u": (q - turn_kv.Q - dup <= u) & is_aligned(u) & (u <= q - turn_kv.Q),
@@ -348,7 +353,7 @@ T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
     "The SWA cursor moves up to e: no later token's window reaches below it.",
     guard={
-        "swa": config.swa & has_kv,
+        "swa": config.swa & _in_batch,
         "e": (e > turn_kv.E) & is_aligned(e) & (e <= floor_page(turn_kv.C - config.window)),
     },
     params=(e,),
@@ -430,8 +435,6 @@ T_ABORT_PARTIAL = Transition(
     memory=(_unfinished,),
     effect={**kept(slot_kv, _to_history), **turn_over},
 )
-
-_in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
 
 T_RETRACT = Transition(
     "T-RETRACT",
