@@ -132,8 +132,11 @@ OWNER = _state(
         "shared": "no page has two owners",
         "free_twice": "the free list has no duplicates",
     },
-    exactly_one=page.free + page.tree + page.rest + ite(slot.lent, page.turn, page.slot + page.turn)
-    == 1,
+    exactly_one=page.free + page.tree + page.own + page.rest == 1,
+    counted=conj(page.free >= 0, page.tree >= 0, page.own >= 0, page.rest >= 0),
+    placed=is_aligned(page.at) & (page.at >= 0),
+    full=page.own == ite(owns_full, 1, 0),
+    swa=page.own == ite(owns_swa, 1, 0),
 )
 BACKED = _state(
     "INV-BACKED",
@@ -189,9 +192,9 @@ CLEAN = _state(
     session=session.open
     | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
     request=(turn.kind != NONE) | conj(turn.phase == ABSENT, turn.prompt == 0, turn.output == 0),
-    kinds=conj(NONE <= turn.kind, turn.kind <= PLAIN, ABSENT <= turn.phase, turn.phase <= RUNNING)
+    kinds=conj(turn.kind >= NONE, turn.kind <= PLAIN, turn.phase >= ABSENT, turn.phase <= RUNNING)
     & iff(turn.kind == NONE, turn.phase == ABSENT),
-    tokens=conj(0 <= session.history, 0 <= turn.prompt, 0 <= turn.output),
+    tokens=conj(session.history >= 0, turn.prompt >= 0, turn.output >= 0),
     row=implies(turn.phase >= PARKED, turn_kv.row != NO_ROW),
     alone=implies(turn.kind == PLAIN, ~session.open),
     own_slot=implies((turn.kind == TURN) & has_kv & slot.holding, slot.lent),
@@ -207,10 +210,10 @@ CLEAN = _state(
 )
 
 ENVIRONMENT: dict[str, Expr] = {
-    "window": (0 <= config.window) & iff(config.swa, 0 < config.window),
-    "width": 1 <= config.width,
-    "reserve": (0 <= config.reserve) & (config.reserve <= 1),
-    "frame": conj(*(0 <= each for each in vars(frame).values())),
+    "window": (config.window >= 0) & iff(config.swa, config.window > 0),
+    "width": config.width >= 1,
+    "reserve": (config.reserve >= 0) & (config.reserve <= 1),
+    "frame": conj(*(each >= 0 for each in vars(frame).values())),
     "locks": frame.lock_max <= frame.lock_sum,
 }
 """What is assumed of the configuration and of all other actors; no invariant says it."""

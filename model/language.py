@@ -50,6 +50,8 @@ from slotproof.model.state import (
     lengths,
     lock_sum,
     on_loan,
+    owns_full,
+    owns_swa,
     page,
     private,
     rows,

@@ -12,6 +12,7 @@ E ``swa_evicted_seqlen``, ``lent`` is ``is_active``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -99,13 +100,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class Page:
-    """One arbitrary page of a pool: by whom it is owned, each 0 or more."""
+    """One arbitrary page of one pool: how often each owner has it, and where it lies."""
 
     free: Var  # entries of the free list
     tree: Var
-    slot: Var
-    turn: Var
+    own: Var  # this actor's row has it, as private
     rest: Var  # rows of the other actors
+    here: Var  # this actor's row points to it
+    at: Var  # at this position, the page's first
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Config:
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "turn.locked",
     "session.open", "session.closing", "session.inflight",
-    "config.swa", "config.aligned_reuse", "config.retract_keeps",
+    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps",
 }  # fmt: skip
 
 Group = TypeVar("Group", Pool, Kv, Rows, Session, Request, SlotFlags, Frame, Page, Config)
@@ -194,6 +196,20 @@ held: Expr = ite(slot.holding & ~slot.lent, private(slot_kv), 0)
 swa_held: Expr = ite(slot.holding & ~slot.lent, swa_private(slot_kv), 0)
 uncached: Expr = ite(has_kv, private(turn_kv), 0)
 swa_uncached: Expr = ite(has_kv, swa_private(turn_kv), 0)
+
+
+def _owns(first: Callable[[Kv], Expr]) -> Expr:
+    """The row points to the page from its private part: where the actor counts it as its own."""
+
+    def covers(kv: Kv) -> Expr:
+        return (first(kv) <= page.at) & (page.at < ceil_page(kv.A))
+
+    return page.here & ((slot.holding & ~slot.lent & covers(slot_kv)) | (has_kv & covers(turn_kv)))
+
+
+owns_full: Expr = _owns(lambda kv: kv.Q)
+owns_swa: Expr = config.swa & _owns(lambda kv: maximum(kv.Q, kv.E))
+
 lock_sum: Expr = ite(slot_kv.locked, slot_kv.Q, 0) + ite(turn_kv.locked, turn_kv.Q, 0)
 lock_max: Expr = maximum(ite(slot_kv.locked, slot_kv.Q, 0), ite(turn_kv.locked, turn_kv.Q, 0))
 slot_rows: Expr = ite(slot.holding, 1, 0)

@@ -180,7 +180,7 @@ T_DOOM = Transition(
     guard={
         "turn": is_turn,
         "waiting": turn.phase == WAITING,
-        "covered": implies(slot.holding, slot_kv.C <= session.history),
+        "covered": implies(slot.holding, session.history >= slot_kv.C),
     },
     params=(prompt,),
     effect=turn_over,

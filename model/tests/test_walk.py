@@ -4,7 +4,6 @@ import random
 from collections import Counter
 
 import pytest
-
 from slotproof.model.evaluate import INDEX
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import NO_ROW

@@ -1,0 +1,160 @@
+"""What there is to prove, as data: named obligations over the expression tree.
+
+For each transition: every conjunct of every state invariant is preserved, every
+step invariant holds across it, one arbitrary page of each pool keeps exactly
+one owner, only whole pages move, and nothing but the actor and the pools is
+written. For the initial state: every state invariant. The frame (all other
+actors) is arbitrary throughout: that is the induction step for any number of
+sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from slotproof.model import pages, state
+from slotproof.model.expr import (
+    Const,
+    Expr,
+    Sort,
+    Var,
+    is_aligned,
+    lift,
+    substitute,
+    variables,
+    walk,
+)
+from slotproof.model.invariants import ENVIRONMENT, INVARIANTS, Invariant, Kind
+from slotproof.model.transition import Transition
+from slotproof.model.transitions import TRANSITIONS
+
+INIT = "INIT"
+POOLS = ("full", "swa")
+_PAGE = frozenset(var.name for var in state.PAGE)
+_WRITABLE = frozenset(var.name for var in state.STATE)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is proved: the spec itself, or one with something wrong in it."""
+
+    transitions: Mapping[str, Transition] = field(default_factory=lambda: TRANSITIONS)
+    invariants: Mapping[str, Invariant] = field(default_factory=lambda: INVARIANTS)
+    name: str = "spec"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One conjunct to prove after a transition. ``expr`` is over values before and after."""
+
+    clause: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything about one transition on one layer: the same hypotheses, many goals."""
+
+    transition: str
+    layer: str
+    """``counts``, or the pool whose arbitrary page is looked at."""
+    hypotheses: dict[str, Expr]
+    """Over the state before and the parameters, by name: invariants, guard, environment."""
+    after: dict[str, Expr]
+    """New values of what is written."""
+    goals: tuple[Goal, ...]
+
+    @property
+    def name(self) -> str:
+        return self.transition if self.layer == "counts" else f"{self.transition} [{self.layer}]"
+
+
+def conjuncts(spec: Spec, kind: Kind, over_pages: str | None = None) -> dict[str, Expr]:
+    """Formulas of one kind by clause; with a pool, those about a page of it."""
+    result: dict[str, Expr] = {}
+    for invariant in spec.invariants.values():
+        for name, expr in invariant.conjuncts.items():
+            names = variables(expr)
+            about_page = bool(names & _PAGE)
+            steps = any(each.endswith("'") for each in names)
+            if steps != (kind is Kind.STEP) or about_page != (over_pages is not None):
+                continue
+            if about_page and name in POOLS and name != over_pages:
+                continue
+            result[f"{invariant.id}.{name}"] = expr
+    return result
+
+
+def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
+    """The initial state, then every transition, counts before pages."""
+    invariant = conjuncts(spec, Kind.STATE)
+    if only in (None, INIT):
+        yield _initial(invariant)
+    environment = {f"environment.{name}": expr for name, expr in ENVIRONMENT.items()}
+    for transition in spec.transitions.values():
+        if only not in (None, transition.id):
+            continue
+        guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
+        after = transition.full_effect
+        goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
+        goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
+        goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
+        yield Task(
+            transition.id, "counts", {**invariant, **environment, **guard}, after, tuple(goals)
+        )
+        for pool in POOLS:
+            mine = conjuncts(spec, Kind.STATE, pool)
+            legal, moved = pages.effect(transition, pool)
+            choices = {f"choice.{name}": expr for name, expr in legal.items()}
+            if pool == "swa":
+                choices["environment.pool"] = state.config.swa
+            yield Task(
+                transition.id,
+                pool,
+                {**invariant, **environment, **guard, **mine, **choices},
+                {**after, **moved},
+                tuple(Goal(clause, primed(expr)) for clause, expr in mine.items()),
+            )
+
+
+def _initial(invariant: Mapping[str, Expr]) -> Task:
+    """Nothing is there: all memory and all rows are free."""
+    zero: dict[str, Expr] = {var.name: _nothing(var.name, var.sort) for var in state.STATE}
+    for free, total in (
+        (state.full.available, state.full.total),
+        (state.swa.available, state.swa.total),
+        (state.rows.free, state.rows.total),
+    ):
+        zero[total.name] = total
+        zero[free.name] = total
+    frame = {var.name: lift(0) for var in state.FRAME}
+    sizes = {
+        "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
+        "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
+    }
+    hypotheses = {f"environment.{name}": expr for name, expr in {**ENVIRONMENT, **sizes}.items()}
+    goals = tuple(Goal(clause, primed(expr)) for clause, expr in invariant.items())
+    return Task(INIT, "counts", hypotheses, {**zero, **frame}, goals)
+
+
+def _nothing(name: str, sort: Sort) -> Const:
+    if sort is Sort.BOOL:
+        return Const(False)
+    return Const(state.NO_ROW if name.endswith(".row") else 0)
+
+
+def primed(expr: Expr) -> Expr:
+    """The formula about the state after the transition."""
+    names = {node.name: node for node in walk(expr) if isinstance(node, Var)}
+    return substitute(expr, {name: Var(name + "'", node.of) for name, node in names.items()})
+
+
+def framing(spec: Spec) -> list[str]:
+    """Transitions that write what is not theirs: must be empty. Checked on the tree itself."""
+    return [
+        f"{transition.id} writes {name}"
+        for transition in spec.transitions.values()
+        for name in transition.full_effect
+        if name not in _WRITABLE
+    ]
