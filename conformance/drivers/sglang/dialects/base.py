@@ -1,0 +1,246 @@
+"""What every layout has in common, and what a dialect has to say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kv:
+    """The figures of one KV record, in the protocol's letters; row -1: none."""
+
+    row: int = -1
+    C: int = 0
+    A: int = 0
+    Q: int = 0
+    E: int = 0
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A session's record between turns, and its tree locks."""
+
+    kv: Kv
+    locks: int
+    lent: bool | None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The pool as the engine counts it, deferred frees included; tokens."""
+
+    available: int
+    evictable: int
+    protected: int
+
+    def __sub__(self, other: Figures) -> Figures:
+        return Figures(
+            self.available - other.available,
+            self.evictable - other.evictable,
+            self.protected - other.protected,
+        )
+
+
+NO_KV = Kv()
+
+
+class Dialect:
+    """Where the state is in one layout of the engine."""
+
+    layout = ""
+    #: The engine has a flag of its own for KV on loan.
+    has_lent = False
+    profile = "sglang"
+
+    def __init__(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
+        self.allocator = scheduler.token_to_kv_pool_allocator
+        self.rows = scheduler.req_to_token_pool
+        self.page_size: int = scheduler.page_size
+        takes = inspect.signature(scheduler.get_next_batch_to_run).parameters
+        self.plans = "running_batch" in takes
+
+    @classmethod
+    def fits(cls, scheduler: Any) -> bool:
+        """Whether this scheduler has this layout."""
+        raise NotImplementedError
+
+    # The pool ---------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        return int(self.scheduler.max_total_num_tokens)
+
+    def free_pages(self) -> list[int]:
+        """The free list, with what is staged or deferred; duplicates stay visible."""
+        raise NotImplementedError
+
+    def figures(self) -> Figures:
+        """The pool's figures as they stand, in the midst of an iteration too."""
+        tree = self.scheduler.tree_cache
+        return Figures(
+            len(self.free_pages()) * self.page_size,
+            int(tree.evictable_size()),
+            int(tree.protected_size()),
+        )
+
+    def tree_pages(self) -> list[tuple[int, int]]:
+        """Pages in the prefix tree with their lock counts."""
+        raise NotImplementedError
+
+    def unlocked_on(self, node: Any) -> int:
+        """Tokens on the way to ``node`` that no lock protects."""
+        raise NotImplementedError
+
+    def row_indices(self, row: int, length: int) -> list[int]:
+        """The KV indices of a row's first positions."""
+        return [int(x) for x in self.rows.req_to_token[row, :length].tolist()]
+
+    def pages_of(self, indices: Iterable[int]) -> list[int]:
+        """KV indices as pages, each run of a page once."""
+        pages: list[int] = []
+        for index in indices:
+            page = index // self.page_size
+            if not pages or pages[-1] != page:
+                pages.append(page)
+        return pages
+
+    # Requests ---------------------------------------------------------------
+
+    def kv(self, req: Any) -> Kv:
+        """The record a request runs on, owned or borrowed."""
+        raise NotImplementedError
+
+    def request_locks(self, req: Any) -> int:
+        """Tree locks that the request owns."""
+        raise NotImplementedError
+
+    def waiting(self) -> list[Any]:
+        return list(self.scheduler.waiting_queue)
+
+    def parked(self) -> Any | None:
+        return self.scheduler.chunked_req
+
+    def batches(self) -> Iterator[tuple[str, list[Any]]]:
+        """The requests of the last and of the running batch, finished ones left out."""
+        for name in ("last_batch", "running_batch"):
+            batch = getattr(self.scheduler, name)
+            reqs = [] if batch is None else batch.reqs
+            yield name, [req for req in reqs if not req.finished()]
+
+    def live(self) -> list[tuple[Any, str]]:
+        """Every unfinished request once, with its phase."""
+        found: dict[int, tuple[Any, str]] = {}
+        for req in self.waiting():
+            found[id(req)] = (req, "waiting")
+        if self.parked() is not None:
+            found.setdefault(id(self.parked()), (self.parked(), "parked"))
+        for _, reqs in self.batches():
+            for req in reqs:
+                found.setdefault(id(req), (req, "running"))
+        return list(found.values())
+
+    def is_session_turn(self, req: Any) -> bool:
+        """Attached to a streaming session, whatever its fate."""
+        return req.session is not None and bool(req.session.streaming)
+
+    def borrows(self, req: Any) -> str | None:
+        """The session whose slot's KV the request runs on, if any."""
+        raise NotImplementedError
+
+    def grow(self, req: Any, allocated: int, committed: int) -> None:
+        """Lengthen a request's KV by hand; only `draft.py` does that."""
+        raise NotImplementedError
+
+    def matched(self, req: Any) -> int:
+        """How many tokens the last match found."""
+        raise NotImplementedError
+
+    def accepted(self, session: Any, req: Any, busy: bool) -> bool:
+        """Whether a submission that was just queued is the session's turn, not a stub."""
+        return bool(session._inflight) and not busy and req.session is session
+
+    # What is wrapped (owner, name) ----------------------------------------------
+
+    def eviction(self) -> tuple[Any, str]:
+        """The method every eviction goes through."""
+        raise NotImplementedError
+
+    def insertion(self) -> tuple[Any, str]:
+        """The method that shares an unfinished request's tokens."""
+        raise NotImplementedError
+
+    def key_insertion(self) -> tuple[Any, str]:
+        """The method that puts a key into the tree."""
+        raise NotImplementedError
+
+    # Sessions ---------------------------------------------------------------
+
+    def slots(self) -> dict[str, Slot]:
+        """The slots that hold KV."""
+        raise NotImplementedError
+
+    def sessions(self) -> dict[str, Any]:
+        sessions: dict[str, Any] = self.scheduler.session_controller.sessions
+        return sessions
+
+    def inflight(self, session: Any) -> str | None:
+        """The turn in flight, in the engine's words; None: none."""
+        if not session._inflight:
+            return None
+        attached = [req for req, _ in self.live() if req.session is session]
+        turns = [req for req in attached if req.to_finish is None] or attached
+        return str(turns[0].rid) if turns else ""
+
+    def history(self, session: Any, new_tokens: dict[str, int]) -> list[int]:
+        """The tokens that the next turn's prompt would begin with."""
+        if not session.req_nodes:
+            return []
+        req = next(iter(session.req_nodes.values())).req
+        length = getattr(session, "committed_origin_len", None)
+        prompt = [int(x) for x in req.origin_input_ids[:length]]
+        return prompt + [int(x) for x in req.output_ids[: req.sampling_params.max_new_tokens]]
+
+    def close_pending(self, session: Any) -> bool:
+        return bool(getattr(session, "close_on_finish", False))
+
+    # One iteration ----------------------------------------------------------
+
+    def schedule(self) -> Any | None:
+        """Choose the batch of this iteration, as the event loop does."""
+        scheduler = self.scheduler
+        if self.plans:
+            plan = scheduler.get_next_batch_to_run(
+                running_batch=scheduler.running_batch, last_batch=scheduler.last_batch
+            )
+            scheduler.running_batch = plan.running_batch
+            return plan.batch_to_run
+        return scheduler.get_next_batch_to_run()
+
+    def set_current(self, batch: Any | None) -> None:
+        """What the event loop notes as the current batch (aborts look there)."""
+        for name in ("cur_batch", "cur_batch_for_debug"):
+            if hasattr(self.scheduler, name):
+                setattr(self.scheduler, name, batch)
+
+    def reserve(self, share: float) -> None:
+        """The share of max_new that admission sets aside."""
+        tracker = getattr(self.scheduler, "new_token_ratio_tracker", None)
+        if tracker is not None:
+            tracker.init = tracker.min = tracker.current = share
+            tracker.decay = 0.0
+        else:
+            scheduler = self.scheduler
+            scheduler.init_new_token_ratio = scheduler.min_new_token_ratio = share
+            scheduler.new_token_ratio, scheduler.new_token_ratio_decay = share, 0.0
+
+
+def tensor_pages(tensors: Iterable[Any], page_size: int) -> list[int]:
+    """Pages of deferred KV indices; each tensor is one free call."""
+    pages: list[int] = []
+    for tensor in tensors:
+        pages.extend(sorted({int(x) // page_size for x in tensor.tolist()}))
+    return pages

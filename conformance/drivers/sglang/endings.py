@@ -1,0 +1,113 @@
+"""Events of requests that leave the batch: `release_kv_cache`, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dialects.base import Dialect, Figures, Kv
+from draft import Drafts
+from tracker import Tracker
+
+
+class Endings:
+    """Wrappers around the release of a request's KV, and what happens inside it."""
+
+    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
+        self.scheduler = scheduler
+        self.dialect = dialect
+        self.tracker = tracker
+        self.drafts = drafts
+        #: Tokens evicted since the start.
+        self.evicted = 0
+        #: A request without a session is being released: its insertion is part of that.
+        self.finishing_plain = False
+        self.key_length = 0
+
+    def key_inserted(self, original: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+        """How long the key was that went into the tree; the first one is the longest."""
+        self.key_length = max(self.key_length, len(params.key))
+        return original(params, *args, **kwargs)
+
+    def release(self, original: Any, req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
+        """The request gives up its KV, to its session's slot or altogether."""
+        dialect = self.dialect
+        kv, before = dialect.kv(req), dialect.figures()
+        if kv.row < 0:
+            return original(req, tree_cache, *args, **kwargs)
+        turn = dialect.is_session_turn(req) and self.tracker.meta(req).kind == "turn"
+        if turn and req.finished() and not is_abort(req.finished_reason):
+            self.drafts.inject(req)
+            kv, before = dialect.kv(req), dialect.figures()
+        count = len(self.tracker.events)
+        self.finishing_plain, self.key_length = not turn, 0
+        try:
+            result = original(req, tree_cache, *args, **kwargs)
+        finally:
+            self.finishing_plain = False
+        change = dialect.figures() - before
+        if turn:
+            inserted = sum(e[3]["u"] for e in self.tracker.events[count:] if e[0] == "T-INSERT")
+            self._turn(req, kv, inserted - change.protected)
+        else:
+            self._plain(req, kv, change)
+        return result
+
+    def _turn(self, req: Any, kv: Kv, dropped: int) -> None:
+        tracker = self.tracker
+        sid = tracker.meta(req).session
+        if req.finished() and not is_abort(req.finished_reason):
+            finished = finished_length(req)
+            tracker.of(req, "T-SAVE", F=finished)
+            tracker.end(req, kv, word(req.finished_reason), finished)
+        elif req.finished():
+            tracker.of(req, "T-ABORT", u=dropped, swa_u=0)
+            tracker.end(req, kv, "abort", 0)
+        elif is_abort(req.to_finish):
+            tracker.of(req, "T-OOM", u=dropped, swa_u=0)
+            tracker.end(req, kv, "abort", 0)
+        else:
+            tracker.meta(req).counts["retractions"] += 1
+            if sid in self.dialect.slots():
+                tracker.of(req, "T-RETRACT")
+            else:
+                tracker.of(req, "T-RETRACT-WIPE", u=dropped, swa_u=0)
+
+    def _plain(self, req: Any, kv: Kv, change: Figures) -> None:
+        tracker = self.tracker
+        grown = change.evictable + change.protected
+        q = max(kv.Q, self.key_length)
+        dup = q - kv.Q - grown
+        dropped = -change.protected
+        if not req.finished() and not is_abort(req.to_finish):
+            tracker.meta(req).counts["retractions"] += 1
+            tracker.of(req, "T-PLAIN-RETRACT", u=dropped, swa_u=0)
+            return
+        if self.key_length:
+            # An abort may leave its tokens to the tree too, and is then a finish to memory.
+            tracker.count(inserted=grown, dup=dup)
+            tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=0, u=dropped, swa_u=0)
+        else:
+            name = "T-PLAIN-ABORT" if is_abort(req.finished_reason or req.to_finish) else None
+            if name is None:
+                tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, u=dropped, swa_u=0)
+            else:
+                tracker.of(req, name, u=dropped, swa_u=0)
+        reason = req.finished_reason or req.to_finish
+        tracker.end(req, kv, word(reason), 0 if is_abort(reason) else finished_length(req))
+
+
+def is_abort(reason: Any) -> bool:
+    """Whether a finish reason is an abort."""
+    return type(reason).__name__ == "FINISH_ABORT"
+
+
+def word(reason: Any) -> str:
+    """A finish reason in the protocol's words."""
+    names = {"FINISH_ABORT": "abort", "FINISH_LENGTH": "length"}
+    return names.get(type(reason).__name__, "stop")
+
+
+def finished_length(req: Any) -> int:
+    """Output tokens that count: those up to the stop, or up to max_new."""
+    length = getattr(req, "finished_len", None)
+    return int(len(req.output_ids) if length is None else length)

@@ -1,0 +1,88 @@
+"""What clients were told: everything the scheduler sends, kept instead of sent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+#: Appended to a request id inside the engine, which takes an abort's id for a *prefix*:
+#: without a terminator, aborting r1 would abort r10 as well.
+END = ";"
+
+
+def inner_rid(rid: str) -> str:
+    """The id that the engine gets."""
+    return rid + END
+
+
+def outer_rid(rid: str) -> str:
+    """The client's id of a request of the engine."""
+    return rid.removesuffix(END)
+
+
+class Mailbox:
+    """Collects messages in order, in the words of the protocol."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.unknown: set[str] = set()
+        self._tokens: dict[str, list[int]] = {}
+
+    def install(self) -> None:
+        """Make the engine's senders deliver here instead of to a socket."""
+        for module in list(sys.modules.values()):
+            sender = getattr(module, "SenderWrapper", None)
+            if isinstance(sender, type) and hasattr(sender, "send_output"):
+                sender.send_output = self._sender()
+
+    def _sender(self) -> Callable[..., None]:
+        mailbox = self
+
+        def send_output(self: Any, output: Any, recv_obj: Any = None) -> None:
+            mailbox.deliver(output)
+
+        return send_output
+
+    def deliver(self, output: Any) -> None:
+        """Translate one message of the engine."""
+        kind = type(output).__name__
+        if kind == "OpenSessionReqOutput":
+            word = "opened" if output.success else "refused"
+            self._add({"type": word, "session": output.session_id, "message": ""})
+        elif kind == "AbortReq":
+            reason = output.finished_reason or {}
+            self._finish(output.rid, "abort", str(reason.get("message") or ""))
+        elif kind.startswith("BatchTokenIDOut"):
+            self._batch(output)
+        elif kind != "FlushCacheReqOutput":
+            self.unknown.add(kind)
+
+    def take(self) -> list[dict[str, Any]]:
+        """The messages since the last call."""
+        taken, self.messages = self.messages, []
+        return taken
+
+    def _batch(self, output: Any) -> None:
+        for index, rid in enumerate(output.rids):
+            if output.output_ids is not None:
+                tokens = [int(token) for token in output.output_ids[index]]
+                self._tokens.setdefault(rid, []).extend(tokens)
+            reason = output.finished_reasons[index]
+            if reason is not None:
+                word = reason.get("type", "?")
+                self._finish(rid, word, str(reason.get("message") or ""))
+
+    def _finish(self, rid: str, reason: str, message: str) -> None:
+        self._add(
+            {
+                "type": "finish",
+                "rid": outer_rid(rid),
+                "reason": reason,
+                "tokens": self._tokens.pop(rid, []),
+                "message": message,
+            }
+        )
+
+    def _add(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)

@@ -1,0 +1,133 @@
+"""The protocol's snapshot, read from the build's own objects."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from dialects.base import NO_KV, Dialect, Kv
+from messages import outer_rid
+
+
+def token_hash(tokens: list[int]) -> int:
+    """CRC-32 of the decimal token ids joined by commas."""
+    return crc32(",".join(map(str, tokens)).encode())
+
+
+class Snapshooter:
+    """Takes snapshots of one scheduler; keeps only what no object of it remembers."""
+
+    def __init__(self, dialect: Dialect, tracker: Any) -> None:
+        self.dialect = dialect
+        self.tracker = tracker
+        self.available = dialect.figures().available
+
+    def take(self) -> dict[str, Any]:
+        """Everything but the engine's own check and the driver's bookkeeping."""
+        requests = self.requests()
+        slots = self.slots()
+        return {
+            "pools": {"full": self.pool()},
+            "tree": {"full": [[page, locks] for page, locks in sorted(self.dialect.tree_pages())]},
+            "rows": self.rows(slots, requests),
+            "sessions": self.sessions(),
+            "slots": slots,
+            "requests": requests,
+        }
+
+    def pool(self) -> dict[str, Any]:
+        """Figures and the free list of the one pool there is."""
+        figures = self.dialect.figures()
+        return {
+            "total": self.dialect.total,
+            "available": figures.available,
+            "evictable": figures.evictable,
+            "protected": figures.protected,
+            "free": sorted(self.dialect.free_pages()),
+            "counters": self.tracker.counters(figures.available - self.available),
+        }
+
+    def rows(self, slots: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
+        """Free rows, and for the others the KV indices of what their owner has."""
+        free = [int(row) for row in self.dialect.rows.free_slots]
+        lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in free}
+        # A slot's A may be stale while its KV is on loan: then the request's counts.
+        lent = {entry["row"] for entry in requests.values() if entry["row"] >= 0}
+        for owner in slots.values():
+            if owner["row"] not in lent:
+                lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
+        for owner in requests.values():
+            if owner["row"] >= 0:
+                lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
+        used = {
+            str(row): {"full": self.dialect.row_indices(row, length)}
+            for row, length in sorted(lengths.items())
+        }
+        return {"total": int(self.dialect.rows.size), "free": free, "used": used}
+
+    def row_numbers(self) -> range:
+        """Newer tables have a padding row 0, which is never handed out."""
+        size, height = int(self.dialect.rows.size), int(self.dialect.rows.req_to_token.shape[0])
+        return range(height - size, height)
+
+    def sessions(self) -> dict[str, Any]:
+        """The sessions that the engine knows."""
+        found: dict[str, Any] = {}
+        new_tokens = self.tracker.new_tokens()
+        for sid, session in self.dialect.sessions().items():
+            history = self.dialect.history(session, new_tokens)
+            inflight = self.dialect.inflight(session)
+            found[sid] = {
+                "generation": self.tracker.generation(sid),
+                "open": True,
+                "closing": self.dialect.close_pending(session),
+                "inflight": None if inflight is None else outer_rid(inflight),
+                "history": len(history),
+                "hash": token_hash(history),
+            }
+        return found
+
+    def slots(self) -> dict[str, Any]:
+        """The slots that hold KV."""
+        return {
+            sid: {**fields(slot.kv), "lent": slot.lent, "locks": slot.locks}
+            for sid, slot in self.dialect.slots().items()
+        }
+
+    def requests(self) -> dict[str, Any]:
+        """Every unfinished request."""
+        dialect = self.dialect
+        batches = dict(dialect.batches())
+        found: dict[str, Any] = {}
+        for req, phase in dialect.live():
+            meta = self.tracker.meta(req)
+            kv, loan, locks = dialect.kv(req), dialect.borrows(req), dialect.request_locks(req)
+            if phase == "waiting":
+                # What it matched was given up when it was refused. A row of its own
+                # would be a leak, and is shown.
+                kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
+            prompt = [int(token) for token in req.origin_input_ids]
+            hidden = meta.doomed and meta.kind == "turn"  # cut by the engine, not gone yet
+            rid = outer_rid(req.rid)
+            while rid in found:
+                rid += "'"
+            found[rid] = {
+                "session": meta.session,
+                "kind": meta.kind,
+                "phase": phase,
+                "in_last": any(req is other for other in batches["last_batch"]),
+                "in_running": any(req is other for other in batches["running_batch"]),
+                "loan": loan,
+                **fields(kv),
+                "locks": locks,
+                "prompt": meta.prompt if hidden else len(prompt),
+                "hash": None if hidden else token_hash(prompt),
+                "output": len(req.output_ids),
+                "counts": dict(meta.counts),
+            }
+        return found
+
+
+def fields(kv: Kv) -> dict[str, int]:
+    """A record's figures under the protocol's names."""
+    return {"row": kv.row, "C": kv.C, "A": kv.A, "Q": kv.Q, "E": kv.E}
