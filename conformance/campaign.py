@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import hypothesis
@@ -32,6 +32,8 @@ class Plan:
     seed: int = 0
     profile: str | None = None
     """Instead of the engine's own."""
+    set_aside: tuple[str, ...] = ()
+    """Clauses whose violations are known and passed over."""
     shrink: float = 60.0
     """Seconds for the last part of shrinking."""
 
@@ -95,6 +97,7 @@ def run(
                 violations=found.violations,
                 minimal=found.minimal,
                 config_name=name,
+                set_aside=plan.set_aside,
             )
             keep(outcome.trace)
 
@@ -142,7 +145,9 @@ class _Run:
             self.outcome.examples += 1
             self.done += 1
             self.tell(self.done)
-        return Referee(self.engine, self.config, self.plan.seed, coverage, self.profile)
+        return Referee(
+            self.engine, self.config, self.plan.seed, coverage, self.profile, self.plan.set_aside
+        )
 
     def saw(self, referee: Referee, violations: list[Violation]) -> None:
         self.last = Found(referee.log, violations, minimal=False)
@@ -177,7 +182,8 @@ class _Run:
             self.note(Found(final.log, final.log[-1].violations, minimal))
 
     def again(self, commands: list[Command]) -> Referee:
-        return replay(self.engine, self.config, self.plan.seed, commands, self.plan.profile)
+        plan = self.plan
+        return replay(self.engine, self.config, plan.seed, commands, plan.profile, plan.set_aside)
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
         log = self.again(commands).log
@@ -190,9 +196,11 @@ def replay(
     seed: int,
     commands: list[Command],
     profile: str | None = None,
+    set_aside: Collection[str] = (),
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation."""
-    referee = Referee(engine, config, seed, profile=referee_profile(engine, config, profile))
+    choices = referee_profile(engine, config, profile)
+    referee = Referee(engine, config, seed, profile=choices, set_aside=set_aside)
     for command in commands:
         if referee.do(command):
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from slotproof.model.evaluate import outcomes
@@ -16,6 +17,8 @@ class Coverage:
     transitions: Counter[str] = field(default_factory=Counter)
     checked: Counter[str] = field(default_factory=Counter)
     """How often each invariant was evaluated on something it speaks of."""
+    set_aside: Counter[str] = field(default_factory=Counter)
+    """Violations that were passed over because the user knows them."""
     holds: int = 0
     fails: int = 0
     """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
@@ -34,6 +37,7 @@ class Coverage:
     def add(self, other: Coverage) -> None:
         self.transitions += other.transitions
         self.checked += other.checked
+        self.set_aside += other.set_aside
         self.holds |= other.holds
         self.fails |= other.fails
         self.commands += other.commands
@@ -41,13 +45,14 @@ class Coverage:
         self.unexplained += other.unexplained
         self.ambiguous += other.ambiguous
 
-    def guards(self) -> tuple[int, int, list[str]]:
-        """(outcomes seen, outcomes there are, those of which only one way was seen)."""
-        names = outcomes(1).names
-        one_way = [
-            f"{transition}.{name} never {'held' if not self.holds >> bit & 1 else 'failed'}"
-            for bit, (transition, name) in enumerate(names)
-            if not (self.holds >> bit & 1 and self.fails >> bit & 1)
-        ]
-        seen = self.holds.bit_count() + self.fails.bit_count()
-        return seen, 2 * len(names), one_way
+    def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
+        """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""
+        missing = []
+        count = 0
+        for bit, (transition, name) in enumerate(outcomes(1).names):
+            if transition in offered:
+                count += 2
+                for way, seen in (("held", self.holds), ("failed", self.fails)):
+                    if not seen >> bit & 1:
+                        missing.append(f"{transition}.{name} never {way}")
+        return count - len(missing), count, missing

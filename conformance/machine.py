@@ -67,6 +67,8 @@ def machine_for(
                 raise Counterexample(self.referee, violations)
 
         def submit(self, session: str | None, tokens: list[int], max_new: int, **more: Any) -> None:
+            if not tokens and not self.referee.client.history.get(session or ""):
+                tokens = prompt(0, 1)  # front ends refuse a request that has no token at all
             rid = f"r{len(self.sent) + 1}"
             self.sent.append(rid)
             stop = more.get("stop", [])

@@ -7,6 +7,7 @@ shows results.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,11 +43,14 @@ class Referee:
         seed: int = 0,
         coverage: Coverage | None = None,
         profile: Profile | None = None,
+        set_aside: Collection[str] = (),
     ) -> None:
         self.engine = engine
         self.config = config
         self.coverage = coverage if coverage is not None else Coverage()
         self.client = Client()
+        self.set_aside = frozenset(set_aside)
+        """Clauses whose violation is counted and passed over: known, and only in the reporting."""
         self.constants = Constants(
             config.page_size,
             config.context_len,
@@ -105,7 +109,9 @@ class Referee:
         )
         violations = [each for oracle in ORACLES.values() for each in oracle(seen)]
         self.snapshot, self.world = snapshot, after
-        return violations
+        known = [each.clause for each in violations if each.clause in self.set_aside]
+        self.coverage.set_aside.update(known)
+        return [each for each in violations if each.clause not in self.set_aside]
 
     def _recomputed(self, rid: str) -> dict[str, list[int]]:
         sent = self.client.requests.get(rid)

@@ -37,7 +37,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     excluded = impossible(capabilities.transitions, configs)
     wanted = capabilities.transitions - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
-    seen, possible, one_way = coverage.guards()
+    seen, possible, one_way = coverage.guards(wanted)
     unchecked = sorted(
         invariant for invariant in INVARIANTS if not _checked(invariant, coverage.checked)
     )
@@ -70,6 +70,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             "checked": sorted(set(INVARIANTS) - set(unchecked)),
             "not_checked": unchecked,
         },
+        "set_aside": dict(sorted(coverage.set_aside.items())),
         "not_observed": {
             **capabilities.not_observed,
             **(
@@ -118,6 +119,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield f"invariants      {len(invariants['checked'])} checked"
     if invariants["not_checked"]:
         yield f"                not checked: {', '.join(invariants['not_checked'])}"
+    for clause, times in report["set_aside"].items():
+        yield f"set aside       {clause}, {times} times"
     for what, why in report["not_observed"].items():
         yield f"not observed    {what}: {why}"
 

@@ -54,7 +54,7 @@ def _template(op: Op, page_size: int) -> str:
         Op.MIN: "min({0}, {1})",
         Op.MAX: "max({0}, {1})",
         Op.CEIL: f"-(-{{0}} // {page_size}) * {page_size}",
-        Op.FLOOR: f"{{0}} // {page_size} * {page_size}",
+        Op.FLOOR: f"({{0}} // {page_size} * {page_size})",
         Op.ITE: "({1} if {0} else {2})",
         Op.EQ: "({0} == {1})",
         Op.LE: "({0} <= {1})",

@@ -266,7 +266,7 @@ def show(expr: Expr, level: int = 0) -> str:
     if expr.op is Op.NOT:
         inner = args[0]
         if isinstance(inner, App) and inner.op is Op.EQ:
-            return f"{show(inner.args[0], 4)} ≠ {show(inner.args[1], 4)}"
+            return f"{show(inner.args[0], 5)} ≠ {show(inner.args[1], 5)}"
         return "¬" + show(inner, 6)
     if expr.op is Op.CEIL:
         return f"⌈{show(args[0])}⌉"
@@ -275,6 +275,7 @@ def show(expr: Expr, level: int = 0) -> str:
     if expr.op not in _LEVEL:
         return f"{expr.op.value}({', '.join(show(arg) for arg in args)})"
     mine = _LEVEL[expr.op]
-    right = mine + (expr.op is Op.SUB)
-    text = f"{show(args[0], mine)} {expr.op.value} {show(args[1], right)}"
+    left = mine + (mine == 4)  # a = (b ≤ c), never a = b ≤ c
+    right = left + (expr.op is Op.SUB)
+    text = f"{show(args[0], left)} {expr.op.value} {show(args[1], right)}"
     return f"({text})" if mine < level else text

@@ -86,6 +86,12 @@ ONCE = _state(
     never_neither=implies(slot.lent, on_loan)
     & implies(slot.holding & ~on_loan, held == private(slot_kv)),
 )
+INFLIGHT = _state(
+    "INV-INFLIGHT",
+    "A session is in flight exactly while one accepted, unfinished turn of it exists.",
+    {"one": "a session never has two unfinished turns"},
+    iff=iff(session.inflight, turn.kind == TURN),
+)
 
 
 def _order(kv: Kv) -> Expr:
@@ -145,12 +151,6 @@ BACKED = _state(
         "protected": "positions below Q lie in pages that the tree holds locked",
         "private": "positions from Q to A lie in pages that nobody has given back",
     },
-)
-INFLIGHT = _state(
-    "INV-INFLIGHT",
-    "A session is in flight exactly while one accepted, unfinished turn of it exists.",
-    {"one": "a session never has two unfinished turns"},
-    iff=iff(session.inflight, turn.kind == TURN),
 )
 LOCK = _state(
     "INV-LOCK",

@@ -20,6 +20,8 @@ class Choices(TypedDict, total=False):
     """Reuse stops at a page boundary (hardware that needs whole pages, #32163)."""
     retract_keeps: bool
     """A retracted turn leaves its KV in the slot; otherwise it is wiped, as by an abort."""
+    abort_publishes: bool
+    """An aborted turn may leave its KV to the tree (SGLang 0.5.23); otherwise all is freed."""
     loan: Literal["uncached", "held"]
     """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
 
@@ -28,6 +30,7 @@ CHOICES: dict[str, str] = {
     "reserve": "positions of the known tokens that a restore always leaves to be recomputed",
     "aligned_reuse": "whether a restore reuses whole pages only",
     "retract_keeps": "whether a retracted turn leaves its KV in the slot",
+    "abort_publishes": "whether an aborted turn may leave its KV to the tree",
     "loan": "whether the engine reports KV on loan as uncached or as held",
 }
 
@@ -58,7 +61,13 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "reference",
             "the reference engine: retract keeps, one token is reserved for its logits",
-            says={"reserve": 1, "aligned_reuse": False, "retract_keeps": True, "loan": "uncached"},
+            says={
+                "reserve": 1,
+                "aligned_reuse": False,
+                "retract_keeps": True,
+                "abort_publishes": False,
+                "loan": "uncached",
+            },
         ),
         Profile(
             "wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}
@@ -68,7 +77,10 @@ PROFILES: dict[str, Profile] = {
             "sglang", "SGLang with KV on loan reported as uncached (up to 0.5.18)", "reference"
         ),
         Profile(
-            "sglang-records", "SGLang 0.5.23: held counts every record", "sglang", {"loan": "held"}
+            "sglang-records",
+            "SGLang 0.5.23: held counts every record",
+            "sglang",
+            {"loan": "held", "abort_publishes": True},
         ),
     )
 }

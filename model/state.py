@@ -120,12 +120,13 @@ class Config:
     reserve: Var  # 1: the last known token is always recomputed, for its logits
     aligned_reuse: Var  # reuse stops at a page boundary
     retract_keeps: Var  # a retracted turn leaves its KV in the slot
+    abort_publishes: Var  # an aborted turn may leave its KV to the tree
 
 
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "turn.locked",
     "session.open", "session.closing", "session.inflight",
-    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps",
+    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps", "config.abort_publishes",
 }  # fmt: skip
 
 Group = TypeVar("Group", Pool, Kv, Rows, Session, Request, SlotFlags, Frame, Page, Config)

@@ -403,6 +403,20 @@ T_ABORT = Transition(
     source="#22790",
 )
 
+T_ABORT_PUBLISH = Transition(
+    "T-ABORT-PUBLISH",
+    "A running turn is aborted as by T-ABORT, but its KV goes to the tree up to q.",
+    guard={
+        **_abort_guard,
+        "in_batch": _in_batch,
+        "publishes": config.abort_publishes,
+        **insertable,
+    },
+    params=(q, dup, swa_dup, u, swa_u),
+    memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
+    effect=_abort_effect,
+)
+
 T_OOM = Transition(
     "T-OOM",
     "A turn that is alone and outgrows the pool ends as an abort with a message.",
@@ -483,11 +497,7 @@ T_PLAIN_FINISH = Transition(
         **dropped(turn_kv.locked, turn_kv.Q),
     },
     params=(q, dup, swa_dup, u, swa_u),
-    memory=(
-        *to_tree(q),
-        free(turn_kv, q, ceil_page(turn_kv.A)),
-        *release(turn_kv, turn_row, u, swa_u)[1:],
-    ),
+    memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=no_turn,
 )
 

@@ -53,6 +53,7 @@ class Constants:
             choices["reserve"],
             int(choices["aligned_reuse"]),
             int(choices["retract_keeps"]),
+            int(choices["abort_publishes"]),
         )
 
 

@@ -35,7 +35,9 @@ def replay(
             if command["do"] not in offered:
                 name = f"{under_test.name} {under_test.version}"
                 raise EngineUnusable(f"{name} does not offer “{command['do']}”, the trace uses it")
-        referee = campaign.replay(under_test, old.config, old.seed, old.commands)
+        referee = campaign.replay(
+            under_test, old.config, old.seed, old.commands, set_aside=old.set_aside
+        )
         new = Trace(
             engine=f"{under_test.name} {under_test.version}".strip(),
             spec=spec,
@@ -46,6 +48,7 @@ def replay(
             violations=referee.log[-1].violations if referee.log else [],
             minimal=False,
             config_name=old.config_name,
+            set_aside=old.set_aside,
         )
     finally:
         under_test.close()

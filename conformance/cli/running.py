@@ -28,6 +28,7 @@ from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.profiles import PROFILES
 
 
@@ -48,6 +49,13 @@ def run(
     profile: Annotated[
         str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
     ] = None,
+    set_aside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set-aside",
+            help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
         "slotproof-traces"
     ),
@@ -65,6 +73,7 @@ def run(
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
         profile=profile,
+        set_aside=known(set_aside),
     )
     under_test = EngineSpec(engine, python, device, step_timeout).open()
     try:
@@ -115,6 +124,22 @@ def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
         if name not in CONFIGS:
             raise UsageProblem(f"unknown configuration {name!r}; there are: {', '.join(CONFIGS)}")
     return {name: CONFIGS[name] for name in names} if names else dict(CONFIGS)
+
+
+def known(clauses: list[str] | None) -> tuple[str, ...]:
+    """Clauses that exist; anything else is a slip of the pen."""
+    there = {
+        f"{each.id}.{name}"
+        for each in INVARIANTS.values()
+        for name in (*each.conjuncts, *each.observed)
+    }
+    for clause in clauses or ():
+        if clause not in there:
+            raise UsageProblem(
+                f"--set-aside: there is no clause {clause!r}; `slotproof list invariants --json` "
+                "shows them"
+            )
+    return tuple(clauses or ())
 
 
 def _slug(spec: str) -> str:

@@ -73,7 +73,7 @@ class InProcessEngine:
             pools=("full", "swa"),
             page_sizes=(1, 2, 4, 8, 16, 32, 64),
             events=True,
-            transitions=frozenset(TRANSITIONS),
+            transitions=frozenset(TRANSITIONS) - {"T-ABORT-PUBLISH"},
             profile="reference",
             lent=True,
             not_observed={
@@ -237,7 +237,7 @@ class InProcessEngine:
             "prompt": len(req.origin_input_ids),
             "hash": token_hash(req.origin_input_ids),
             "output": len(req.output_ids),
-            "counts": vars(req.counts),
+            "counts": dict(vars(req.counts)),
         }
 
 

@@ -94,6 +94,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                 "config": trace.config.to_json(),
                 "config_name": trace.config_name,
                 "seed": trace.seed,
+                "set_aside": list(trace.set_aside),
                 "length": len(trace.rows),
                 "one_minimal": trace.minimal,
                 "violated": [
@@ -158,6 +159,7 @@ def from_itf(data: Any) -> Trace:
         ],
         minimal=mine["one_minimal"],
         config_name=mine.get("config_name", ""),
+        set_aside=tuple(mine.get("set_aside", ())),
     )
 
 

@@ -38,6 +38,8 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         for violation in trace.violations:
             yield f"  {violation}"
         yield ""
+    if trace.set_aside:
+        yield f"set aside: {', '.join(trace.set_aside)}"
     short = "no command can be dropped and no number lowered" if trace.minimal else "not minimised"
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
     yield f"again: slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.spec)}"

@@ -41,6 +41,8 @@ class Trace:
     minimal: bool
     """No single command can be dropped, no single number lowered."""
     config_name: str = ""
+    set_aside: tuple[str, ...] = ()
+    """Clauses that were passed over."""
 
     @property
     def commands(self) -> list[Command]:

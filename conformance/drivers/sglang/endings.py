@@ -46,13 +46,21 @@ class Endings:
             self.finishing_plain = False
         change = dialect.figures() - before
         if turn:
-            inserted = sum(e[3]["u"] for e in self.tracker.events[count:] if e[0] == "T-INSERT")
-            self._turn(req, kv, inserted - change.protected)
+            self._turn(req, kv, -change.protected, self._published(count))
         else:
             self._plain(req, kv, change)
         return result
 
-    def _turn(self, req: Any, kv: Kv, dropped: int) -> None:
+    def _published(self, count: int) -> dict[str, int] | None:
+        """What the tree took of a turn while it gave up its KV: told with the abort."""
+        events = self.tracker.events
+        taken = [event[3] for event in events[count:] if event[0] == "T-INSERT"]
+        events[count:] = [event for event in events[count:] if event[0] != "T-INSERT"]
+        if not taken:
+            return None
+        return {"q": taken[-1]["q"], "dup": sum(each["dup"] for each in taken), "swa_dup": 0}
+
+    def _turn(self, req: Any, kv: Kv, dropped: int, published: dict[str, int] | None) -> None:
         tracker = self.tracker
         sid = tracker.meta(req).session
         if req.finished() and not is_abort(req.finished_reason):
@@ -60,7 +68,10 @@ class Endings:
             tracker.of(req, "T-SAVE", F=finished)
             tracker.end(req, kv, word(req.finished_reason), finished)
         elif req.finished():
-            tracker.of(req, "T-ABORT", u=dropped, swa_u=0)
+            if published is None:
+                tracker.of(req, "T-ABORT", u=dropped, swa_u=0)
+            else:
+                tracker.of(req, "T-ABORT-PUBLISH", u=dropped, swa_u=0, **published)
             tracker.end(req, kv, "abort", 0)
         elif is_abort(req.to_finish):
             tracker.of(req, "T-OOM", u=dropped, swa_u=0)

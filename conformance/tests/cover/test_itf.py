@@ -1,0 +1,238 @@
+"""Traces on disk: what is written is read again, and what is no trace is refused in one line."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.trace import Row, Trace
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=5)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.integers() | st.booleans() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+rids = st.sampled_from(["r1", "r2", "", "ü"])
+counts = st.integers(0, 10**6)
+tokens = st.lists(st.integers(1, 10**6), max_size=5)
+_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "session": st.sampled_from(["s1", "s2"]),
+    "rid": rids,
+    "tokens": tokens,
+    "stop": tokens,
+}
+
+
+@st.composite
+def a_command(draw: st.DrawFn) -> Command:
+    name = draw(st.sampled_from(list(FIELDS)))
+    fields = {field: draw(_FIELD.get(field, counts)) for field in FIELDS[name]}
+    if name == "submit":
+        fields["session"] = draw(st.sampled_from(["s1", None]))
+    elif name == "evict":
+        fields["tokens"] = draw(counts)
+    return {"do": name, **fields}
+
+
+figures = st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=3), max_size=2)
+rows = st.builds(
+    Row, a_command(), st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])), *[figures] * 4
+)
+violations = st.builds(
+    Violation,
+    st.just("INV-ONCE"),
+    st.just("reported"),
+    st.text(max_size=9),
+    st.sampled_from([None, "T-SAVE"]),
+)
+traces = st.builds(
+    Trace,
+    engine=st.just("reference 1"),
+    spec=st.just("reference"),
+    profile=st.just("reference"),
+    config=st.sampled_from(list(CONFIGS.values())),
+    seed=st.integers(0, 2**40),
+    rows=st.lists(rows, max_size=4),
+    violations=st.lists(violations, max_size=2),
+    minimal=st.booleans(),
+    config_name=st.sampled_from(["", "p1"]),
+)
+quick = settings(max_examples=60, deadline=None, database=None, derandomize=True)
+
+
+@quick
+@given(values)
+def test_values_survive(value: Any) -> None:
+    assert itf.decode(json.loads(json.dumps(itf.encode(value)))) == value
+
+
+@quick
+@given(traces)
+def test_traces_survive(trace: Trace) -> None:
+    """Through the document, JSON and back."""
+    assert itf.from_itf(json.loads(json.dumps(itf.to_itf(trace)))) == trace
+
+
+@quick
+@given(traces)
+def test_plain_integers_are_accepted(trace: Trace) -> None:
+    """Other tools write small integers plainly."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        if isinstance(value, dict):
+            bare = set(value) == {"#bigint"}
+            return int(value["#bigint"]) if bare else {k: plain(v) for k, v in value.items()}
+        return value
+
+    assert itf.from_itf(plain(itf.to_itf(trace))) == trace
+
+
+@quick
+@given(a_command())
+def test_commands_that_are_drawn_are_commands(command: Command) -> None:
+    assert check(command) == command
+    assert "\n" not in describe(command)
+
+
+STEP_TRACE = Trace(
+    engine="reference 1",
+    spec="reference",
+    profile="reference",
+    config=CONFIGS["p4"],
+    seed=3,
+    rows=[Row({"do": "open", "session": "s1"}), Row({"do": "step", "n": 1}, ["T-OPEN"])],
+    violations=[],
+    minimal=True,
+    config_name="p4",
+)
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    return copy.deepcopy(itf.to_itf(STEP_TRACE))
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "t.itf.json"
+    itf.save(STEP_TRACE, path)
+    assert itf.load(path) == STEP_TRACE
+    assert [each.name for each in path.parent.iterdir()] == ["t.itf.json"], "no temporary file left"
+
+
+def test_what_is_written_follows_the_format(document: dict[str, Any]) -> None:
+    """ADR 015: #meta, vars, states; action labels; big integers."""
+    assert document["#meta"]["format"] == "ITF"
+    assert set(document["vars"]) <= document["states"][0].keys()
+    assert [state["mbt::actionTaken"] for state in document["states"]] == ["open", "step"]
+    assert document["states"][1]["mbt::nondetPicks"] == {"n": {"#bigint": "1"}}
+    assert document["#meta"]["slotproof"]["length"] == 2
+
+
+Change = Callable[[Any], object]
+
+
+def _picks(**picks: Any) -> Change:
+    return lambda d: d["states"][1].__setitem__("mbt::nondetPicks", picks)
+
+
+def _action(name: str) -> Change:
+    return lambda d: d["states"][1].__setitem__("mbt::actionTaken", name)
+
+
+def _meta(**fields: Any) -> Change:
+    return lambda d: d["#meta"]["slotproof"].update(fields)
+
+
+def _config(**fields: Any) -> Change:
+    return lambda d: d["#meta"]["slotproof"]["config"].update(fields)
+
+
+BAD: dict[str, tuple[Change, str]] = {
+    "no meta": (lambda d: d.pop("#meta"), "no ITF trace"),
+    "no states": (lambda d: d.pop("states"), "no ITF trace"),
+    "of another tool": (lambda d: d["#meta"].pop("slotproof"), "not of slotproof"),
+    "other protocol": (_meta(protocol=2), "the trace is of protocol 2, this is 1"),
+    "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol None"),
+    "unknown command": (_action("reboot"), "unknown command 'reboot'"),
+    "missing field": (_action("tick"), "tick takes"),
+    "extra field": (_picks(n=1, m=2), "step takes"),
+    "negative number": (_picks(n=-1), "step: n can't be negative"),
+    "boolean number": (_picks(n=True), "step: n can't be True"),
+    "text number": (_picks(n="1"), "step: n can't be '1'"),
+    "unknown configuration field": (_config(turbo=1), "unknown configuration field 'turbo'"),
+    "pool smaller than a page": (_config(total_tokens=0), "smaller than one page of 4"),
+    "pool of part pages": (_config(total_tokens=6), "total_tokens=6 is no multiple"),
+    "negative configuration": (_config(rows=-1), "rows must be a non-negative integer"),
+    "text in the configuration": (_config(rows="4"), "rows must be a non-negative integer"),
+    "seed is text": (_meta(seed="x"), "seed: 'x' is not of type 'integer'"),
+    "big integer is no integer": (_picks(n={"#bigint": "1e9"}), "states/1"),
+    "too long": (
+        lambda d: d.update(states=d["states"] * 5001),
+        "10002 commands are too many; at most 10000",
+    ),
+    "states is no list": (lambda d: d.update(states={}), "states"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_trace_is_refused_in_one_line(
+    name: str, document: dict[str, Any], tmp_path: Path
+) -> None:
+    change, text = BAD[name]
+    change(document)
+    path = tmp_path / "bad.itf.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(itf.BadTrace) as caught:
+        itf.load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and text in message and "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe{}", "not JSON"),
+        (b"[]", "no ITF trace"),
+        (b"3", "no ITF trace"),
+        (b'{"#meta": 1, "states": []}', "no ITF trace"),
+        (b"cos\nsystem\n(S'true'\ntR.", "not JSON"),
+    ],
+)
+def test_files_that_are_something_else(content: bytes, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.itf.json"
+    path.write_bytes(content)
+    with pytest.raises(itf.BadTrace, match=text) as caught:
+        itf.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(itf.BadTrace, match="No such file or directory"):
+        itf.load(tmp_path / "none")
+    with pytest.raises(itf.BadTrace, match="Is a directory"):
+        itf.load(tmp_path)
+
+
+def test_what_has_no_form_in_itf() -> None:
+    with pytest.raises(TypeError, match="has no form in ITF"):
+        itf.encode(1.5)
+
+
+def test_sets_maps_and_tuples_of_other_tools() -> None:
+    value = {"a": {"#set": [{"#bigint": "1"}, 2]}, "b": {"#map": [["k", {"#tup": [1, "x"]}]]}}
+    assert itf.decode(value) == {"a": [1, 2], "b": {"k": [1, "x"]}}

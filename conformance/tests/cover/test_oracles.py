@@ -1,0 +1,434 @@
+"""Each oracle alone: a real snapshot with one figure changed breaks the right clause.
+
+And none other of that oracle's where only one should be seen; the unchanged
+snapshot breaks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from slotproof.conformance.oracles import ORACLES
+from slotproof.conformance.oracles.progress import PATIENCE
+
+Change = Callable[[Any], object]
+CHANGES: list[tuple[str, str, str, Change]] = []
+"""(oracle, clause, scene, change of the snapshot)"""
+
+
+def breaks(oracle: str, clause: str, scene: str = "lent") -> Callable[[Change], Change]:
+    def keep(change: Change) -> Change:
+        CHANGES.append((oracle, clause, scene, change))
+        return change
+
+    return keep
+
+
+SCENES: dict[str, tuple[list[str], str]] = {
+    "lent": (["turn1", "r2", "step"], "p4"),
+    "idle": (["turn1"], "p4"),
+    "swa": (["turn1", "r2", "step", "step"], "p4-swa"),
+    "waiting": (["turn1", "r2"], "p4"),
+    "plain": (["p1", "step"], "p4"),
+    "finish": (["turn1", "r2", "step", "step", "step"], "p4"),
+}
+"""Turn 2 runs; nothing runs; with a sliding window; turn 2 is read; a plain request; r2 ends."""
+
+
+def make(scene: Any, commands: Any, name: str) -> Any:
+    words, config = SCENES[name]
+    said: list[Any] = []
+    for word in words:
+        if word == "turn1":
+            said += commands.TURN_1
+        elif word == "step":
+            said.append(commands.STEP)
+        elif word == "p1":
+            said.append(commands.submit("p1", None, 9, 6, first=61))
+        else:
+            said.append(commands.submit(word))
+    return scene(said, config)
+
+
+@breaks("counts", "INV-SUM-FULL.equation")
+def _(s: Any) -> None:
+    s["pools"]["full"]["available"] += 4
+
+
+@breaks("counts", "INV-SUM-FULL.nonnegative")
+def _(s: Any) -> None:
+    s["pools"]["full"]["available"] = -4
+
+
+@breaks("counts", "INV-SUM-SWA.equation", "swa")
+def _(s: Any) -> None:
+    s["pools"]["swa"]["available"] -= 4
+
+
+@breaks("counts", "INV-SUM-FULL.reported")
+def _(s: Any) -> None:
+    s["checker"]["pools"]["full"]["evictable"] += 1
+
+
+@breaks("counts", "INV-SUM-SWA.reported", "swa")
+def _(s: Any) -> None:
+    s["checker"]["pools"]["swa"]["held"] += 1
+
+
+@breaks("counts", "INV-ONCE.reported")
+def _(s: Any) -> None:
+    figures = s["checker"]["pools"]["full"]
+    figures["held"], figures["uncached"] = figures["uncached"], figures["held"]
+
+
+@breaks("counts", "INV-ONCE.never_both")
+def _(s: Any) -> None:
+    s["slots"]["s1"]["lent"] = False
+
+
+@breaks("counts", "INV-ONCE.never_neither", "idle")
+def _(s: Any) -> None:
+    s["slots"]["s1"]["lent"] = True
+
+
+@breaks("counts", "INV-ROWS.equation")
+def _(s: Any) -> None:
+    s["rows"]["free"].pop()
+
+
+@breaks("counts", "INV-ORDER.slot", "idle")
+def _(s: Any) -> None:
+    s["slots"]["s1"]["C"] = s["slots"]["s1"]["A"] + 1
+
+
+@breaks("counts", "INV-ORDER.turn")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["Q"] = s["requests"]["r2"]["C"] + 4
+
+
+@breaks("counts", "INV-ALIGN.slot", "idle")
+def _(s: Any) -> None:
+    s["slots"]["s1"]["Q"] -= 1
+
+
+@breaks("counts", "INV-ALIGN.turn")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["Q"] -= 1
+
+
+@breaks("counts", "INV-ALIGN.free")
+def _(s: Any) -> None:
+    s["pools"]["full"]["available"] -= 1
+
+
+@breaks("counts", "INV-CURSOR.turn", "swa")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["E"] += 1
+
+
+@breaks("counts", "INV-WINDOW.turn", "swa")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["E"] = s["requests"]["r2"]["C"] // 4 * 4
+
+
+@breaks("counts", "INV-COVER.turn")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["prompt"] = 1
+
+
+@breaks("counts", "INV-COVER.idle", "idle")
+def _(s: Any) -> None:
+    s["sessions"]["s1"]["history"] = 8
+
+
+@breaks("counts", "INV-INFLIGHT.iff")
+def _(s: Any) -> None:
+    s["sessions"]["s1"]["inflight"] = None
+
+
+@breaks("counts", "INV-LOCK.slot", "idle")
+def _(s: Any) -> None:
+    s["slots"]["s1"]["locks"] = 0
+
+
+@breaks("counts", "INV-LOCK.turn", "plain")
+def _(s: Any) -> None:
+    s["requests"]["p1"]["locks"] = 0
+
+
+@breaks("counts", "INV-LOCK.bounded", "idle")
+def _(s: Any) -> None:
+    pool = s["pools"]["full"]
+    pool["protected"] += 4
+    pool["available"] -= 4
+
+
+@breaks("counts", "INV-DRAIN.drained", "idle")
+def _(s: Any) -> None:
+    s["slots"].clear()
+    s["sessions"].clear()
+
+
+@breaks("counts", "INV-CLEAN.session", "idle")
+def _(s: Any) -> None:
+    s["sessions"].clear()
+
+
+@breaks("rows", "INV-ROWS.twice")
+def _(s: Any) -> None:
+    s["rows"]["free"].append(s["rows"]["free"][0])
+
+
+@breaks("rows", "INV-ROWS.twice", "idle")
+def _(s: Any) -> None:
+    s["rows"]["free"].append(s["slots"]["s1"]["row"])
+
+
+@breaks("pages", "INV-OWNER.lost")
+def _(s: Any) -> None:
+    s["pools"]["full"]["free"].pop()
+
+
+@breaks("pages", "INV-OWNER.lost", "swa")
+def _(s: Any) -> None:
+    s["pools"]["swa"]["free"].pop()
+
+
+@breaks("pages", "INV-OWNER.shared")
+def _(s: Any) -> None:
+    row = str(s["requests"]["r2"]["row"])
+    s["pools"]["full"]["free"].append(s["rows"]["used"][row]["full"][-1] // 4)
+
+
+@breaks("pages", "INV-OWNER.shared", "idle")
+def _(s: Any) -> None:
+    s["pools"]["full"]["free"].append(s["tree"]["full"][0][0])
+
+
+@breaks("pages", "INV-OWNER.free_twice")
+def _(s: Any) -> None:
+    free = s["pools"]["full"]["free"]
+    free.append(free[0])
+
+
+@breaks("pages", "INV-ALIGN.positions")
+def _(s: Any) -> None:
+    indices = s["rows"]["used"][str(s["requests"]["r2"]["row"])]["full"]
+    indices[4], indices[5] = indices[5], indices[4]
+
+
+@breaks("pages", "INV-BACKED.protected", "idle")
+def _(s: Any) -> None:
+    s["tree"]["full"] = [(page, 0) for page, _ in s["tree"]["full"]]
+
+
+@breaks("pages", "INV-BACKED.private")
+def _(s: Any) -> None:
+    s["rows"]["used"][str(s["requests"]["r2"]["row"])]["full"][6] = -1
+
+
+@breaks("pages", "INV-BACKED.private", "idle")
+def _(s: Any) -> None:
+    s["rows"]["used"][str(s["slots"]["s1"]["row"])]["full"].pop()
+
+
+@breaks("pages", "INV-CURSOR.given_back", "swa")
+def _(s: Any) -> None:
+    request = s["requests"]["r2"]
+    assert request["E"] > request["Q"]
+    s["rows"]["used"][str(request["row"])]["swa"][request["E"] - 1] = 3
+
+
+@breaks("locks", "INV-LOCK.count", "idle")
+def _(s: Any) -> None:
+    s["tree"]["full"] = [(page, locks + 1) for page, locks in s["tree"]["full"]]
+
+
+@breaks("history", "INV-HISTORY.history", "idle")
+def _(s: Any) -> None:
+    s["sessions"]["s1"]["history"] += 1
+
+
+@breaks("history", "INV-HISTORY.history")
+def _(s: Any) -> None:
+    s["sessions"]["s1"]["hash"] ^= 1
+
+
+@breaks("history", "INV-HISTORY.prompt")
+def _(s: Any) -> None:
+    s["requests"]["r2"]["hash"] ^= 1
+
+
+@breaks("history", "INV-INFLIGHT.one")
+def _(s: Any) -> None:
+    s["requests"]["r3"] = {**s["requests"]["r2"], "row": -1}
+
+
+@breaks("content", "INV-CONTENT.stamp", "idle")
+def _(s: Any) -> None:
+    stamps = s["content"][str(s["slots"]["s1"]["row"])]
+    stamps[2] = (stamps[2][0] + 1, 2)
+
+
+@breaks("content", "INV-CONTENT.stamp")
+def _(s: Any) -> None:
+    stamps = s["content"][str(s["requests"]["r2"]["row"])]
+    stamps[5] = (stamps[5][0], 4)
+
+
+@breaks("content", "INV-CONTENT.tokens", "finish")
+def _(s: Any) -> None:
+    (message,) = s["messages"]
+    message["tokens"] = [*message["tokens"][:-1], message["tokens"][-1] + 1]
+
+
+@breaks("checker", "INV-CHECKER.ran")
+def _(s: Any) -> None:
+    s["checker"]["ran"] = False
+
+
+@breaks("checker", "INV-CHECKER.covers", "swa")
+def _(s: Any) -> None:
+    del s["checker"]["pools"]["swa"]
+
+
+@breaks("checker", "INV-CHECKER.figures", "idle")
+def _(s: Any) -> None:
+    s["checker"]["pools"]["full"]["held"] -= 1
+
+
+@breaks("checker", "INV-CHECKER.verdict")
+def _(s: Any) -> None:
+    s["checker"]["verdict"] = "crash"
+
+
+@breaks("checker", "INV-CHECKER.verdict", "idle")
+def _(s: Any) -> None:
+    s["pools"]["full"]["available"] -= 4
+    s["checker"]["pools"]["full"]["available"] -= 4
+
+
+@breaks("answers", "INV-ANSWER.once", "finish")
+def _(s: Any) -> None:
+    s["messages"].append(s["messages"][0])
+
+
+@breaks("answers", "INV-ANSWER.once")
+def _(s: Any) -> None:
+    s["messages"].append({"type": "finish", "rid": "nobody", "reason": "stop", "tokens": []})
+
+
+@breaks("answers", "INV-ANSWER.never_silent", "waiting")
+def _(s: Any) -> None:
+    s["requests"].clear()
+
+
+@breaks("lockstep", "INV-STEP.unknown")
+def _(s: Any) -> None:
+    s["events"].append(("T-NAP", "s1", "r2", {}))
+
+
+@breaks("lockstep", "INV-STEP.unknown")
+def _(s: Any) -> None:
+    s["events"].append(("T-PARK", "s9", "r9", {}))
+
+
+@breaks("lockstep", "INV-STEP.guard")
+def _(s: Any) -> None:
+    s["events"].append(("T-RESTORE", "s1", "r2", {}))
+
+
+@breaks("lockstep", "INV-STEP.state")
+def _(s: Any) -> None:
+    s["events"].clear()
+
+
+@breaks("lockstep", "INV-STEP.state")
+def _(s: Any) -> None:
+    s["pools"]["full"]["evictable"] += 4
+
+
+@breaks("lockstep", "INV-STEP.state")
+def _(s: Any) -> None:
+    s["sessions"]["s2"] = s["sessions"]["s1"]
+
+
+@pytest.mark.parametrize(
+    ("oracle", "clause", "where", "change"),
+    [pytest.param(*each, id=f"{each[0]}-{each[1]}-{each[2]}") for each in CHANGES],
+)
+def test_one_changed_figure_is_caught_by_its_clause(
+    oracle: str, clause: str, where: str, change: Change, scene: Any, only: Any, commands: Any
+) -> None:
+    only(oracle)
+    made = make(scene, commands, where)
+    change(made.snapshot)
+    assert clause in made.clauses()
+
+
+@pytest.mark.parametrize("where", SCENES)
+def test_an_unchanged_snapshot_breaks_nothing(where: str, scene: Any, commands: Any) -> None:
+    """All oracles together: no false alarm."""
+    assert make(scene, commands, where).judge() == []
+
+
+def test_every_oracle_is_tested_here() -> None:
+    assert {each[0] for each in CHANGES} | {"progress"} == set(ORACLES)
+
+
+def test_a_matched_request_hides_which_pages_it_locks(scene: Any, only: Any, commands: Any) -> None:
+    """INV-LOCK.count is not judged while a match has no row: never a false alarm."""
+    only("locks")
+    made = make(scene, commands, "idle")
+    made.snapshot["tree"]["full"] = [(page, 9) for page, _ in made.snapshot["tree"]["full"]]
+    made.snapshot["requests"]["r9"] = {"phase": "matched", "session": None, "loan": None} | dict(
+        kind="plain", row=-1, C=0, A=0, Q=0, E=0, locks=1, prompt=1, output=0, hash=None
+    )  # fmt: skip
+    assert made.clauses() == set()
+
+
+def test_a_check_that_is_off_need_not_run(scene: Any, only: Any, commands: Any) -> None:
+    """INV-CHECKER.ran speaks of checks that are on, and of batches that were there."""
+    only("checker")
+    made = make(scene, commands, "lent")
+    made.snapshot["checker"] |= {"ran": False, "level": 0}
+    assert made.clauses() == set()
+    made = make(scene, commands, "idle")
+    made.snapshot["checker"] |= {"ran": False}
+    assert made.clauses() == set()
+
+
+class TestProgress:
+    """INV-PROGRESS: 16 steps of the same, and a request that waits."""
+
+    def stalled(self, scene: Any, only: Any, commands: Any, paused: bool = False) -> list[int]:
+        """Numbers of the snapshots at which the clause fires."""
+        only("progress")
+        made = make(scene, commands, "waiting")
+        made.snapshot["requests"]["r2"] |= {
+            "phase": "waiting", "row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0,
+        }  # fmt: skip
+        made.snapshot["slots"]["s1"]["lent"] = False
+        made.referee.client.paused = paused
+        fired = []
+        for number in range(PATIENCE + 4):
+            made.snapshot["requests"]["r2"]["counts"]["refusals"] = number
+            if made.clauses() == {"INV-PROGRESS.stalled"}:
+                fired.append(number)
+        return fired
+
+    def test_fires_once_after_16_steps(self, scene: Any, only: Any, commands: Any) -> None:
+        assert self.stalled(scene, only, commands) == [PATIENCE]
+
+    def test_a_paused_engine_is_not_stalled(self, scene: Any, only: Any, commands: Any) -> None:
+        assert self.stalled(scene, only, commands, paused=True) == []
+
+    def test_a_change_starts_the_count_again(self, scene: Any, only: Any, commands: Any) -> None:
+        only("progress")
+        made = make(scene, commands, "waiting")
+        made.snapshot["requests"]["r2"]["phase"] = "waiting"
+        for number in range(3 * PATIENCE):
+            made.snapshot["pools"]["full"]["available"] = number // 8
+            assert made.clauses() == set()

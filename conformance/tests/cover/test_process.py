@@ -1,0 +1,208 @@
+"""Engines behind a pipe: whatever a driver does wrong has a name and no driver hangs the suite."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from slotproof.conformance import campaign
+from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.referee import Referee
+
+DRIVERS = Path(__file__).parent / "drivers"
+STEP = {"do": "step", "n": 1}
+SMALL = EngineConfig(total_tokens=8)
+Open = Callable[..., ProcessEngine]
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Iterator[Open]:
+    """``toy(mode)``: a driver that goes wrong once, then behaves."""
+    engines = contextlib.ExitStack()
+
+    def start(mode: str, step_timeout: float = 20.0) -> ProcessEngine:
+        argv = [sys.executable, str(DRIVERS / "toy.py"), mode, str(tmp_path / "struck")]
+        engine = ProcessEngine(argv, step_timeout)
+        engines.callback(engine.close)
+        return engine
+
+    with engines:
+        yield start
+
+
+def test_a_driver_that_behaves(toy: Open) -> None:
+    engine = toy("fine")
+    assert (engine.name, engine.version) == ("toy", "7")
+    assert engine.capabilities.page_sizes == (1,)
+    assert not engine.capabilities.events
+    referee = Referee(engine, SMALL)
+    assert referee.do({"do": "open", "session": "s1"}) == []
+    assert referee.do(STEP) == []
+    assert referee.snapshot["pools"]["full"]["total"] == 8
+    assert engine.recompute([1], 2) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("exit", r"does not start: the driver exited with status 4: no such device$"),
+        ("other-protocol", r"the driver speaks protocol 2, this is 1$"),
+        ("garbage-hello", r"does not start: garbage on the wire: b'Welcome!'$"),
+        ("bad-hello", r"the driver's hello: engine: 'name' is a required property$"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_unusable(toy: Open, mode: str, text: str) -> None:
+    with pytest.raises(EngineUnusable, match=text):
+        toy(mode)
+
+
+def test_a_program_that_does_not_exist_is_unusable() -> None:
+    with pytest.raises(EngineUnusable, match="can't start /no/such/driver: No such file"):
+        ProcessEngine(["/no/such/driver"])
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (EngineConfig(page_size=4), "toy 7: page size 4 is not offered"),
+        (EngineConfig(window=2, swa_tokens=8), "toy 7: there is no sliding-window pool"),
+        (EngineConfig(draft=2), r"toy 7: draft can only be \[0\]"),
+    ],
+)
+def test_a_configuration_that_is_not_offered(toy: Open, config: EngineConfig, text: str) -> None:
+    with pytest.raises(EngineUnusable, match=text):
+        toy("fine").reset(config, 0)
+
+
+def test_a_usage_answer_is_unusable(toy: Open) -> None:
+    with pytest.raises(EngineUnusable, match="chunk can't be 4 here"):
+        toy("usage").reset(SMALL, 0)
+
+
+FAULTS = {
+    "garbage": ("crash", "garbage on the wire: b'Segmentation fault (core dumped)'"),
+    "list": ("crash", "garbage on the wire: b'[1, 2]'"),
+    "die": ("crash", "the driver exited with status 3"),
+    "crash": ("crash", "RuntimeError: boom"),
+    "neither": ("crash", "the driver's answer is neither a result nor an error"),
+    "wrong-id": ("crash", "the driver answered message -1"),
+    "no-rows": ("crash", "garbage on the wire: snapshots/0: 'rows' is a required property"),
+    "negative-iter": ("crash", "garbage on the wire: snapshots/0/iter: -1 is less than"),
+}
+
+
+@pytest.mark.parametrize("mode", FAULTS)
+def test_a_fault_in_mid_run_is_a_finding_and_the_driver_comes_back(toy: Open, mode: str) -> None:
+    """INV-ALIVE.crash, with what the driver said; the next reset works."""
+    how, text = FAULTS[mode]
+    engine = toy(mode)
+    referee = Referee(engine, SMALL)
+    (violation,) = referee.do(STEP)
+    assert violation.clause == f"INV-ALIVE.{how}"
+    assert violation.detail.startswith(text)
+    if mode == "die":
+        assert "out of memory" in violation.detail
+    assert Referee(engine, SMALL).do(STEP) == []
+
+
+def test_a_hang_is_a_finding_and_the_driver_comes_back(toy: Open) -> None:
+    """INV-ALIVE.hang: within the step timeout."""
+    engine = toy("hang", step_timeout=0.3)
+    (violation,) = Referee(engine, SMALL).do(STEP)
+    assert violation.clause == "INV-ALIVE.hang"
+    assert violation.detail.startswith("no answer within 0.3 s")
+    engine._timeout = 20.0
+    assert Referee(engine, SMALL).do(STEP) == []
+
+
+def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of n iterations has n times as long."""
+    engine = toy("fine", step_timeout=5.0)
+    engine.reset(SMALL, 0)
+    asked: list[float] = []
+    read = engine._read
+    monkeypatch.setattr(engine, "_read", lambda timeout: asked.append(timeout) or read(timeout))
+    engine.do({"do": "step", "n": 3})
+    engine.do({"do": "tick", "seconds": 1})
+    assert asked == [15.0, 5.0]
+
+
+def test_a_snapshot_that_makes_no_sense_is_a_finding(toy: Open) -> None:
+    """INV-ALIVE.crash: valid by the schema, and still nonsense."""
+    (violation,) = Referee(toy("unknown-session"), SMALL).do(STEP)
+    assert violation.clause == "INV-ALIVE.crash"
+    assert "the snapshot makes no sense" in violation.detail
+
+
+def test_what_a_driver_shows_is_judged(toy: Open) -> None:
+    """INV-OWNER.lost: over the wire as in process."""
+    violations = Referee(toy("lost-page"), SMALL).do(STEP)
+    assert "INV-OWNER.lost" in {violation.clause for violation in violations}
+
+
+def test_after_a_driver_died_nothing_is_asked_of_it(toy: Open) -> None:
+    engine = toy("die")
+    engine.reset(SMALL, 0)
+    with pytest.raises(EngineFailed, match="exited with status 3"):
+        engine.do(STEP)
+    with pytest.raises(EngineFailed, match="the driver is not running"):
+        engine.do(STEP)
+    engine.reset(SMALL, 0)
+    assert len(engine.do(STEP)) == 1
+
+
+def test_close_never_raises(toy: Open) -> None:
+    engine = toy("die")
+    engine.reset(SMALL, 0)
+    with pytest.raises(EngineFailed):
+        engine.do(STEP)
+    engine.close()
+
+
+def wire(*mutant: str) -> ProcessEngine:
+    return ProcessEngine([sys.executable, str(DRIVERS / "reference.py"), *mutant], 60.0)
+
+
+def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
+    """INV-STEP: the same engine behind a pipe conforms, and shows the same snapshots."""
+    configs = {name: CONFIGS[name] for name in ("p1-tight", "p4-swa")}
+    plan = campaign.Plan(configs, examples=10, steps=20)
+    engine = wire()
+    try:
+        outcome = campaign.run(engine, "cmd:", plan)
+    finally:
+        engine.close()
+    assert outcome.trace is None
+    inside = campaign.run(InProcessEngine(), "reference", plan)
+    assert outcome.coverage.transitions == inside.coverage.transitions
+    assert outcome.coverage.holds == inside.coverage.holds
+
+
+def test_a_mutant_is_found_over_the_wire() -> None:
+    """INV-ONCE, INV-SUM-FULL (#22213): the same trace as in process."""
+    plan = campaign.Plan({"p1": CONFIGS["p1"]}, examples=50)
+    engine = wire("22213-double-count")
+    try:
+        outcome = campaign.run(engine, "cmd:", plan)
+    finally:
+        engine.close()
+    assert outcome.trace is not None and outcome.trace.minimal
+    inside = campaign.run(InProcessEngine("22213-double-count"), "reference", plan).trace
+    assert inside is not None
+    assert outcome.trace.commands == inside.commands
+    assert outcome.trace.violations == inside.violations
+
+
+def test_an_impossible_configuration_over_the_wire() -> None:
+    engine = wire()
+    try:
+        with pytest.raises(EngineUnusable, match="page size 3 is not offered"):
+            engine.reset(EngineConfig(page_size=3, total_tokens=9), 0)
+    finally:
+        engine.close()

@@ -1,0 +1,33 @@
+"""Profiles compose: the base first, the derived one winning."""
+
+from __future__ import annotations
+
+import pytest
+from slotproof.model.profiles import CHOICES, PROFILES, Profile, profile_named
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_makes_every_choice(name: str) -> None:
+    assert PROFILES[name].choices.keys() == CHOICES.keys()
+    assert PROFILES[name].sentence
+
+
+def test_what_a_profile_says_itself_wins() -> None:
+    assert PROFILES["reference"].choices["retract_keeps"] is True
+    assert PROFILES["wipe"].choices["retract_keeps"] is False
+    assert PROFILES["wipe"].choices["reserve"] == 1, "inherited"
+    assert PROFILES["sglang"].choices["loan"] == "uncached"
+    assert PROFILES["sglang-records"].choices["loan"] == "held"
+
+
+def test_composition_is_deep() -> None:
+    """A profile on a profile on a profile."""
+    mine = Profile("mine", "", "sglang-records", {"reserve": 0})
+    base = PROFILES["sglang-records"].choices
+    assert mine.choices == {**base, "reserve": 0}
+
+
+def test_an_unknown_profile_is_named_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match="unknown profile 'vllm'; there are: reference, wipe"):
+        profile_named("vllm")
+    assert profile_named("wipe") is PROFILES["wipe"]

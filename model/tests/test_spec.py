@@ -1,0 +1,156 @@
+"""The shape of the spec: what design §4 lists is there, and transitions keep to their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotproof.model import invariants, state, transitions
+from slotproof.model.evaluate import LAYOUT
+from slotproof.model.expr import Sort, variables
+from slotproof.model.invariants import INVARIANTS, Kind
+from slotproof.model.transitions import TRANSITIONS
+
+DESIGNED_TRANSITIONS = [
+    "T-OPEN",
+    "T-CLOSE",
+    "T-REAP",
+    "T-SUBMIT",
+    "T-REJECT",
+    "T-DOOM",
+    "T-MATCH",
+    "T-RESTORE",
+    "T-REFUSE",
+    "T-EXTEND",
+    "T-PARK",
+    "T-INSERT",
+    "T-DECODE",
+    "T-SAVE",
+    "T-ABORT",
+    "T-RETRACT",
+    "T-DISCARD",
+    "T-OOM",
+    "T-EVICT",
+    "T-SWA-ADVANCE",
+    "T-PLAIN-SUBMIT",
+    "T-PLAIN-FINISH",
+    "T-PLAIN-ABORT",
+    "T-PLAIN-RETRACT",
+    "T-CLOSE-DEFER",
+    "T-ABORT-WAITING",
+    "T-ABORT-PARTIAL",
+    "T-RETRACT-WIPE",
+]
+DESIGNED_INVARIANTS = {
+    "state": "SUM-FULL SUM-SWA ROWS ONCE ORDER ALIGN CURSOR WINDOW COVER OWNER BACKED INFLIGHT "
+    "LOCK DRAIN",
+    "step": "ALIGN-STEP INFLIGHT-STEP HISTORY",
+    "harness": "STEP CONTENT CHECKER ANSWER ALIVE PROGRESS",
+}
+MUSEUM = [
+    "#22213",
+    "#22753",
+    "#20070",
+    "#20476",
+    "#22790",
+    "#21875",
+    "#22862",
+    "#22897",
+    "#22900",
+    "#22273",
+    "#37502",
+    "#32163",
+]
+SORTS = {var.name: var.sort for var in state.STATE}
+
+
+def test_every_transition_of_the_design_is_there() -> None:
+    assert set(DESIGNED_TRANSITIONS) <= set(TRANSITIONS)
+
+
+@pytest.mark.parametrize("kind", DESIGNED_INVARIANTS)
+def test_every_invariant_of_the_design_is_there(kind: str) -> None:
+    there = {each.id for each in INVARIANTS.values() if each.kind is Kind(kind)}
+    assert {f"INV-{name}" for name in DESIGNED_INVARIANTS[kind].split()} <= there
+
+
+def test_ids_are_unique() -> None:
+    """No transition or invariant is hidden by another one of its ID."""
+    made = [each for each in vars(transitions).values() if isinstance(each, transitions.Transition)]
+    assert len(made) == len(TRANSITIONS)
+    stated = [each for each in vars(invariants).values() if isinstance(each, invariants.Invariant)]
+    assert len(stated) == len(INVARIANTS)
+    assert not set(TRANSITIONS) & set(INVARIANTS)
+    assert all(key == each.id and key.startswith("T-") for key, each in TRANSITIONS.items())
+    assert all(key == each.id and key.startswith("INV-") for key, each in INVARIANTS.items())
+
+
+@pytest.mark.parametrize("id_", [*TRANSITIONS, *INVARIANTS])
+def test_every_clause_has_a_sentence(id_: str) -> None:
+    sentence = (TRANSITIONS.get(id_) or INVARIANTS[id_]).sentence
+    assert sentence.endswith(".") and len(sentence.split()) >= 4
+
+
+@pytest.mark.parametrize("id_", INVARIANTS)
+def test_every_invariant_says_what_is_checked(id_: str) -> None:
+    invariant = INVARIANTS[id_]
+    assert invariant.conjuncts or invariant.observed
+    assert not invariant.conjuncts.keys() & invariant.observed.keys()
+    assert (invariant.kind is Kind.HARNESS) <= (not invariant.conjuncts)
+    known = {*LAYOUT, *(f"{name}'" for name in LAYOUT), *(var.name for var in state.PAGE)}
+    for name, expr in invariant.conjuncts.items():
+        assert expr.sort is Sort.BOOL, name
+        assert variables(expr) <= known, name
+        if invariant.kind is Kind.STATE:
+            assert not any(var.endswith("'") for var in variables(expr)), name
+
+
+@pytest.mark.parametrize("id_", TRANSITIONS)
+def test_a_transition_writes_its_actor_and_the_pools_only(id_: str) -> None:
+    """Framing: no effect writes the frame, a constant, a page or a total."""
+    effect = TRANSITIONS[id_].full_effect
+    writable = {var.name for var in state.STATE} - {"full.total", "swa.total", "rows.total"}
+    assert effect.keys() <= writable
+    assert not TRANSITIONS[id_].effect.keys() & {var.name for var in state.STATE[:10]}
+    for name, expr in effect.items():
+        assert expr.sort is SORTS[name], name
+
+
+@pytest.mark.parametrize("id_", TRANSITIONS)
+def test_a_transition_reads_what_it_declares(id_: str) -> None:
+    transition = TRANSITIONS[id_]
+    declared = {var.name for var in transition.params}
+    assert len(declared) == len(transition.params)
+    formulas = [*transition.full_guard.values(), *transition.full_effect.values()]
+    read = {var for expr in formulas for var in variables(expr)}
+    used = {var for var in read if var.startswith("param.")}
+    assert used <= declared
+    if transition.detaches is None:
+        assert used == declared, "a parameter that nothing reads"
+    assert read - used <= set(LAYOUT), "no page variable, nothing primed"
+    assert all(expr.sort is Sort.BOOL for expr in transition.full_guard.values())
+
+
+@pytest.mark.parametrize("id_", TRANSITIONS)
+def test_pools_change_only_through_memory(id_: str) -> None:
+    """A transition without memory moves leaves every figure of the pools alone."""
+    transition = TRANSITIONS[id_]
+    pools = {name for name in transition.full_effect if name.split(".")[0] in ("full", "swa")}
+    assert bool(pools) <= bool(transition.memory)
+
+
+def test_history_is_written_where_a_turn_finishes_or_a_session_ends_only() -> None:
+    """INV-HISTORY, by looking at the spec."""
+    writers = {id_ for id_, each in TRANSITIONS.items() if "session.history" in each.effect}
+    assert writers == {"T-OPEN", "T-SAVE", "T-CLOSE", "T-REAP"}
+
+
+def test_museum_bugs_are_cited() -> None:
+    cited = " ".join(each.source for each in TRANSITIONS.values())
+    assert {name for name in MUSEUM if name not in cited} == set()
+
+
+def test_the_spec_can_be_read_in_an_hour() -> None:
+    """Transitions and invariants together: about 800 lines at most."""
+    files = [transitions.__file__, invariants.__file__]
+    assert sum(len(Path(str(file)).read_text().splitlines()) for file in files) <= 850
