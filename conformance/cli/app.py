@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.listing import list_things
+from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
 from slotproof.conformance.cli.running import run
 from slotproof.conformance.cli.showing import show
@@ -28,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(run)
+app.command()(prove)
 app.command()(replay)
 app.command()(show)
 app.command("list")(list_things)

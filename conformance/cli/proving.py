@@ -1,0 +1,121 @@
+"""``slotproof prove``: the spec's invariants hold, for any number of sessions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import JsonOption, number
+from slotproof.model.transitions import TRANSITIONS
+
+if TYPE_CHECKING:
+    from slotproof.model.prove import Result, Vacuity
+
+INIT = "INIT"
+
+
+def prove(
+    page_size: Annotated[
+        list[int] | None,
+        typer.Option("--page-size", help="A page size; may be repeated. Default: 1, 4, 16, 64."),
+    ] = None,
+    any_page_size: Annotated[
+        bool, typer.Option("--any", help="All page sizes at once: P is a symbol.")
+    ] = False,
+    transition: Annotated[
+        list[str] | None, typer.Option("--transition", help="Only this one; may be repeated.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes; 0: one per core.")] = 0,
+    as_json: JsonOption = False,
+) -> int:
+    """Prove the spec's invariants: counts and pages, at every page size."""
+    try:
+        from slotproof.model import prove as proofs
+        from slotproof.model.obligations import framing
+    except ModuleNotFoundError as error:
+        if error.name != "z3":
+            raise
+        raise UsageProblem("proofs need Z3: pip install z3-solver") from None
+    for name in transition or ():
+        if name != INIT and name not in TRANSITIONS:
+            raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
+    sizes: list[int | None] = [number(size, 1, "--page-size") for size in page_size or ()]
+    if any_page_size:
+        sizes.append(None)
+    if not sizes:
+        sizes = list(proofs.PAGE_SIZES)
+    started = time.perf_counter()
+    results, vacuity = proofs.prove(
+        page_sizes=sizes, jobs=number(jobs, 0, "--jobs") or None, only=transition
+    )
+    outside = framing(proofs.Spec())
+    document = _document(results, vacuity, outside, time.perf_counter() - started)
+    if as_json:
+        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        for line in _text(results, document):
+            typer.echo(line)
+    return int(document["status"])
+
+
+def _document(
+    results: list[Result], vacuity: list[Vacuity], outside: list[str], seconds: float
+) -> dict[str, Any]:
+    failed = [each for each in results if each.status != "proved"]
+    empty = [each for each in vacuity if not each.satisfiable]
+    return {
+        "status": 1 if failed or empty or outside else 0,
+        "obligations": len(results),
+        "proved": len(results) - len(failed),
+        "seconds": round(seconds, 2),
+        "page_sizes": sorted({str(each.page_size or "any") for each in results}),
+        "failed": [asdict(each) for each in failed],
+        "vacuous": [asdict(each) for each in empty],
+        "writes_outside": outside,
+        "results": [
+            {"name": each.name, "status": each.status, "core": each.core} for each in results
+        ],
+    }
+
+
+def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
+    yield f"{'transition':<20} {'proved':>11} {'seconds':>8}  needs, beside its guard"
+    for name in dict.fromkeys(each.transition.partition(" [")[0] for each in results):
+        mine = [each for each in results if each.transition.partition(" [")[0] == name]
+        proved = sum(each.status == "proved" for each in mine)
+        seconds = sum(each.seconds for each in mine)
+        yield (
+            f"{name:<20} {proved:>5} of {len(mine):<4}{seconds:>8.2f}  {', '.join(_needs(mine))}"
+        )
+    for each in document["failed"]:
+        size = each["page_size"] or "any"
+        yield f"{each['status']}: {each['transition']} / {each['clause']} / P={size}"
+        values = {name: value for name, value in each["model"].items() if value}
+        if values:
+            yield f"    in a state with {values}"
+    for each in document["vacuous"]:
+        size = each["page_size"] or "any"
+        yield f"vacuous: the guard of {each['transition']} can't hold at P={size}"
+    for line in document["writes_outside"]:
+        yield f"outside its frame: {line}"
+    yield (
+        f"{document['proved']} of {document['obligations']} obligations proved, page sizes "
+        f"{', '.join(document['page_sizes'])}, in {document['seconds']} s"
+    )
+
+
+def _needs(results: list[Result]) -> list[str]:
+    """Invariants of the state before that proofs of these obligations used."""
+    used = Counter(
+        clause.partition(".")[0]
+        for result in results
+        for clause in result.core
+        if clause.startswith("INV-") and clause != result.clause
+    )
+    return [name for name, _ in used.most_common()]
