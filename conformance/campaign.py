@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
+
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.machine import Counterexample, machine_for
@@ -97,6 +98,7 @@ def run(
                 violations=found.violations,
                 minimal=found.minimal,
                 config_name=name,
+                chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
             )
             keep(outcome.trace)

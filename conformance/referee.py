@@ -75,8 +75,7 @@ class Referee:
                 if entry.violations:
                     break
         except EngineFailed as failure:
-            text = f"{failure} {failure.trace.strip().splitlines()[-1:] or ''}".strip()
-            entry.violations = [Violation("INV-ALIVE", failure.how, text)]
+            entry.violations = [Violation("INV-ALIVE", failure.how, str(failure))]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             if self.engine.name == "reference":
                 raise  # no wire in between: the fault is ours

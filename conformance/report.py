@@ -38,9 +38,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     wanted = capabilities.transitions - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
     seen, possible, one_way = coverage.guards(wanted)
-    unchecked = sorted(
-        invariant for invariant in INVARIANTS if not _checked(invariant, coverage.checked)
-    )
+    unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
     if outcome.trace is not None:
         status = FOUND
     else:
@@ -89,10 +87,6 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }
-
-
-def _checked(invariant: str, counts: Any) -> bool:
-    return bool(counts[invariant.removesuffix("-STEP") if invariant != "INV-STEP" else invariant])
 
 
 def text(report: dict[str, Any]) -> Iterator[str]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from slotproof.impl.req import Req
 from torch import Tensor
+
+from slotproof.impl.req import Req
 
 
 def _empty() -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Event, Message, Outbox
 from slotproof.impl.intake import Command, Intake, check_command

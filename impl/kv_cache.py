@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
+
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.pool import KVPool
 from slotproof.impl.req import KVRecord, Req

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
+
 from slotproof.impl.batch import ScheduleBatch
 from slotproof.impl.config import EngineConfig
-from torch import Tensor
 
 if TYPE_CHECKING:
     from slotproof.impl.kv_cache import KVCache

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from slotproof.model import state
 from slotproof.model.evaluate import Params, Step, Vector, compile_step, step_check
-from slotproof.model.expr import Expr, variables
 from slotproof.model.explore_bounds import Bounds
+from slotproof.model.expr import Expr, variables
 from slotproof.model.transition import Transition
 from slotproof.model.world import POOLS
 
@@ -92,9 +92,7 @@ class Moves:
 
     def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition]) -> None:
         self.bounds = bounds
-        self._choices = {
-            id_: _choice(each, bounds) for id_, each in transitions.items()
-        }
+        self._choices = {id_: _choice(each, bounds) for id_, each in transitions.items()}
         self._check = step_check(bounds.page_size)
         self._known: dict[tuple[Values, frozenset[str]], tuple[Move, ...]] = {}
 

@@ -70,7 +70,9 @@ class PageMoves:
 
     def __init__(self, pool: str, bounds: Bounds, transitions: Mapping[str, Transition]) -> None:
         self.pool, self.page = pool, bounds.page_size
-        self._figures = [INDEX[f"{pool}.{name}"] for name in ("available", "evictable", "protected")]
+        self._figures = [
+            INDEX[f"{pool}.{name}"] for name in ("available", "evictable", "protected")
+        ]
         self._positions = range(0, bounds.width + self.page, self.page)
         here: dict[str, Expr] = {"page.here": TRUE, "page.at": Var("param.at")}
         self._owns = _compile(substitute(OWNS[pool], here), self.page)
@@ -224,7 +226,9 @@ def count_pages(bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITI
                 found.edges += 1
                 try:
                     step = _Step(at, births, actor, view, move, target)
-                    after, count = step.carry(pages[at], layers, explorer.moves.names(move.transition))
+                    after, count = step.carry(
+                        pages[at], layers, explorer.moves.names(move.transition)
+                    )
                 except Mismatch as wrong:
                     found.mismatch = f"{move.transition}: {wrong}"
                     found.states = len(pages)

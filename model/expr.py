@@ -265,6 +265,8 @@ def show(expr: Expr, level: int = 0) -> str:
     args = expr.args
     if expr.op is Op.NOT:
         inner = args[0]
+        if isinstance(inner, App) and inner.op is Op.NOT:
+            return show(inner.args[0], level)
         if isinstance(inner, App) and inner.op is Op.EQ:
             return f"{show(inner.args[0], 5)} ≠ {show(inner.args[1], 5)}"
         return "¬" + show(inner, 6)

@@ -282,7 +282,7 @@ ALIVE = _harness(
 PROGRESS = _harness(
     "INV-PROGRESS",
     "A waiting request is not stalled: 16 steps in which nothing runs and nothing changes are a "
-    "finding, unless idle sessions pin what it needs and the client was told.",
+    "finding.",
     stalled="something changed within 16 steps",
 )
 

@@ -51,10 +51,10 @@ def _of(t: Transition) -> Iterator[Mutant]:
         yield named("drop-move", f"{index}-{move}", replace(t, memory=kept))
         for pool in ("full", "swa"):
             if t.memory[index].move not in (Move.TAKE_ROW, Move.GIVE_ROW):
-                forgot = replace(t.memory[index], **{pool: EMPTY})
+                forgot = _on(t.memory[index], pool, EMPTY)
                 yield named("forget-pool", f"{index}-{move}-{pool}", _with(t, index, forgot))
-        for place, changed in _intervals(t.memory[index]):
-            yield named(place[0], f"{index}-{move}-{place[1]}", _with(t, index, changed))
+        for place, moved in _intervals(t.memory[index]):
+            yield named(place[0], f"{index}-{move}-{place[1]}", _with(t, index, moved))
     for name, expr in t.guard.items():
         for place, changed in _rewrites(expr):
             yield named(place[0], f"{name}{place[1]}", replace(t, guard={**t.guard, name: changed}))
@@ -62,6 +62,10 @@ def _of(t: Transition) -> Iterator[Mutant]:
         for place, changed in _rewrites(expr):
             mutated = replace(t, effect={**t.effect, name: changed})
             yield named(place[0], f"{name}{place[1]}", mutated)
+
+
+def _on(mem: Mem, pool: str, interval: Interval) -> Mem:
+    return replace(mem, full=interval) if pool == "full" else replace(mem, swa=interval)
 
 
 def _with(t: Transition, index: int, mem: Mem) -> Transition:
@@ -80,8 +84,9 @@ def _intervals(mem: Mem) -> Iterator[tuple[Place, Mem]]:
             continue
         for end in ("lo", "hi"):
             for (kind, where), changed in _rewrites(getattr(interval, end)):
-                mutated = replace(interval, **{end: changed})
-                yield (kind, f"{pool}.{end}{where}"), replace(mem, **{pool: mutated})
+                lo, hi = (changed, interval.hi) if end == "lo" else (interval.lo, changed)
+                mutated = Interval(lo, hi)
+                yield (kind, f"{pool}.{end}{where}"), _on(mem, pool, mutated)
 
 
 _SWAPS: dict[str, Callable[[App], Expr | None]] = {

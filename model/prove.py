@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import z3
+
 from slotproof.model import pages, state
 from slotproof.model.expr import Expr, Sort, Var, variables, walk
 from slotproof.model.obligations import INIT, Spec, Task, tasks

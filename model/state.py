@@ -126,7 +126,8 @@ class Config:
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "turn.locked",
     "session.open", "session.closing", "session.inflight",
-    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps", "config.abort_publishes",
+    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps",
+    "config.abort_publishes",
 }  # fmt: skip
 
 Group = TypeVar("Group", Pool, Kv, Rows, Session, Request, SlotFlags, Frame, Page, Config)

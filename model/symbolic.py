@@ -7,12 +7,15 @@ fresh quotient q, 0 ≤ x − P·q < P, instead of ``div``: linear, and fast.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 import z3
+
 from slotproof.model import state
 from slotproof.model.expr import App, Const, Expr, Op, Sort, Var, same
 
-Term = z3.ExprRef
+Term: TypeAlias = Any
+"""A Z3 term: z3-solver has no types."""
 
 
 class Symbols:
@@ -34,7 +37,7 @@ class Symbols:
         self.page_size = page_size
         self.context = context
         self.multiples = multiples
-        self.side: list[z3.BoolRef] = []
+        self.side: list[Term] = []
         self.page: Term = z3.IntVal(page_size, context) if page_size else z3.Int("P", context)
         if page_size is None:
             self.side.append(self.page >= 1)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
+
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.proving import prove

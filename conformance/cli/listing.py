@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+
 from slotproof.conformance.cli.options import JsonOption
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.model.profiles import PROFILES
 
 EngineOption = Annotated[
     str,
@@ -24,16 +27,21 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--step-timeout", min=0.01, help="Seconds for one iteration; more is a hang."),
 ]
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+def known_profile(name: str | None) -> str | None:
+    """The name of a profile that exists, or none."""
+    if name is not None and name not in PROFILES:
+        raise UsageProblem(f"unknown profile {name!r}; there are: {', '.join(PROFILES)}")
+    return name
 
 
 def number(value: int, least: int, name: str) -> int:
     """The value, or one line that says what it must be."""
-    from slotproof.conformance.cli.errors import UsageProblem
-
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
     return value
-
-
-Document = dict[str, Any]

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, number
 from slotproof.model.transitions import TRANSITIONS
@@ -37,7 +38,7 @@ def prove(
     """Prove the spec's invariants: counts and pages, at every page size."""
     try:
         from slotproof.model import prove as proofs
-        from slotproof.model.obligations import framing
+        from slotproof.model.obligations import Spec, framing
     except ModuleNotFoundError as error:
         if error.name != "z3":
             raise
@@ -54,7 +55,7 @@ def prove(
     results, vacuity = proofs.prove(
         page_sizes=sizes, jobs=number(jobs, 0, "--jobs") or None, only=transition
     )
-    outside = framing(proofs.Spec())
+    outside = framing(Spec())
     document = _document(results, vacuity, outside, time.perf_counter() - started)
     if as_json:
         typer.echo(json.dumps(document, indent=1, ensure_ascii=False))

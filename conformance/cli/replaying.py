@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from slotproof.conformance import campaign
-from slotproof.conformance.cli.options import DeviceOption, JsonOption, PythonOption, TimeoutOption
+from slotproof.conformance.cli.options import (
+    DeviceOption,
+    JsonOption,
+    ProfileOption,
+    PythonOption,
+    TimeoutOption,
+    known_profile,
+)
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.traces import itf, text
@@ -23,10 +31,12 @@ def replay(
     python: PythonOption = None,
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
+    choices = known_profile(profile) or old.chosen_profile
     spec = engine or old.spec
     under_test = EngineSpec(spec, python, device, step_timeout).open()
     try:
@@ -36,18 +46,19 @@ def replay(
                 name = f"{under_test.name} {under_test.version}"
                 raise EngineUnusable(f"{name} does not offer “{command['do']}”, the trace uses it")
         referee = campaign.replay(
-            under_test, old.config, old.seed, old.commands, set_aside=old.set_aside
+            under_test, old.config, old.seed, old.commands, choices, old.set_aside
         )
         new = Trace(
             engine=f"{under_test.name} {under_test.version}".strip(),
             spec=spec,
-            profile=under_test.capabilities.profile,
+            profile=choices or under_test.capabilities.profile,
             config=old.config,
             seed=old.seed,
             rows=rows_of(referee.log),
             violations=referee.log[-1].violations if referee.log else [],
-            minimal=False,
+            minimal=old.minimal,
             config_name=old.config_name,
+            chosen_profile=choices,
             set_aside=old.set_aside,
         )
     finally:

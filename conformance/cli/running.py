@@ -13,14 +13,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
 from slotproof.conformance import campaign, report
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     DeviceOption,
     EngineOption,
     JsonOption,
+    ProfileOption,
     PythonOption,
     TimeoutOption,
+    known_profile,
     number,
 )
 from slotproof.conformance.engines.base import Engine
@@ -29,7 +32,6 @@ from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.profiles import PROFILES
 
 
 def run(
@@ -46,9 +48,7 @@ def run(
         int, typer.Option("--steps", help="Rules per example at most.")
     ] = campaign.Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
-    ] = None,
+    profile: ProfileOption = None,
     set_aside: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,14 +65,12 @@ def run(
 ) -> int:
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
-    if profile is not None and profile not in PROFILES:
-        raise UsageProblem(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
     plan = campaign.Plan(
         configs,
         examples=number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
-        profile=profile,
+        profile=known_profile(profile),
         set_aside=known(set_aside),
     )
     under_test = EngineSpec(engine, python, device, step_timeout).open()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from slotproof.conformance.cli.options import JsonOption
 from slotproof.conformance.traces import itf, text
 

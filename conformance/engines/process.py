@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 import jsonschema
+
 from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig

@@ -130,13 +130,10 @@ class InProcessEngine:
         requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
         lengths: dict[int, tuple[int, int]] = {}
         for view in (*slots.values(), *requests.values()):
-            row: int = view["row"]  # type: ignore[index]
+            row: int = view["row"]
             if row >= 0:
                 committed, allocated = lengths.get(row, (0, 0))
-                lengths[row] = (
-                    max(committed, view["C"]),  # type: ignore[index]
-                    max(allocated, view["A"]),  # type: ignore[index]
-                )
+                lengths[row] = (max(committed, view["C"]), max(allocated, view["A"]))
         checker = engine.checker
         return {
             "iter": engine.iter,
@@ -227,7 +224,7 @@ class InProcessEngine:
         on_loan = on_loan and slot is not None and slot.req_pool_idx == req.req_pool_idx
         return {
             "session": req.session_id,
-            "kind": req.kind,  # type: ignore[typeddict-item]
+            "kind": req.kind,
             "phase": req.phase.value,
             "in_last": last is not None and req in last.reqs,
             "in_running": req in scheduler.running_batch.reqs,

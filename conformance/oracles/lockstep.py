@@ -21,7 +21,6 @@ _STALE = {LAYOUT.index(f"slot.{name}") - POOLS for name in ("C", "A", "Q", "E")}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    seen.coverage.checked["INV-STEP"] += 1
     events = seen.snapshot.get("events")
     if events is None:
         found = explain(seen.before, seen.world)
@@ -34,12 +33,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return
     world = seen.before
     world.writers.clear()
-    ghosts = 0
+    if events:
+        for invariant in ("INV-STEP", "INV-ALIGN-STEP", "INV-INFLIGHT-STEP"):
+            seen.coverage.checked[invariant] += 1
     for transition, sid, rid, params in events:
         seen.coverage.saw_guards(world, world.key(transition, sid, rid))
         seen.coverage.transitions[transition] += 1
         for problem in world.apply(transition, sid, rid, params):
-            ghosts += 1
             who = " of ".join(name for name in (rid, sid) if name)
             yield Violation(
                 problem.invariant, problem.conjunct, f"{problem.detail} ({who})", transition

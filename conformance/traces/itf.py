@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+
 from slotproof.conformance.engines.base import PROTOCOL
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
@@ -94,6 +95,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                 "config": trace.config.to_json(),
                 "config_name": trace.config_name,
                 "seed": trace.seed,
+                "chosen_profile": trace.chosen_profile or "",
                 "set_aside": list(trace.set_aside),
                 "length": len(trace.rows),
                 "one_minimal": trace.minimal,
@@ -159,6 +161,7 @@ def from_itf(data: Any) -> Trace:
         ],
         minimal=mine["one_minimal"],
         config_name=mine.get("config_name", ""),
+        chosen_profile=mine.get("chosen_profile") or None,
         set_aside=tuple(mine.get("set_aside", ())),
     )
 

@@ -40,9 +40,12 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         yield ""
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"
-    short = "no command can be dropped and no number lowered" if trace.minimal else "not minimised"
+    short = (
+        "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
+    )
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
-    yield f"again: slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.spec)}"
+    again = f"again: slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.spec)}"
+    yield again + (" --python ENV/bin/python" if trace.spec == "sglang" else "")
 
 
 def _table(trace: Trace) -> Iterator[str]:

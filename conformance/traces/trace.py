@@ -41,6 +41,8 @@ class Trace:
     minimal: bool
     """No single command can be dropped, no single number lowered."""
     config_name: str = ""
+    chosen_profile: str | None = None
+    """The profile that was named instead of the engine's own."""
     set_aside: tuple[str, ...] = ()
     """Clauses that were passed over."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from slotproof.impl.kv_cache import FULL, SWA, KVCache
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.pool import PageAllocator
 from slotproof.impl.session_cache import SessionCache
-from torch import Tensor
 
 
 class UnalignedTail(KVCache):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
+
 from slotproof.impl import EngineConfig, ReferenceEngine, build, expected_next
 from slotproof.impl.req import KVRecord
 

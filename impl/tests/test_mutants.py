@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from slotproof.impl import EngineConfig, build
 from slotproof.impl.mutants import MUTANTS, mutant_named
 
@@ -130,7 +131,7 @@ def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).submit("s", "r3", [3], 3).step()
 
 
-@scenario("21875a-close-releases-running", {"INV-SUM-FULL", "INV-OWNER"}, 106)
+@scenario("21875a-close-releases-running", {"INV-SUM-FULL", "INV-OWNER"}, 109)
 def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).step()
     d.do("close", session="s").step()

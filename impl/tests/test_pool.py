@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from slotproof.impl.pool import KVPool, PageAllocator
 from slotproof.impl.rows import NO_ROW, ReqToTokenPool
 
