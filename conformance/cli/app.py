@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.exploring import explore
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(prove)
+app.command()(explore)
 app.command()(replay)
 app.command()(show)
 app.command("list")(list_things)

@@ -13,6 +13,7 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, number
+from slotproof.conformance.cli.refuting import refute
 from slotproof.model.transitions import TRANSITIONS
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def prove(
     transition: Annotated[
         list[str] | None, typer.Option("--transition", help="Only this one; may be repeated.")
     ] = None,
+    mutant: Annotated[
+        str | None,
+        typer.Option("--mutant", help="Search the shortest counterexample of a known bug."),
+    ] = None,
+    depth: Annotated[int, typer.Option("--depth", help="Transitions at most, with --mutant.")] = 9,
     jobs: Annotated[int, typer.Option("--jobs", help="Processes; 0: one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> int:
@@ -46,6 +52,9 @@ def prove(
     for name in transition or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
+    if mutant is not None:
+        small = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
+        return refute(mutant, small, number(depth, 1, "--depth"), as_json)
     sizes: list[int | None] = [number(size, 1, "--page-size") for size in page_size or ()]
     if any_page_size:
         sizes.append(None)

@@ -1,0 +1,245 @@
+"""Bounded search: the shortest way from the initial state to a violated conjunct.
+
+All other actors are absent: what one session can do alone. Depth by depth; a
+depth without a violation is a proof that there is none, and its invariants are
+asserted from then on, which keeps the search fast. What is found is replayed in
+the evaluate reading before it is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import z3
+
+from slotproof.model import pages, state
+from slotproof.model.evaluate import INDEX, LAYOUT, compile_step
+from slotproof.model.expr import Expr, Sort, Var
+from slotproof.model.invariants import ENVIRONMENT, Kind
+from slotproof.model.obligations import POOLS, Spec, conjuncts
+from slotproof.model.symbolic import Symbols, Term
+
+RLIMIT = 400_000_000
+"""Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""
+_CHANGING = (*state.STATE, *state.PAGE)
+_FIXED = (*state.FRAME, *state.CONFIG)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of a counterexample."""
+
+    transition: str
+    params: dict[str, int]
+    after: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The shortest there is, at one page size."""
+
+    spec: str
+    page_size: int
+    pool: str
+    """Whose arbitrary page was followed."""
+    start: dict[str, int]
+    moves: tuple[Move, ...]
+    clauses: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.moves)
+
+
+class Inconclusive(Exception):
+    """Z3 gave up within its resource limit."""
+
+
+class Search:
+    """Unrolls the transitions of one spec, one layer of states after the other."""
+
+    def __init__(self, spec: Spec, page_size: int, pool: str = "full") -> None:
+        self.spec, self.page_size, self.pool = spec, page_size, pool
+        self.context = z3.Context()
+        self.symbols = Symbols(page_size, self.context)
+        self.solver = z3.Solver(ctx=self.context)
+        self.solver.set("random_seed", 0)
+        self.invariants = {
+            **conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STATE, over_pages=pool)
+        }  # fmt: skip
+        self.steps = conjuncts(spec, Kind.STEP)
+        self.fixed = {var.name: self._constant(var, "") for var in _FIXED}
+        self.layers: list[dict[str, Term]] = [self._layer(0)]
+        self.choices: list[Term] = []
+        self.params: list[dict[str, Term]] = []
+        self._initial()
+
+    def _constant(self, var: Var, suffix: str) -> Term:
+        make = z3.Bool if var.sort is Sort.BOOL else z3.Int
+        return make(var.name + suffix, self.context)
+
+    def _layer(self, depth: int) -> dict[str, Term]:
+        own = {var.name: self._constant(var, f"@{depth}") for var in _CHANGING}
+        return {**own, **self.fixed}
+
+    def _initial(self) -> None:
+        first = self.layers[0]
+        totals = {"full.total", "swa.total", "rows.total"}
+        free = {
+            "full.available": "full.total",
+            "swa.available": "swa.total",
+            "rows.free": "rows.total",
+        }
+        for name, term in first.items():
+            if name in totals:
+                self.solver.add(term >= 0)
+            elif name in free:
+                self.solver.add(term == first[free[name]])
+            elif name.startswith(("config.",)):
+                continue
+            elif z3.is_bool(term):
+                self.solver.add(z3.Not(term))
+            else:
+                zero = state.NO_ROW if name.endswith(".row") else int(name == "page.free")
+                self.solver.add(term == zero)
+        self._assert(first, list(ENVIRONMENT.values()))
+        if self.pool == "swa":
+            self.solver.add(first["config.swa"])
+        for total in ("full.total", "swa.total"):
+            self.solver.add(first[total] % self.page_size == 0)
+
+    def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
+        self.solver.add(*(self.symbols.term(expr, values) for expr in formulas))
+        self._settle()
+
+    def _settle(self) -> None:
+        self.solver.add(*self.symbols.side)
+        self.symbols.side.clear()
+
+    def extend(self) -> None:
+        """One more step: some transition leads from the last layer to a new one."""
+        depth = len(self.layers)
+        before, after = self.layers[-1], self._layer(depth)
+        chosen = z3.Int(f"step@{depth}", self.context)
+        params: dict[str, Term] = {}
+        options = []
+        for number, transition in enumerate(self.spec.transitions.values()):
+            for var in (*transition.params, *pages.CHOICES):
+                params.setdefault(var.name, self._constant(var, f"@{depth}"))
+            values = {**before, **params}
+            legal, moved = pages.effect(transition, self.pool)
+            effect = {**transition.full_effect, **moved}
+            parts = [
+                self.symbols.term(expr, values)
+                for expr in (*transition.full_guard.values(), *legal.values())
+            ]
+            for var in _CHANGING:
+                name = var.name
+                new = self.symbols.term(effect[name], values) if name in effect else before[name]
+                parts.append(after[name] == new)
+            options.append(z3.Implies(chosen == number, z3.And(*parts)))
+        self.solver.add(chosen >= 0, chosen < len(options), *options)
+        self._settle()
+        self.layers.append(after)
+        self.choices.append(chosen)
+        self.params.append(params)
+
+    def violated(self) -> Term:
+        """Some conjunct fails in the last layer, or across the last step."""
+        last = self.layers[-1]
+        terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
+        if len(self.layers) > 1:
+            both = {**self.layers[-2], **{f"{name}'": term for name, term in last.items()}}
+            terms += [self.symbols.term(expr, both) for expr in self.steps.values()]
+        self._settle()
+        return z3.Not(z3.And(*terms))
+
+    def run(self, depth: int) -> Counterexample | None:
+        """The shortest counterexample of at most that depth, or ``None``: there is none."""
+        for _ in range(depth + 1):
+            self.solver.set("rlimit", RLIMIT)
+            bad = self.violated()
+            self.solver.push()
+            self.solver.add(bad)
+            answer = self.solver.check()
+            if answer == z3.sat:
+                return self._found()
+            if answer != z3.unsat:
+                raise Inconclusive(f"{self.spec.name} at depth {len(self.choices)}")
+            self.solver.pop()
+            self._assert(self.layers[-1], list(self.invariants.values()))
+            if len(self.choices) < depth:
+                self.extend()
+        return None
+
+    def _found(self) -> Counterexample:
+        self._tidy()
+        model = self.solver.model()
+
+        def number(term: Term) -> int:
+            value = model.eval(term, model_completion=True)
+            return int(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
+
+        names = list(self.spec.transitions)
+        moves = []
+        for index, choice in enumerate(self.choices):
+            id_ = names[number(choice)]
+            wanted = (*self.spec.transitions[id_].params, *pages.CHOICES)
+            params = {
+                var.name.removeprefix("param."): number(self.params[index][var.name])
+                for var in wanted
+            }
+            after = {name: number(term) for name, term in self.layers[index + 1].items()}
+            moves.append(Move(id_, params, after))
+        start = {name: number(term) for name, term in self.layers[0].items()}
+        clauses = [
+            clause for clause, expr in self.invariants.items()
+            if not z3.is_true(model.eval(self.symbols.term(expr, self.layers[-1]), True))
+        ]  # fmt: skip
+        both = {**self.layers[-2], **{f"{n}'": t for n, t in self.layers[-1].items()}}
+        clauses += [
+            clause for clause, expr in self.steps.items()
+            if not z3.is_true(model.eval(self.symbols.term(expr, both), True))
+        ]  # fmt: skip
+        return Counterexample(
+            self.spec.name, self.page_size, self.pool, start, tuple(moves), tuple(clauses)
+        )
+
+    def _tidy(self) -> None:
+        """The same violation with small numbers, if there is one: easier to read."""
+        first = self.layers[0]
+        for limit in (2, 4, 8):
+            self.solver.push()
+            self.solver.add(
+                first["full.total"] <= limit * self.page_size,
+                first["swa.total"] <= limit * self.page_size,
+                first["rows.total"] <= 2,
+                self.fixed["config.width"] <= limit * self.page_size,
+                self.fixed["config.window"] <= limit,
+            )
+            if self.solver.check() == z3.sat:
+                return
+            self.solver.pop()
+        self.solver.check()
+
+
+def replay(spec: Spec, found: Counterexample) -> bool:
+    """Whether the evaluate reading takes the same steps to the same states."""
+    vector = [found.start[name] for name in LAYOUT]
+    for move in found.moves:
+        step = compile_step(spec.transitions[move.transition], found.page_size)
+        if step.blocked(vector, move.params) is not None:
+            return False
+        step.apply(vector, move.params)
+        if any(int(vector[INDEX[name]]) != move.after[name] for name in LAYOUT):
+            return False
+    return True
+
+
+def shortest(spec: Spec, page_size: int, depth: int) -> Counterexample | None:
+    """The shortest counterexample, whichever pool's page shows it."""
+    best: Counterexample | None = None
+    for pool in POOLS:
+        limit = depth if best is None else best.depth - 1
+        best = Search(spec, page_size, pool).run(limit) or best
+    return best

@@ -1,0 +1,153 @@
+"""The symbolic reading: it agrees with evaluate, proves the spec, and can fail."""
+
+from dataclasses import replace
+
+import pytest
+import z3
+from hypothesis import given, settings, strategies as st
+
+from slotproof.model import state, transitions as t
+from slotproof.model.bounded import Search, replay
+from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source, state_check
+from slotproof.model.expr import App, Expr, Op, Sort
+from slotproof.model.invariants import Kind
+from slotproof.model.memory import Interval, Mem, Move
+from slotproof.model.museum import EXHIBITS
+from slotproof.model.obligations import Spec, conjuncts, framing, tasks
+from slotproof.model.prove import Prover, prove
+from slotproof.model.symbolic import Symbols, variables
+from slotproof.model.transitions import TRANSITIONS
+
+
+@pytest.mark.parametrize("page_size", [1, 4, None])
+@pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-ABORT-PARTIAL", "INIT"])
+def test_the_hardest_transitions_keep_every_invariant(name: str, page_size: int | None) -> None:
+    """All of them are proved by `slotproof prove`; these exercise every rule of the reading."""
+    results, vacuity = prove(page_sizes=[page_size], jobs=1, only=[name])
+    assert [result.name for result in results if result.status != "proved"] == []
+    assert all(each.satisfiable for each in vacuity)
+    assert len(results) > 30
+
+
+def test_a_proof_says_what_it_used() -> None:
+    """INV-ORDER after a restore needs more than the guard: the core names it."""
+    results, _ = prove(page_sizes=[4], jobs=1, only=["T-RESTORE"])
+    order = next(each for each in results if each.clause == "INV-ORDER.turn")
+    assert "INV-ORDER.slot" in order.core
+
+
+def test_no_transition_writes_the_frame() -> None:
+    assert framing(Spec()) == []
+    bad = replace(t.T_PARK, effect={**t.T_PARK.effect, "frame.held": state.frame.uncached})
+    assert framing(Spec({**TRANSITIONS, "T-PARK": bad})) == ["T-PARK writes frame.held"]
+
+
+def _unrounded(kind: Op) -> Spec:
+    """T-RESTORE that frees from m instead of from ⌈m⌉ (#22862, review)."""
+    free = t.T_RESTORE.memory[0]
+
+    def strip(expr: Expr) -> Expr:
+        if isinstance(expr, App):
+            args = tuple(strip(arg) for arg in expr.args)
+            return args[0] if expr.op is kind else App(expr.op, args)
+        return expr
+
+    spans = [Interval(strip(span.lo), span.hi) for span in (free.full, free.swa)]
+    wrong = replace(t.T_RESTORE, memory=(Mem(Move.FREE, *spans),))
+    return Spec({**TRANSITIONS, "T-RESTORE": wrong})
+
+
+@pytest.mark.parametrize("page_size", [4, None])
+def test_a_forgotten_rounding_is_refuted(page_size: int | None) -> None:
+    """Soundness of the P-for-all encoding: what fails at P = 4 must not be proved for all P."""
+    spec = _unrounded(Op.CEIL)
+    results = [
+        each for task in tasks(spec, "T-RESTORE") for each in Prover(task, page_size).results()
+    ]
+    refuted = {each.clause for each in results if each.status == "refuted"}
+    assert {"INV-ALIGN.free", "INV-ALIGN-STEP.full"} <= refuted
+
+
+def test_the_forgotten_rounding_is_invisible_at_page_size_1() -> None:
+    spec = _unrounded(Op.CEIL)
+    results = [each for task in tasks(spec, "T-RESTORE") for each in Prover(task, 1).results()]
+    assert all(each.status == "proved" for each in results)
+
+
+_LENGTHS = {
+    "22213-double-count": (6, "INV-ONCE"),
+    "22790d-two-in-flight": (3, "INV-INFLIGHT-STEP"),
+    "21875a-close-releases-running": (3, "INV-CLEAN"),
+    "37502-parked-not-counted": (4, "INV-SUM-FULL"),
+    "22790a-abort-drops-row": (5, "INV-OWNER"),
+    "22897-no-trim": (6, "INV-COVER"),
+    "22900-trim-forgets-cursor": (7, "INV-CURSOR"),
+    "2954-double-unpin": (7, "INV-LOCK"),
+}
+
+
+@pytest.mark.parametrize("name", _LENGTHS)
+def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
+    """Its length is pinned; shorter ones are excluded by proof; evaluate follows it."""
+    depth, invariant = _LENGTHS[name]
+    spec = EXHIBITS[name].spec
+    found = Search(spec, page_size=1).run(depth)
+    assert found is not None and found.depth == depth
+    assert invariant in {clause.partition(".")[0] for clause in found.clauses}
+    assert replay(spec, found)
+
+
+def test_the_page_layer_alone_sees_pages_freed_at_the_wrong_end() -> None:
+    """INV-OWNER: as many pages come back as should, so every sum stays balanced."""
+    found = Search(EXHIBITS["free-wrong-end"].spec, page_size=1).run(6)
+    assert found is not None
+    assert {clause.partition(".")[0] for clause in found.clauses} == {"INV-OWNER"}
+
+
+def test_the_spec_itself_has_no_short_counterexample() -> None:
+    assert Search(Spec(), page_size=1).run(4) is None
+
+
+_numbers = st.integers(-3, 40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), page_size=st.sampled_from([1, 4, 16]))
+def test_evaluate_and_symbolic_agree(data: st.DataObject, page_size: int) -> None:
+    """On random states and parameters: guard, effect and every state conjunct."""
+    vector = [data.draw(_numbers) for _ in LAYOUT]
+    for var in variables():
+        if var.sort is Sort.BOOL:
+            vector[INDEX[var.name]] %= 2
+    transition = data.draw(st.sampled_from(list(TRANSITIONS.values())))
+    params = {var.name.removeprefix("param."): data.draw(_numbers) for var in transition.params}
+    symbols = Symbols(page_size, z3.Context())
+    values = {var.name: symbols.var(var) for var in (*variables(), *transition.params)}
+    given_values = [
+        values[name] == (bool(value) if z3.is_bool(values[name]) else value)
+        for name, value in [
+            *zip(LAYOUT, vector, strict=True),
+            *((f"param.{name}", value) for name, value in params.items()),
+        ]
+    ]
+    solver = z3.Solver(ctx=symbols.context)
+    solver.add(*given_values)
+    formulas = {**transition.full_guard, **transition.full_effect, **conjuncts(Spec(), Kind.STATE)}
+    terms = {name: symbols.term(expr, values) for name, expr in formulas.items()}
+    solver.add(*symbols.side)
+    assert solver.check() == z3.sat
+    model = solver.model()
+    for name, expr in formulas.items():
+        value = model.eval(terms[name], model_completion=True)
+        here = eval(source(expr, page_size), {"v": vector, "p": params})
+        there = z3.is_true(value) if z3.is_bool(value) else value.as_long()
+        assert there == here, name
+    step = compile_step(transition, page_size)
+    blocked = step.blocked(vector, params)
+    guard = [z3.is_true(model.eval(terms[name])) for name in transition.full_guard]
+    assert (blocked is None) == all(guard)
+    broken = {f"{invariant}.{name}" for invariant, name in state_check(page_size)(vector)}
+    false = {
+        name for name in conjuncts(Spec(), Kind.STATE) if not z3.is_true(model.eval(terms[name]))
+    }
+    assert broken == false
