@@ -94,9 +94,23 @@ class Bounds:
         )
 
 
-def default(**changes: int | None) -> list[Bounds]:
-    """The bound sets that are explored by default, with fields replaced in all of them."""
-    return [replace(each, **changes) for each in DEFAULT]  # type: ignore[arg-type]  # ints only
+def default(**changes: int) -> list[Bounds]:
+    """The default bound sets with fields replaced in all of them.
+
+    Another page size takes the lengths along, so that as many pages are filled.
+    """
+    result = []
+    for bounds in DEFAULT:
+        new, old = changes.get("page_size", bounds.page_size), bounds.page_size
+        scaled = replace(
+            bounds,
+            width=-(-bounds.width * new // old),
+            history=-(-bounds.history * new // old),
+            new=tuple(-(-length * new // old) for length in bounds.new),
+            prompt=tuple(-(-length * new // old) for length in bounds.prompt),
+        )
+        result.append(replace(scaled, **changes))  # type: ignore[arg-type]  # sizes only
+    return result
 
 
 DEFAULT: tuple[Bounds, ...] = (

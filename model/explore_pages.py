@@ -60,9 +60,12 @@ class Counted:
     mismatch: str | None = None
 
 
-def _compile(expr: Expr, page_size: int) -> Callable[[Vector, Params], int]:
+_Number = Callable[[Vector, Params], int]
+
+
+def _compile(expr: Expr, page_size: int) -> _Number:
     text = f"lambda v, p: {source(expr, page_size)}"
-    return cast("Callable[[Vector, Params], int]", eval(text))  # noqa: S307  # from our own tree
+    return cast("_Number", eval(text))  # noqa: S307  # from our own tree
 
 
 class PageMoves:
@@ -79,14 +82,16 @@ class PageMoves:
         self._pages = bounds.pages
         self._constants = bounds.constants.vector
         self._owned: dict[Values, tuple[int, ...]] = {}
-        self._moves = {
-            id_: [
-                (mem.move, *(_compile(end, self.page) for end in vars(span(mem, pool)).values()))
-                for mem in each.memory
-                if mem.move in _MOVING
-            ]
-            for id_, each in transitions.items()
-        }
+        self._moves = {id_: self._handovers(each) for id_, each in transitions.items()}
+
+    def _handovers(self, transition: Transition) -> list[tuple[Handover, _Number, _Number]]:
+        result = []
+        for mem in transition.memory:
+            if mem.move in _MOVING:
+                interval = span(mem, self.pool)
+                low, high = (_compile(end, self.page) for end in (interval.lo, interval.hi))
+                result.append((mem.move, low, high))
+        return result
 
     def first(self, actors: int) -> Layer:
         """Everything is free."""

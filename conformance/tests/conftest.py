@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+
 from slotproof.conformance import oracles
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -69,9 +70,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """``only(name)``: every other oracle is switched off."""
 
     def choose(name: str) -> None:
-        monkeypatch.setattr(
-            "slotproof.conformance.referee.ORACLES", {name: oracles.ORACLES[name]}
-        )
+        monkeypatch.setattr("slotproof.conformance.referee.ORACLES", {name: oracles.ORACLES[name]})
 
     return choose
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+
 from slotproof.model import state
 from slotproof.model.evaluate import (
     INDEX,

@@ -6,6 +6,7 @@ P = 1, total 100, turn 1 leaves Q = 4, C = A = 10, so available = 90.
 from __future__ import annotations
 
 import pytest
+
 from slotproof.model.evaluate import INDEX
 from slotproof.model.expr import show
 from slotproof.model.memory import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from slotproof.model.profiles import CHOICES, PROFILES, Profile, profile_named
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from slotproof.model import invariants, state, transitions
 from slotproof.model.evaluate import LAYOUT
 from slotproof.model.expr import Sort, variables

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+
 from slotproof.model.evaluate import INDEX, Vector, compile_step, outcomes
 from slotproof.model.expr import variables
 from slotproof.model.profiles import PROFILES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from slotproof.model.evaluate import INDEX
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import PLAIN, WAITING

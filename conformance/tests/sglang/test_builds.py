@@ -1,0 +1,78 @@
+"""Real SGLang builds: run with `make test-sglang`, after `make sglang-env V=…`."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance import campaign
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.traces import itf
+
+pytestmark = pytest.mark.sglang
+
+FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
+REPORTING = ("INV-SUM-FULL.reported", "INV-ONCE.reported", "INV-CHECKER.figures")
+
+
+def python_of(release: str) -> Path:
+    """The interpreter of the release's environment; fails where there is none."""
+    path = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
+    assert path.exists(), f"no {path}: run make sglang-env V={release}"
+    return path.absolute()
+
+
+@pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)
+def test_every_finding_replays_on_its_release(path: Path) -> None:
+    trace = itf.load(path)
+    engine = EngineSpec("sglang", python_of(trace.engine.removeprefix("sglang ")), step_timeout=30)
+    build = engine.open()
+    try:
+        log = campaign.replay(
+            build, trace.config, trace.seed, trace.commands, set_aside=trace.set_aside
+        ).log
+    finally:
+        build.close()
+    assert {v.clause for v in log[-1].violations} & {v.clause for v in trace.violations}
+
+
+def test_the_double_count_is_found_and_shrunk_on_0_5_10() -> None:
+    """INV-ONCE, INV-SUM-FULL: at most 6 commands, without hints; gone in 0.5.23."""
+    build = EngineSpec("sglang", python_of("0.5.10.post1"), step_timeout=30).open()
+    try:
+        outcome = campaign.run(build, "sglang", campaign.Plan({"p1": CONFIGS["p1"]}, examples=30))
+    finally:
+        build.close()
+    assert outcome.trace is not None and len(outcome.trace.rows) <= 6
+    assert {"INV-ONCE", "INV-SUM-FULL"} & {v.invariant for v in outcome.trace.violations}
+    later = EngineSpec("sglang", python_of("0.5.23"), step_timeout=30).open()
+    try:
+        log = campaign.replay(later, outcome.trace.config, 0, outcome.trace.commands).log
+    finally:
+        later.close()
+    assert not log[-1].violations
+
+
+def test_the_first_scenario_has_its_numbers() -> None:
+    """67 of 64 on 0.5.10.post1 at turn 2's prefill, 64 on 0.5.23."""
+    turns = [
+        {"do": "open", "session": "s1"},
+        {"do": "submit", "session": "s1", "rid": "r1", "tokens": list(range(1, 12)), "max_new": 4,
+         "stop": []},
+        {"do": "step", "n": 6},
+        {"do": "submit", "session": "s1", "rid": "r2", "tokens": [21, 22, 23, 24, 25],
+         "max_new": 4, "stop": []},
+        {"do": "step", "n": 1},
+    ]  # fmt: skip
+    sums = {}
+    for release in ("0.5.10.post1", "0.5.23"):
+        build = EngineSpec("sglang", python_of(release), step_timeout=30).open()
+        try:
+            log = campaign.replay(build, CONFIGS["p1"], 0, turns, set_aside=REPORTING).log
+        finally:
+            build.close()
+        figures = log[-1].snapshots[-1]["checker"]["pools"]["full"]
+        names = ("available", "evictable", "protected", "held", "uncached")
+        sums[release] = sum(figures[name] for name in names)  # type: ignore[literal-required]
+    assert sums == {"0.5.10.post1": 67, "0.5.23": 64}

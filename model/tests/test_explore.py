@@ -1,0 +1,239 @@
+"""The explore reading: exact counts as an alarm, everything reached, and it can fail.
+
+A count that changes says that the spec changed. If that was meant, the new counts
+are what ``slotproof explore --json`` prints.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from slotproof.model.evaluate import outcomes
+from slotproof.model.explore import Explored, Explorer, State, explore
+from slotproof.model.explore_bounds import DEFAULT, Bounds, default
+from slotproof.model.explore_moves import REQUEST, SESSION
+from slotproof.model.explore_pages import PAGED, count_pages
+from slotproof.model.expr import TRUE
+from slotproof.model.memory import EMPTY, Mem, Move
+from slotproof.model.state import NO_ROW
+from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.world import EMPTY_ACTOR, World
+
+COUNTS = {
+    "two-sessions": (31086, 412931, 31),
+    "turn-by-turn": (71323, 808985, 35),
+    "pages": (44492, 575303, 26),
+    "drafts": (6179, 50227, 24),
+    "window": (3214, 24332, 20),
+    "window-pages": (6091, 56403, 21),
+    "wipe": (9620, 122135, 22),
+    "publish": (933, 8030, 19),
+}
+"""States, edges, steps to the farthest state."""
+EDGES = {
+    "T-OPEN": 1844,
+    "T-CLOSE": 11922,
+    "T-CLOSE-DEFER": 124300,
+    "T-REAP": 23844,
+    "T-SUBMIT": 12014,
+    "T-REJECT": 16093,
+    "T-DOOM": 2098,
+    "T-PLAIN-SUBMIT": 9815,
+    "T-MATCH": 32295,
+    "T-RESTORE": 33278,
+    "T-DISCARD": 50188,
+    "T-REFUSE": 57549,
+    "T-EXTEND": 323544,
+    "T-PARK": 87097,
+    "T-INSERT": 166234,
+    "T-DECODE": 20990,
+    "T-SWA-ADVANCE": 2438,
+    "T-SAVE": 36468,
+    "T-ABORT": 201762,
+    "T-ABORT-PUBLISH": 1400,
+    "T-OOM": 201762,
+    "T-ABORT-WAITING": 31940,
+    "T-ABORT-PARTIAL": 11372,
+    "T-RETRACT": 153354,
+    "T-RETRACT-WIPE": 6088,
+    "T-EVICT": 263333,
+    "T-PLAIN-FINISH": 51766,
+    "T-PLAIN-ABORT": 75383,
+    "T-PLAIN-RETRACT": 48175,
+}
+"""Over all bound sets."""
+SMALL = Bounds("small", sessions=1, requests=0, tree=1, width=2, history=1)
+
+
+@pytest.fixture(scope="module")
+def explored() -> dict[str, Explored]:
+    return {bounds.name: explore(bounds) for bounds in DEFAULT}
+
+
+def test_counts_are_pinned(explored: dict[str, Explored]) -> None:
+    assert {n: (e.states, e.edges, e.depth) for n, e in explored.items()} == COUNTS
+
+
+def test_edges_per_transition_are_pinned(explored: dict[str, Explored]) -> None:
+    assert {id_: sum(each.transitions[id_] for each in explored.values()) for id_ in EDGES} == EDGES
+    assert set(EDGES) == set(TRANSITIONS)
+
+
+def test_every_invariant_holds_everywhere(explored: dict[str, Explored]) -> None:
+    """Every state and step invariant, in every state and across every edge."""
+    assert [each.broken for each in explored.values()] == [None] * len(DEFAULT)
+    assert all(each.complete for each in explored.values())
+
+
+def test_every_transition_is_reached(explored: dict[str, Explored]) -> None:
+    reached = {id_ for each in explored.values() for id_ in each.transitions}
+    assert reached == set(TRANSITIONS)
+
+
+def test_every_guard_is_seen_both_ways(explored: dict[str, Explored]) -> None:
+    holds = fails = 0
+    for each in explored.values():
+        holds, fails = holds | each.holds, fails | each.fails
+    everything = (1 << len(outcomes(1).names)) - 1
+    assert (holds, fails) == (everything, everything)
+
+
+def test_the_same_twice() -> None:
+    first, second = explore(SMALL), explore(SMALL)
+    assert replace(first, seconds=0) == replace(second, seconds=0)
+
+
+def test_depth_cuts_off_and_says_so() -> None:
+    whole = explore(SMALL)
+    cut = explore(replace(SMALL, depth=3))
+    assert (cut.depth, cut.complete) == (3, False)
+    assert cut.states < whole.states
+    assert explore(replace(SMALL, depth=whole.depth)).complete
+
+
+def test_another_page_size_takes_the_lengths_along() -> None:
+    first = default(page_size=4)[0]
+    assert (first.page_size, first.width, first.tokens) == (4, 8, 24)
+
+
+def as_world(bounds: Bounds, state: State) -> World:
+    """The same state in the evaluate reading, every row with a number of its own."""
+    world = World(bounds.constants, list(state.pools))
+    names = [f"s{index}" for index in range(len(state.sessions))]
+    names += [f"/r{index}" for index in range(len(state.requests))]
+    for row, (name, values) in enumerate(
+        zip(names, (*state.sessions, *state.requests), strict=True)
+    ):
+        if values != EMPTY_ACTOR:
+            world.put(name, numbered(values, row))
+    return world
+
+
+def numbered(values: tuple[int, ...], row: int) -> list[int]:
+    rows = {6, 16}  # slot.row, turn.row
+    return [
+        row if index in rows and value != NO_ROW else value for index, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("bounds", [DEFAULT[0], DEFAULT[2], DEFAULT[5]], ids=lambda b: b.name)
+def test_agrees_with_the_evaluate_reading(bounds: Bounds) -> None:
+    """Random ways through the graph, each step also taken by ``World``."""
+    explorer = Explorer(bounds)
+    rng = random.Random(0)
+    for _ in range(60):
+        at = explorer.initial()
+        for _ in range(25):
+            steps = [
+                (births, actor, move)
+                for view, births, actor in explorer.views(at)
+                for move in explorer.moves.of(view, births)
+                if explorer.after(at, actor, births, move) is not None
+            ]
+            rare = rng.choice(sorted({move.transition for *_, move in steps}))
+            births, actor, move = rng.choice([step for step in steps if step[2].transition == rare])
+            world = as_world(bounds, at)
+            sid = rid = None
+            place = 0
+            if births is SESSION:
+                place = at.sessions.index(actor)
+                sid, rid = f"s{place}", "new"
+            elif births is REQUEST:
+                place = at.requests.index(actor)
+                rid = f"r{place}"
+                place += len(at.sessions)
+            params = explorer.stride(move, at).params
+            if "row" in params:
+                params["row"] = place
+            assert world.apply(rare, sid, rid, params) == []
+            target = explorer.after(at, actor, births, move)
+            assert target is not None
+            assert list(world.pools) == list(target.pools)
+            mine = sorted(numbered(tuple(map(int, each)), 0) for each in world.actors.values())
+            actors = (*target.sessions, *target.requests)
+            assert mine == sorted(list(each) for each in actors if each != EMPTY_ACTOR)
+            at = target
+
+
+# It can fail ----------------------------------------------------------------------
+
+
+def test_a_forgotten_release_is_found_with_the_shortest_path() -> None:
+    close = replace(TRANSITIONS["T-CLOSE"], memory=())
+    found = explore(SMALL, {**TRANSITIONS, "T-CLOSE": close}).broken
+    assert found is not None
+    assert (found.invariant, found.conjunct) == ("INV-SUM-FULL", "equation")
+    assert [str(stride) for stride in found.path] == [
+        "T-OPEN",
+        "T-SUBMIT new=1",
+        "T-MATCH m=0 u=0 swa_u=0",
+        "T-EXTEND t=1 sampled=0 row=0",
+        "T-SAVE F=0",
+        "T-CLOSE u=0 swa_u=0",
+    ]
+
+
+def test_a_broken_step_invariant_ends_its_path() -> None:
+    reject = replace(TRANSITIONS["T-REJECT"], effect=dict(TRANSITIONS["T-DOOM"].effect))
+    open_again = replace(TRANSITIONS["T-OPEN"], guard={"any": TRUE})
+    found = explore(SMALL, {**TRANSITIONS, "T-REJECT": reject, "T-OPEN": open_again}).broken
+    assert found is not None
+    assert found.path[-1].transition == "T-OPEN"
+    assert str(found.path[0]) == "T-OPEN"
+
+
+# Pages ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", PAGED, ids=lambda bounds: bounds.name)
+def test_counts_count_pages(bounds: Bounds) -> None:
+    """INV-OWNER: pages by owner, times P, are the figures, in every state."""
+    counted = count_pages(bounds)
+    assert counted.mismatch is None
+    assert (counted.states, counted.edges, counted.handed_over) == PAGES[bounds.name]
+
+
+PAGES = {
+    "8 pages": (3700, 39929, 15330),
+    "8 pages of 2": (6179, 50227, 27617),
+    "8 pages of 2, window": (2314, 17668, 16124),
+    "3 pages, two sessions": (5800, 58840, 12795),
+}
+"""States, edges, pages that changed hands."""
+
+
+def test_a_balanced_mistake_is_seen_by_the_pages_alone() -> None:
+    """As many tokens go back as were asked for, but not those that lie there."""
+    whole = TRANSITIONS["T-ABORT"]
+    first, *rest = whole.memory
+    low, high = first.full.lo, first.full.hi
+    shifted = Mem(Move.FREE, replace(first.full, lo=low + 1, hi=high + 1), EMPTY)
+    mutant = {**TRANSITIONS, "T-ABORT": replace(whole, memory=(shifted, *rest))}
+    bounds = replace(SMALL, width=3)
+    assert explore(bounds, mutant).broken is None
+    mismatch = count_pages(bounds, mutant).mismatch
+    assert mismatch is not None
+    assert "no page of its own at" in mismatch
