@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS
@@ -45,9 +46,7 @@ def a_command(draw: st.DrawFn) -> Command:
 
 
 figures = st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=3), max_size=2)
-rows = st.builds(
-    Row, a_command(), st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])), *[figures] * 4
-)
+rows = st.builds(Row, a_command(), st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])), *[figures] * 4)
 violations = st.builds(
     Violation,
     st.just("INV-ONCE"),

@@ -1,0 +1,163 @@
+"""Campaigns: the same seed, the same trace; what was found is kept whatever happens then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance import campaign, report
+from slotproof.conformance.campaign import Plan
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.machine import drain
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.referee import Referee
+from slotproof.conformance.traces.trace import Trace
+
+MUTANT = "leak-full"
+ONE = Plan({"p1": CONFIGS["p1"]}, examples=60)
+
+
+class Interrupted(InProcessEngine):
+    """Ctrl-C at the n-th command."""
+
+    def __init__(self, mutant: str | None, at: int) -> None:
+        super().__init__(mutant)
+        self.left = at
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().do(command)
+
+
+def test_the_same_seed_gives_the_same_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an example database holds."""
+    monkeypatch.chdir(tmp_path)
+    first = campaign.run(InProcessEngine(MUTANT), "x", ONE).trace
+    for name in ("examples", "unicode_data", "constants"):
+        (tmp_path / ".hypothesis" / name / "0123").mkdir(parents=True)
+        (tmp_path / ".hypothesis" / name / "0123" / "4567").write_bytes(b"\x00\xff" * 40)
+    second = campaign.run(InProcessEngine(MUTANT), "x", ONE).trace
+    assert first is not None and first == second
+
+
+def test_another_seed_gives_other_examples() -> None:
+    runs = [campaign.run(InProcessEngine(), "x", replace(ONE, examples=5, seed=s)) for s in (0, 1)]
+    assert runs[0].coverage.transitions != runs[1].coverage.transitions
+
+
+def test_counterexamples_are_kept_as_found_and_then_shorter() -> None:
+    """keep() has the trace before it is shrunk, and at last what the outcome has."""
+    kept: list[Trace] = []
+    outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
+    assert outcome.trace == kept[-1] and kept[-1].minimal
+    assert not kept[0].minimal and len(kept[0].rows) > len(kept[-1].rows)
+    assert all(trace.violations for trace in kept)
+    assert len(kept[-1].rows) <= 5
+
+
+def test_coverage_is_of_what_was_looked_at_before_the_finding() -> None:
+    """Shrinking replays much; none of that counts as examples or commands."""
+    outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE)
+    assert outcome.examples <= 60
+    assert outcome.coverage.commands < 60 * 100
+
+
+def test_ctrl_c_before_anything_was_found() -> None:
+    outcome = campaign.run(Interrupted(None, 200), "x", Plan(CONFIGS, examples=140))
+    assert outcome.interrupted and outcome.trace is None
+    assert outcome.configs == ["p1"] and outcome.coverage.commands >= 190
+    summary = report.summary(outcome, Plan(CONFIGS), InProcessEngine().capabilities)
+    assert summary["status"] == report.INCONCLUSIVE and summary["interrupted"]
+
+
+def test_ctrl_c_keeps_what_was_found() -> None:
+    """While it shrinks: the shortest so far."""
+    kept: list[Trace] = []
+    whole = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
+    first = len(kept[0].rows)
+    outcome = campaign.run(
+        Interrupted(MUTANT, whole.coverage.commands + 3 * first), "x", ONE, keep=kept.append
+    )
+    assert outcome.interrupted
+    assert outcome.trace is not None and outcome.trace.violations
+    assert not outcome.trace.minimal
+    assert (
+        campaign.replay(InProcessEngine(MUTANT), outcome.trace.config, 0, outcome.trace.commands)
+        .log[-1]
+        .violations
+    )
+
+
+class Half(InProcessEngine):
+    """Only page size 4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = replace(self.capabilities, page_sizes=(4,))
+
+
+def test_configurations_that_the_engine_can_not_take_are_named() -> None:
+    plan = Plan({name: CONFIGS[name] for name in ("p1", "p4", "p16")}, examples=2, steps=3)
+    outcome = campaign.run(Half(), "x", plan)
+    assert outcome.configs == ["p4"]
+    assert outcome.skipped == {
+        "p1": "page size 1 is not offered",
+        "p16": "page size 16 is not offered",
+    }
+    lines = list(report.text(report.summary(outcome, plan, Half().capabilities)))
+    assert "                p16 left out: page size 16 is not offered" in lines
+
+
+def test_no_possible_configuration_is_unusable() -> None:
+    plan = Plan({"p1": CONFIGS["p1"], "p16": CONFIGS["p16"]})
+    with pytest.raises(EngineUnusable, match=r"none of the configurations \(p1: page size 1 is"):
+        campaign.run(Half(), "x", plan)
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, int, int]] = []
+    plan = Plan({name: CONFIGS[name] for name in ("p1", "p4")}, examples=6, steps=3)
+    campaign.run(InProcessEngine(), "x", plan, lambda *each: told.append(each))
+    assert [each[1] for each in told] == sorted(each[1] for each in told)
+    assert {each[0] for each in told} == {"p1", "p4"}
+    assert {each[2] for each in told} == {6}
+
+
+def test_replay_stops_at_the_first_violation() -> None:
+    commands: list[Command] = [
+        {"do": "open", "session": "s1"},
+        {"do": "step", "n": 1},
+        {"do": "step", "n": 1},
+    ]
+    engine = InProcessEngine("21499-one-pool-check")
+    log = campaign.replay(engine, CONFIGS["p1-swa"], 0, commands).log
+    assert [bool(each.violations) for each in log] == [False, True]
+
+
+def test_every_example_ends_drained() -> None:
+    """INV-DRAIN: all requests answered, every session closed, all memory back."""
+    referee = Referee(InProcessEngine(), EngineConfig())
+    submit = {"session": "s1", "rid": "r", "tokens": [1], "max_new": 3, "stop": []}
+    begin: list[Command] = [
+        {"do": "open", "session": "s1"},
+        {"do": "submit", **submit},
+        {"do": "pause"},
+    ]
+    for command in begin:
+        assert referee.do(command) == []
+    for command in drain(referee):
+        assert referee.do(command) == []
+    assert referee.snapshot["requests"] == {}
+    assert not any(session["open"] for session in referee.snapshot["sessions"].values())
+    pool = referee.snapshot["pools"]["full"]
+    assert pool["available"] + pool["evictable"] == pool["total"]
+    assert referee.coverage.checked["INV-DRAIN"]

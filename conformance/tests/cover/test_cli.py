@@ -1,0 +1,263 @@
+"""The command line: exit statuses, one line for what was wrong, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.base import PROTOCOL
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.traces import itf
+from slotproof.impl.mutants import MUTANTS
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
+
+SMALL = ["--config", "p1", "--examples", "3", "--steps", "5"]
+MUTANT = "reference:leak-full"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stored trace."""
+    out = tmp_path_factory.mktemp("traces")
+    assert status(["run", "--engine", MUTANT, "--config", "p1", "--out", str(out), "--json"]) == 1
+    (path,) = out.iterdir()
+    return path
+
+
+def edited(source: Path, target: Path, **meta: Any) -> Path:
+    document = json.loads(source.read_text())
+    document["#meta"]["slotproof"].update(meta)
+    target.write_text(json.dumps(document))
+    return target
+
+
+def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    """The one line that a command line with a mistake gives."""
+    assert status(argv) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("slotproof: ") and err.count("\n") == 1 and err.endswith("\n")
+    return err
+
+
+NO_SGLANG = "an interpreter without sglang"
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["run", "--engine", "vllm"], "unknown engine 'vllm'"),
+        (["run", "--engine", ""], "unknown engine ''"),
+        (["run", "--engine", "reference:nobody"], "there is no mutant 'nobody'"),
+        (["run", "--engine", "reference:"], "names no mutant"),
+        (["run", "--engine", "sglang", "--python", "/no/such/python"], "there is no such program"),
+        (["run", "--engine", "sglang", "--python", sys.executable], "has no sglang"),
+        (["run", "--engine", "no_such_module:make"], "No module named 'no_such_module'"),
+        (["run", "--engine", "json:make"], "has no attribute 'make'"),
+        (["run", "--engine", "cmd:"], "names no program"),
+        (["run", "--engine", "cmd:'"], "No closing quotation"),
+        (["run", "--engine", "cmd:/no/such/driver"], "can't start /no/such/driver"),
+        (["run", "--engine", f"cmd:{sys.executable} -c 1"], "the driver does not start"),
+        (["run", "--device", "cuda:99", *SMALL], "device 'cuda:99' can't be used"),
+        (["run", "--profile", "vllm"], "unknown profile 'vllm'; there are: reference"),
+        (["run", "--config", "p3"], "unknown configuration 'p3'; there are: p1, "),
+        (["run", "--examples", "0"], "--examples must be at least 1, not 0"),
+        (["run", "--examples", "-4"], "--examples must be at least 1, not -4"),
+        (["run", "--steps", "0"], "--steps must be at least 1"),
+        (["run", "--seed", "-1"], "--seed must be at least 0"),
+        (["run", "--examples", "many"], "--examples"),
+        (["run", "--step-timeout", "0"], "--step-timeout"),
+        (["run", "--no-such-option"], "No such option"),
+        (["run", "surplus"], "unexpected extra argument"),
+        (["replay"], "Missing argument"),
+        (["replay", "/no/such/trace"], "No such file or directory"),
+        (["show", "/no/such/trace"], "No such file or directory"),
+        (["show", "x", "--format", "clay"], "'clay' is not"),
+        (["list"], "Missing argument"),
+        (["list", "dragons"], "'dragons' is not one of"),
+        (["conquer"], "No such command 'conquer'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(
+    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert text in wrong(argv, capfd)
+
+
+@pytest.mark.parametrize("command", ["replay", "show"])
+def test_traces_that_can_not_be_run(
+    command: str, found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.itf.json"
+    bad.write_text("a text")
+    assert f"{bad}: not JSON" in wrong([command, str(bad)], capfd)
+    edited(found, bad, protocol=PROTOCOL + 1)
+    assert f"the trace is of protocol {PROTOCOL + 1}" in wrong([command, str(bad)], capfd)
+    edited(found, bad, config={"page_size": 4, "total_tokens": 2})
+    assert "total_tokens=2 is no multiple of page_size=4" in wrong([command, str(bad)], capfd)
+    edited(found, bad, config={"turbo": True})
+    assert "unknown configuration field 'turbo'" in wrong([command, str(bad)], capfd)
+    bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
+    assert "not of slotproof" in wrong([command, str(bad)], capfd)
+
+
+def test_a_trace_that_the_engine_can_not_replay(
+    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another engine, a configuration or a command that it does not offer."""
+    assert "unknown engine" in wrong(["replay", str(found), "--engine", "x"], capfd)
+    toy = Path(__file__).parent / "drivers" / "toy.py"
+    engine = ["--engine", f"cmd:{sys.executable} {toy}"]
+    path = edited(found, tmp_path / "t.json", config=CONFIGS["p4"].to_json())
+    assert "page size 4 is not offered" in wrong(["replay", str(path), *engine], capfd)
+    document = json.loads(found.read_text())
+    document["states"][0] |= {"mbt::actionTaken": "retract", "mbt::nondetPicks": {}}
+    path.write_text(json.dumps(document))
+    assert "does not offer “retract”" in wrong(["replay", str(path), *engine], capfd)
+
+
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["--help"]) == 0
+    assert "A referee for session-slot KV accounting" in capsys.readouterr().out
+
+
+def test_status_0_when_nothing_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configs = [word for name in ("p1-tight", "p4-wipe", "p4-swa") for word in ("--config", name)]
+    argv = ["run", *configs, "--examples", "90", "--out", str(tmp_path / "out"), "--json"]
+    assert status(argv) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == 0 and document["itf"] is None and document["trace"] is None
+    assert document["transitions"]["never"] == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_status_3_when_a_transition_was_never_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["run", *SMALL, "--json", "--out", str(tmp_path)]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == 3
+    assert "T-SWA-ADVANCE" in document["transitions"]["impossible"]
+    assert document["transitions"]["never"]
+    assert status(["run", *SMALL, "--out", str(tmp_path)]) == 3
+    assert "inconclusive" in capsys.readouterr().out
+
+
+def test_status_1_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(tmp_path)]
+    assert status(argv) == 1
+    out, err = capsys.readouterr()
+    assert err == "", "quiet in a pipe"
+    path = tmp_path / "reference-leak-full-seed0.itf.json"
+    assert f"slotproof replay {path} --engine {MUTANT}" in out
+    assert itf.load(path).violations
+    assert status([*argv, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == 1 and document["trace"] == str(path)
+    assert document["violated"]
+    assert itf.from_itf(document["itf"]) == itf.load(path)
+
+
+def test_an_out_folder_that_can_not_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trace is printed all the same, and the status is 1."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(blocked / "below")]
+    assert status(argv) == 1
+    out = capsys.readouterr().out
+    assert "violated by reference 1 with leak-full" in out
+    assert "could not be written" in out and "Not a directory" in out
+    assert status([*argv, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["trace"] is None and document["itf"]["states"]
+
+
+def test_replay_reproduces_and_the_reference_conforms(
+    found: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["replay", str(found)]) == 1
+    assert "\nreproduced: INV-" in capsys.readouterr().out
+    assert status(["replay", str(found), "--engine", "reference"]) == 0
+    assert "\nconforms: no clause is violated" in capsys.readouterr().out
+    assert status(["replay", str(found), "--engine", "reference:27228b-batch-equality"]) in (0, 1)
+    capsys.readouterr()
+    assert status(["replay", str(found), "--json"]) == 1
+    again = itf.from_itf(json.loads(capsys.readouterr().out))
+    assert again.rows == itf.load(found).rows
+    assert again.violations == itf.load(found).violations
+
+
+def test_show_gives_text_and_json(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["show", str(found)]) == 0
+    text = capsys.readouterr().out
+    assert status(["show", str(found), "--format", "text"]) == 0
+    assert capsys.readouterr().out == text
+    assert f"again: slotproof replay {found}" in text
+    assert status(["show", str(found), "--json"]) == 0
+    assert itf.from_itf(json.loads(capsys.readouterr().out)) == itf.load(found)
+
+
+THINGS: dict[str, Any] = {
+    "engines": {"reference", "reference:MUTANT", "sglang", "module:factory", "cmd:PROGRAM ARGS"},
+    "mutants": set(MUTANTS),
+    "transitions": set(TRANSITIONS),
+    "invariants": set(INVARIANTS),
+    "profiles": set(PROFILES),
+    "configs": set(CONFIGS),
+}
+
+
+@pytest.mark.parametrize("what", THINGS)
+def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["list", what, "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert set(table) == THINGS[what]
+    assert status(["list", what]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(table)
+    for line, (name, entry) in zip(lines, table.items(), strict=True):
+        assert line.startswith(name) and line.endswith(entry["sentence"])
+
+
+def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """module:factory."""
+    (tmp_path / "my_engines.py").write_text(
+        "from slotproof.conformance.engines.reference import InProcessEngine\n"
+        "def broken():\n    return InProcessEngine('leak-full')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    argv = ["run", "--engine", "my_engines:broken", "--config", "p1", "--out", str(tmp_path)]
+    assert status(argv) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "clause"), [("garbage", "INV-ALIVE.crash"), ("hang", "INV-ALIVE.hang")]
+)
+def test_an_engine_that_fails_in_mid_run_is_a_finding(
+    mode: str, clause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """INV-ALIVE with its trace, status 1: never a hang of the suite."""
+    toy = Path(__file__).parent / "drivers" / "toy.py"
+    argv = ["run", "--engine", f"cmd:{sys.executable} {toy} {mode}", "--config", "p1"]
+    argv += ["--examples", "2", "--steps", "3", "--step-timeout", "0.2", "--json"]
+    assert status([*argv, "--out", str(tmp_path)]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [each["clause"] for each in document["violated"]] == [clause]
+    assert len(document["itf"]["states"]) == 1
+
+
+def test_the_console_script_exits_with_the_status() -> None:
+    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", "vllm"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1

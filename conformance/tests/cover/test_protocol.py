@@ -1,0 +1,239 @@
+"""Commands, configurations, capabilities, snapshots: what the protocol page says of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.abstraction import abstract
+from slotproof.conformance.coverage import Coverage
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.engines.process import validator
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.machine import prompt
+from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
+from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
+from slotproof.conformance.protocol.snapshot import token_hash
+from slotproof.conformance.referee import Referee, referee_profile
+from slotproof.impl.config import EngineConfig as ImplConfig
+from slotproof.model.evaluate import INDEX
+from slotproof.model.profiles import PROFILES
+from slotproof.model.world import POOLS, Constants
+
+TURN: Command = {
+    "do": "submit", "session": "s1", "rid": "r", "tokens": [1, 2], "max_new": 3, "stop": [9],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_snapshot_follows_the_schema(name: str) -> None:
+    """A random run, each snapshot through JSON and back."""
+    rng = random.Random(name)
+    engine = InProcessEngine()
+    engine.reset(CONFIGS[name], 0)
+    seen = 0
+    for number in range(40):
+        sid = rng.choice(["s1", "s2", None])
+        tokens = prompt(rng.randrange(2), rng.randint(1, 9))
+        choices: list[Command] = [
+            {"do": "open", "session": "s1"},
+            {**TURN, "session": sid, "rid": f"r{number}", "tokens": tokens, "stop": []},
+            {"do": "step", "n": 2},
+            {"do": "step", "n": 1},
+            {"do": "tick", "seconds": 40},
+            {"do": "retract"},
+            {"do": "abort", "rid": f"r{number - 2}"},
+        ]
+        snapshots = engine.do(check(rng.choice(choices)))
+        seen += len(snapshots)
+        validator("snapshots").validate(json.loads(json.dumps({"snapshots": snapshots})))
+    assert seen > 5
+
+
+def test_hello_of_the_reference_engine_follows_the_schema() -> None:
+    offered = InProcessEngine().capabilities
+    document: dict[str, Any] = json.loads(json.dumps(vars(offered), default=sorted))
+    hello = {"protocol": 1, "engine": {"name": "x", "version": ""}, "capabilities": document}
+    validator("hello").validate(hello)
+    assert Capabilities.from_json(document) == offered
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"do": "reboot"}, "unknown command 'reboot'"),
+        ({"do": None}, "unknown command None"),
+        ({"extra": 1}, "submit takes"),
+        ({"tokens": "abc"}, "submit: tokens can't be 'abc'"),
+        ({"tokens": [0]}, "submit: tokens must be positive token ids"),
+        ({"tokens": [True]}, "submit: tokens must be positive token ids"),
+        ({"stop": [1.5]}, "submit: stop must be positive token ids"),
+        ({"max_new": -1}, "submit: max_new can't be negative"),
+        ({"max_new": True}, "submit: max_new can't be True"),
+        ({"session": 3}, "submit: session can't be 3"),
+        ({"rid": None}, "submit: rid can't be None"),
+    ],
+)
+def test_what_is_no_command(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        check({**TURN, **change})
+
+
+def test_what_is_one() -> None:
+    for session in ("s1", None):
+        assert check({**TURN, "session": session})["session"] == session
+    assert check({**TURN, "tokens": [], "max_new": 0, "stop": []})
+
+
+def test_commands_are_described() -> None:
+    assert describe(TURN) == "submit r to s1: 2 tokens, at most 3 new, stop at [9]"
+    assert describe({**TURN, "session": None}).startswith("submit r without a session: 2 tokens")
+    assert describe({"do": "draft", "rid": "r", "allocate": 4, "commit": 2}) == (
+        "draft for r: allocate 4, commit 2 (injected)"
+    )
+    plain = {name: {"do": name, **dict.fromkeys(FIELDS[name], 1)} for name in FIELDS}
+    assert describe(plain["step"]) == "step 1" and describe(plain["flush"]) == "flush"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"page_size": 0}, "page_size must be at least 1"),
+        ({"page_size": 4, "total_tokens": 6}, "total_tokens=6 is no multiple of page_size=4"),
+        ({"page_size": 4, "total_tokens": 0}, "total_tokens=0 is smaller than one page of 4"),
+        ({"window": 2}, "window and swa_tokens come together"),
+        ({"swa_tokens": 2}, "window and swa_tokens come together"),
+        ({"rows": 0}, "must be at least 1"),
+        ({"rows": -1}, "rows must be a non-negative integer, not -1"),
+        ({"chunk": 1.5}, "chunk must be a non-negative integer, not 1.5"),
+        ({"turbo": 1}, "unknown configuration field 'turbo'"),
+    ],
+)
+def test_configurations_that_no_engine_can_have(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(BadConfig, match=text):
+        EngineConfig.from_json(fields)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_configurations_survive_json_and_the_reference_engine_takes_them(name: str) -> None:
+    config = CONFIGS[name]
+    assert EngineConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    assert ImplConfig.of(config.to_json()).page_size == config.page_size
+
+
+def test_the_configurations_span_what_the_suite_promises() -> None:
+    """Page sizes 1, 4, 16, each with and without the SWA pool; chunks; drafts; both retracts."""
+    configs = CONFIGS.values()
+    spans = {(each.page_size, each.window > 0) for each in configs}
+    assert spans >= {(page, swa) for page in (1, 4, 16) for swa in (False, True)}
+    assert any(each.chunk for each in configs) and any(
+        each.draft and each.topk > 1 for each in configs
+    )
+    assert {each.retract for each in configs} == {"keep", "wipe"}
+
+
+def test_hash_is_the_crc_of_decimal_ids() -> None:
+    assert token_hash([]) == 0
+    assert token_hash([1, 23]) != token_hash([12, 3])
+
+
+def test_profiles_take_the_configuration_on_top() -> None:
+    engine = InProcessEngine()
+    assert referee_profile(engine, CONFIGS["p4-wipe"]).choices["retract_keeps"] is False
+    assert referee_profile(engine, CONFIGS["p4-aligned"]).choices["aligned_reuse"] is True
+    assert referee_profile(engine, CONFIGS["p4-wipe"], "reference") is PROFILES["reference"]
+
+
+# From snapshots to states of the spec ------------------------------------------
+
+
+def actor(world: Any, key: str, name: str) -> int:
+    value: int = world.actors[key][INDEX[name] - POOLS]
+    return value
+
+
+CONSTANTS = Constants(4, 48, 0, PROFILES["reference"])
+
+
+def test_abstraction_of_a_turn_on_loan(scene: Any) -> None:
+    """The turn has the KV, the slot is lent, the lock is the slot's."""
+    made = scene()
+    world = abstract(made.snapshot, CONSTANTS)
+    pool, request = made.snapshot["pools"]["full"], made.snapshot["requests"]["r2"]
+    assert world.pools[:4] == [pool[n] for n in ("total", "available", "evictable", "protected")]
+    assert world.pools[4:8] == [0, 0, 0, 0], "no second pool"
+    assert world.pools[9] == len(made.snapshot["rows"]["free"])
+    assert actor(world, "s1", "slot.lent") == 1 and actor(world, "s1", "slot.locked") == 1
+    assert actor(world, "s1", "turn.locked") == 0
+    assert [actor(world, "s1", f"turn.{n}") for n in "CAQ"] == [request[n] for n in "CAQ"]
+
+
+def test_abstraction_without_a_flag_tells_lent_from_ownership(scene: Any) -> None:
+    made = scene()
+    made.snapshot["slots"]["s1"]["lent"] = None
+    assert actor(abstract(made.snapshot, CONSTANTS), "s1", "slot.lent") == 1
+    made.snapshot["requests"]["r2"]["loan"] = None
+    assert actor(abstract(made.snapshot, CONSTANTS), "s1", "slot.lent") == 0
+
+
+@pytest.mark.parametrize("kind", ["stub", "doomed", "plain"])
+def test_abstraction_of_requests_that_go_alone(kind: str, scene: Any) -> None:
+    made = scene()
+    made.snapshot["requests"]["r3"] = {
+        **made.snapshot["requests"]["r2"], "kind": kind, "phase": "waiting", "row": -1,
+        "loan": None,
+    }  # fmt: skip
+    world = abstract(made.snapshot, CONSTANTS)
+    assert actor(world, "/r3", "turn.kind") == 2
+    assert actor(world, "/r3", "turn.C") == 0, "what waits without a row holds nothing"
+
+
+def test_abstraction_of_a_slot_without_a_session(scene: Any) -> None:
+    """It is an actor: its memory is counted, and INV-CLEAN speaks of it."""
+    made = scene()
+    made.snapshot["sessions"].clear()
+    world = abstract(made.snapshot, CONSTANTS)
+    assert actor(world, "s1", "slot.holding") == 1 and actor(world, "s1", "session.open") == 0
+
+
+def test_abstraction_ignores_the_cursor_without_a_second_pool(scene: Any) -> None:
+    made = scene()
+    made.snapshot["requests"]["r2"]["E"] = 4
+    assert actor(abstract(made.snapshot, CONSTANTS), "s1", "turn.E") == 0
+
+
+# Coverage ------------------------------------------------------------------------
+
+
+def test_coverage_adds_up(scene: Any) -> None:
+    made = scene()
+    first: Coverage = made.referee.coverage
+    second = Coverage()
+    Referee(InProcessEngine(), CONFIGS["p4"], coverage=second).do({"do": "step", "n": 3})
+    total = Coverage()
+    total.add(first)
+    total.add(second)
+    assert total.commands == first.commands + 1
+    assert total.iterations == first.iterations + 3
+    assert total.transitions == first.transitions + second.transitions
+    assert total.holds == first.holds | second.holds
+
+
+def test_guard_outcomes_are_named_until_both_ways_were_seen(scene: Any) -> None:
+    coverage: Coverage = scene().referee.coverage
+    seen, possible, missing = coverage.guards({"T-OPEN", "T-SWA-ADVANCE"})
+    assert seen + len(missing) == possible
+    assert "T-SWA-ADVANCE.swa never held" in missing
+    assert "T-OPEN.closed never held" not in missing
+
+
+def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
+    """--set-aside: known violations do not end a run."""
+    engine = InProcessEngine("21499-one-pool-check")
+    clauses = ["INV-CHECKER.covers"]
+    referee = Referee(engine, CONFIGS["p1-swa"], set_aside=clauses)
+    assert referee.do({"do": "step", "n": 2}) == []
+    assert referee.coverage.set_aside == {"INV-CHECKER.covers": 2}

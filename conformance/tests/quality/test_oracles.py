@@ -1,0 +1,154 @@
+"""No oracle is idle: each catches a bug that all others together do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from slotproof.conformance import campaign, oracles
+from slotproof.conformance.campaign import Plan
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.snapshot import Snapshot
+
+pytestmark = pytest.mark.quality
+
+ALONE = "21499-one-pool-check"
+"""A mutant of the engine that the checker oracle alone catches."""
+
+
+class Liar(InProcessEngine):
+    """The reference engine, with snapshots that are changed before they are seen."""
+
+    def __init__(self, change: Callable[[Any], None]) -> None:
+        super().__init__()
+        self.change = change
+
+    def do(self, command: Command) -> list[Snapshot]:
+        try:
+            snapshots = super().do(command)
+        except EngineFailed as failure:  # no bug of the engine is wanted here
+            raise AssertionError from failure
+        for snapshot in snapshots:
+            self.change(snapshot)
+        return snapshots
+
+
+def _shared(s: Any) -> None:
+    """A page with two owners, and another with none: every count is right."""
+    free = s["pools"]["full"]["free"]
+    if s["tree"]["full"] and free:
+        free[0] = s["tree"]["full"][0][0]
+
+
+def _locked_twice(s: Any) -> None:
+    tree = s["tree"]["full"]
+    s["tree"]["full"] = [(page, 2 * locks) for page, locks in tree]
+
+
+def _row_twice(s: Any) -> None:
+    free = s["rows"]["free"]
+    if len(free) > 1:
+        free[0] = free[1]
+
+
+def _history(s: Any) -> None:
+    for session in s["sessions"].values():
+        session["hash"] ^= 1
+
+
+def _content(s: Any) -> None:
+    for stamps in s.get("content", {}).values():
+        if len(stamps) > 1:
+            stamps[1] = (stamps[1][0] + 1, 1)
+
+
+def _event(s: Any) -> None:
+    """An eviction of nothing by a transition that is not enabled: no figure differs."""
+    s["events"] = [*s["events"], ("T-NAP", None, None, {})]
+
+
+def _twice(s: Any) -> None:
+    answers = [each for each in s["messages"] if each["type"] == "finish"]
+    aborts = [each for each in answers if each["reason"] == "abort"]
+    s["messages"] = [*s["messages"], *aborts]
+
+
+def _check_missing(s: Any) -> None:
+    s["checker"]["ran"] = False
+
+
+LIES: dict[str, Callable[[Any], None]] = {
+    "pages": _shared,
+    "locks": _locked_twice,
+    "rows": _row_twice,
+    "history": _history,
+    "content": _content,
+    "lockstep": _event,
+    "answers": _twice,
+    "checker": _check_missing,
+}
+
+
+def finds(
+    monkeypatch: pytest.MonkeyPatch, engine: InProcessEngine, config: str, names: Any
+) -> bool:
+    """Whether these oracles find anything."""
+    chosen = {name: oracles.ORACLES[name] for name in names}
+    monkeypatch.setattr("slotproof.conformance.referee.ORACLES", chosen)
+    plan = Plan({config: CONFIGS[config]}, examples=20, shrink=0)
+    return campaign.run(engine, "x", plan).trace is not None
+
+
+@pytest.mark.parametrize("oracle", LIES)
+def test_only_this_oracle_sees_the_lie(oracle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [name for name in oracles.ORACLES if name != oracle]
+    assert not finds(monkeypatch, Liar(LIES[oracle]), "p4", others)
+    assert finds(monkeypatch, Liar(LIES[oracle]), "p4", [oracle])
+
+
+def test_only_the_checker_oracle_sees_a_pool_that_is_not_covered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """INV-CHECKER.covers (#21499): nothing else is wrong."""
+    others = [name for name in oracles.ORACLES if name != "checker"]
+    assert not finds(monkeypatch, InProcessEngine(ALONE), "p1-swa", others)
+    assert finds(monkeypatch, InProcessEngine(ALONE), "p1-swa", ["checker"])
+
+
+def test_the_counts_oracle_alone_sees_a_wrong_state_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """INV-SUM-FULL, without events and a check to go by: nothing else adds up."""
+
+    def change(s: Any) -> None:
+        s.pop("events")
+        s["checker"]["ran"] = False
+        s["checker"]["level"] = 0
+        s["pools"]["full"]["evictable"] += 4
+
+    others = [name for name in oracles.ORACLES if name != "counts"]
+    assert not finds(monkeypatch, Liar(change), "p4", others)
+    assert finds(monkeypatch, Liar(change), "p4", ["counts"])
+
+
+def test_the_progress_oracle_alone_sees_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INV-PROGRESS: an engine that is paused and does not say so."""
+
+    class Lazy(InProcessEngine):
+        def do(self, command: Command) -> list[Snapshot]:
+            if command["do"] == "step" and not self.engine.inbox:
+                self.engine.scheduler.paused = True
+            return super().do(command)
+
+    others = [name for name in oracles.ORACLES if name != "progress"]
+    assert not finds(monkeypatch, Lazy(), "p1", others)
+    assert finds(monkeypatch, Lazy(), "p1", ["progress"])
+
+
+def test_every_oracle_has_such_a_bug() -> None:
+    assert {*LIES, "counts", "progress"} == set(oracles.ORACLES)
