@@ -1,4 +1,4 @@
-"""A campaign: configurations one after the other, each with its share of examples."""
+"""A campaign: configurations in turn, each with its share of examples."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ Progress = Callable[[str, int, int], None]
 """(configuration, examples done, examples in all)."""
 
 
+ROUNDS = 5
+"""Each configuration gets its examples in so many parts, so that none waits for all the others."""
+LEAST = 10
+"""Examples in a part at least: the first one is always the simplest."""
+
+
 @dataclass
 class Plan:
     """What to run. ``examples`` are shared by the configurations."""
@@ -35,8 +41,8 @@ class Plan:
     """Instead of the engine's own."""
     set_aside: tuple[str, ...] = ()
     """Clauses whose violations are known and passed over."""
-    shrink: float = 60.0
-    """Seconds for the last part of shrinking."""
+    shrink: int = 2000
+    """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""
 
 
 @dataclass
@@ -80,12 +86,16 @@ def run(
     if not possible:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
         raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
-    share = max(1, plan.examples // len(possible))
-    for index, (name, config) in enumerate(possible.items()):
-        outcome.configs.append(name)
+    rounds = max(1, min(ROUNDS, plan.examples // (len(possible) * LEAST)))
+    share = max(1, plan.examples // (len(possible) * rounds))
+    turns = [(turn, name) for turn in range(rounds) for name in possible]
+    for index, (turn, name) in enumerate(turns):
+        config = possible[name]
+        if turn == 0:
+            outcome.configs.append(name)
 
         def tell(done: int, name: str = name, index: int = index) -> None:
-            progress(name, index * share + done, share * len(possible))
+            progress(name, index * share + done, share * len(turns))
 
         def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
             outcome.trace = Trace(
@@ -168,7 +178,7 @@ class _Run:
             print_blob=False,
             verbosity=hypothesis.Verbosity.quiet,
             suppress_health_check=list(hypothesis.HealthCheck),
-            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+            phases=[hypothesis.Phase.generate],
         )
         try:
             run_state_machine_as_test(machine, settings=settings)

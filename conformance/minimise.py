@@ -1,13 +1,12 @@
-"""After Hypothesis: make a counterexample 1-minimal.
+"""Shrinking: make a counterexample 1-minimal.
 
-Hypothesis shrinks what it drew; this shrinks the commands themselves. When it
-is done, dropping any single command, or lowering any single number in one,
+Works on the commands themselves, not on what Hypothesis drew (why: ADR 6). When
+it is done, dropping any single command, or lowering any number in one by one,
 makes the violation go away. Deterministic: it only ever replays.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from slotproof.conformance.observation import Violation
@@ -18,21 +17,21 @@ Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
 
 
 def minimise(
-    commands: list[Command], violations: list[Violation], replay: Replay, budget: float = 60.0
+    commands: list[Command], violations: list[Violation], replay: Replay, budget: int = 2000
 ) -> tuple[list[Command], list[Violation], bool]:
     """Shorter commands that violate the same clause first; whether they are 1-minimal.
 
-    ``budget`` is in seconds of wall time; when it runs out the best so far is returned.
+    ``budget`` is a number of replays; when it runs out the best so far is returned.
     """
     wanted = signature(violations[0])
-    deadline = time.monotonic() + budget
     best, found = commands, violations
     improved = True
     while improved:
         improved = False
         for candidate in _smaller(best):
-            if time.monotonic() > deadline:
+            if budget <= 0:
                 return best, found, False
+            budget -= 1
             done, broken = replay(candidate)
             same = wanted in map(signature, broken)
             if same and _size(done) < _size(best):

@@ -265,7 +265,8 @@ CHECKER = _harness(
     ran="the check ran in every iteration in which something was in a batch",
     covers="the check looked at every pool",
     figures="its figures are those derived from ownership",
-    verdict="it says leak when memory is lost or shared, and only then",
+    verdict="it says leak when memory does not add up",
+    alarm="it says leak only then",
 )
 ANSWER = _harness(
     "INV-ANSWER",

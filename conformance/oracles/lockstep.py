@@ -23,7 +23,7 @@ _STALE = {LAYOUT.index(f"slot.{name}") - POOLS for name in ("C", "A", "Q", "E")}
 def judge(seen: Observation) -> Iterator[Violation]:
     events = seen.snapshot.get("events")
     if events is None:
-        found = explain(seen.before, seen.world)
+        found = explain(seen.before, seen.world, seen.previous, seen.snapshot)
         if found is None:
             seen.coverage.unexplained += 1
         elif len(found) > 1:

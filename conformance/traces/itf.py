@@ -135,12 +135,13 @@ def from_itf(data: Any) -> Trace:
         raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
     if mine.get("protocol") != PROTOCOL:
         raise BadTrace(f"the trace is of protocol {mine.get('protocol')!r}, this is {PROTOCOL}")
+    states = data["states"]
+    if isinstance(states, list) and len(states) > LONGEST:
+        raise BadTrace(f"{len(states)} commands are too many; at most {LONGEST} can be run")
     error = next(_validator().iter_errors(data), None)
     if error is not None:
         where = "/".join(map(str, error.absolute_path)) or "the document"
         raise BadTrace(f"{where}: {error.message[:200]}")
-    if len(data["states"]) > LONGEST:
-        raise BadTrace(f"{len(data['states'])} commands are too many; at most {LONGEST} can be run")
     try:
         config = EngineConfig.from_json(mine["config"])
         rows = [_row(state) for state in data["states"]]

