@@ -87,7 +87,8 @@ def _evicted(was: Snapshot, now: Snapshot) -> bool | None:
     if counters is None or "evicted" not in counters:
         return None
     full = was["pools"].get("full")
-    return counters["evicted"] != (full or {}).get("counters", {}).get("evicted", 0)
+    old = {} if full is None else full.get("counters", {})
+    return counters["evicted"] != old.get("evicted", 0)
 
 
 _COUNTED = {
@@ -103,7 +104,8 @@ def _counted(was: Snapshot, now: Snapshot, key: str) -> dict[str, int]:
     for rid, request in now["requests"].items():
         mine = key == "/" + rid or (request["kind"] == "turn" and request["session"] == key)
         if mine and "counts" in request:
-            old = was["requests"].get(rid, {}).get("counts", {})
+            then = was["requests"].get(rid)
+            old = {} if then is None else then.get("counts", {})
             return {name: count - old.get(name, 0) for name, count in request["counts"].items()}
     return {}
 

@@ -24,6 +24,21 @@ def minimise(
     ``budget`` is a number of replays; when it runs out the best so far is returned.
     """
     wanted = signature(violations[0])
+    best, found, done = _lower(commands, violations, wanted, replay, budget)
+    renamed = _renamed(best)
+    ran, broken = replay(renamed)
+    if len(ran) == len(renamed) and wanted in map(signature, broken):
+        best, found = renamed, broken
+    return best, found, done
+
+
+def _lower(
+    commands: list[Command],
+    violations: list[Violation],
+    wanted: tuple[str, str],
+    replay: Replay,
+    budget: int,
+) -> tuple[list[Command], list[Violation], bool]:
     best, found = commands, violations
     improved = True
     while improved:
@@ -38,6 +53,20 @@ def minimise(
                 best, found, improved = done, broken, True
                 break
     return best, found, True
+
+
+def _renamed(commands: list[Command]) -> list[Command]:
+    """Requests named r1, r2, … in the order in which they are submitted."""
+    names: dict[str, str] = {}
+    for command in commands:
+        if command["do"] == "submit":
+            names.setdefault(command["rid"], f"r{len(names) + 1}")
+    return [
+        {**command, "rid": names.get(command["rid"], command["rid"])}
+        if "rid" in command
+        else command
+        for command in commands
+    ]
 
 
 def signature(violation: Violation) -> tuple[str, str]:

@@ -14,8 +14,7 @@ from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 
 pytestmark = pytest.mark.quality
-PLAN = Plan(CONFIGS, shrink=600.0)
-"""The default plan, but for the time to shrink: a slow machine must not change the trace."""
+PLAN = Plan(CONFIGS)
 LONGEST = {"22213-double-count": 5}
 """Commands at most, where it is not 10."""
 

@@ -7,13 +7,19 @@ import pytest
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf
 
 pytestmark = pytest.mark.sglang
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
-REPORTING = ("INV-SUM-FULL.reported", "INV-ONCE.reported", "INV-CHECKER.figures")
+REPORTING = (
+    "INV-SUM-FULL.reported",
+    "INV-ONCE.reported",
+    "INV-CHECKER.figures",
+    "INV-CHECKER.alarm",
+)
 
 
 def python_of(release: str) -> Path:
@@ -56,7 +62,7 @@ def test_the_double_count_is_found_and_shrunk_on_0_5_10() -> None:
 
 def test_the_first_scenario_has_its_numbers() -> None:
     """67 of 64 on 0.5.10.post1 at turn 2's prefill, 64 on 0.5.23."""
-    turns = [
+    turns: list[Command] = [
         {"do": "open", "session": "s1"},
         {"do": "submit", "session": "s1", "rid": "r1", "tokens": list(range(1, 12)), "max_new": 4,
          "stop": []},
