@@ -3,6 +3,8 @@
 Read top to bottom. ``turn`` is the actor's request: a turn of the session, or
 a request without one. Lengths in tokens; P is the page size, ⌈·⌉ and ⌊·⌋ round
 to it. Pools and rows change only through the ``memory`` of a transition.
+
+One long file on purpose: this and the invariants are what a reviewer reads.
 """
 
 from __future__ import annotations

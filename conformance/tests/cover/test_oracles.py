@@ -1,7 +1,7 @@
 """Each oracle alone: a real snapshot with one figure changed breaks the right clause.
 
 And none other of that oracle's where only one should be seen; the unchanged
-snapshot breaks nothing.
+snapshot breaks nothing. One long file: a test per clause, side by side.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class Figures:
 NO_KV = Kv()
 
 
-class Dialect:
+class Dialect(ABC):
     """Where the state is in one layout of the engine."""
 
     layout = ""
@@ -64,9 +65,9 @@ class Dialect:
         self.plans = "running_batch" in takes
 
     @classmethod
+    @abstractmethod
     def fits(cls, scheduler: Any) -> bool:
         """Whether this scheduler has this layout."""
-        raise NotImplementedError
 
     # The pool ---------------------------------------------------------------
 
@@ -74,9 +75,9 @@ class Dialect:
     def total(self) -> int:
         return int(self.scheduler.max_total_num_tokens)
 
+    @abstractmethod
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
-        raise NotImplementedError
 
     def figures(self) -> Figures:
         """The pool's figures as they stand, in the midst of an iteration too."""
@@ -87,13 +88,13 @@ class Dialect:
             int(tree.protected_size()),
         )
 
+    @abstractmethod
     def tree_pages(self) -> list[tuple[int, int]]:
         """Pages in the prefix tree with their lock counts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unlocked_on(self, node: Any) -> int:
         """Tokens on the way to ``node`` that no lock protects."""
-        raise NotImplementedError
 
     def row_indices(self, row: int, length: int) -> list[int]:
         """The KV indices of a row's first positions."""
@@ -110,13 +111,13 @@ class Dialect:
 
     # Requests ---------------------------------------------------------------
 
+    @abstractmethod
     def kv(self, req: Any) -> Kv:
         """The record a request runs on, owned or borrowed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def request_locks(self, req: Any) -> int:
         """Tree locks that the request owns."""
-        raise NotImplementedError
 
     def waiting(self) -> list[Any]:
         return list(self.scheduler.waiting_queue)
@@ -147,17 +148,17 @@ class Dialect:
         """Attached to a streaming session, whatever its fate."""
         return req.session is not None and bool(req.session.streaming)
 
+    @abstractmethod
     def borrows(self, req: Any) -> str | None:
         """The session whose slot's KV the request runs on, if any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grow(self, req: Any, allocated: int, committed: int) -> None:
         """Lengthen a request's KV by hand; only `draft.py` does that."""
-        raise NotImplementedError
 
+    @abstractmethod
     def matched(self, req: Any) -> int:
         """How many tokens the last match found."""
-        raise NotImplementedError
 
     def accepted(self, session: Any, req: Any, busy: bool) -> bool:
         """Whether a submission that was just queued is the session's turn, not a stub."""
@@ -165,23 +166,23 @@ class Dialect:
 
     # What is wrapped (owner, name) ----------------------------------------------
 
+    @abstractmethod
     def eviction(self) -> tuple[Any, str]:
         """The method every eviction goes through."""
-        raise NotImplementedError
 
+    @abstractmethod
     def insertion(self) -> tuple[Any, str]:
         """The method that shares an unfinished request's tokens."""
-        raise NotImplementedError
 
+    @abstractmethod
     def key_insertion(self) -> tuple[Any, str]:
         """The method that puts a key into the tree."""
-        raise NotImplementedError
 
     # Sessions ---------------------------------------------------------------
 
+    @abstractmethod
     def slots(self) -> dict[str, Slot]:
         """The slots that hold KV."""
-        raise NotImplementedError
 
     def sessions(self) -> dict[str, Any]:
         sessions: dict[str, Any] = self.scheduler.session_controller.sessions
