@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_FLAGS ?=
 
-.PHONY: run test lint types sglang-env test-sglang bench clean
+.PHONY: run test lint types soak sglang-env test-sglang bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -38,6 +38,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.tested: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	touch $@
+
+# More than 10,000 examples on the reference engine, from a fixed list of seeds.
+soak: $(VENV)/.installed
+	for seed in 101 102 103 104 105 106 107 108 109 110; do \
+		$(BIN)/slotproof run --examples 1008 --seed $$seed || exit $$?; done
 
 # An environment with a real SGLang build that runs on a CPU: make sglang-env V=0.5.23
 SGLANG := .envs/sglang-$(V)
