@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
+import os
 import platform
 import pstats
 import sys
@@ -28,7 +29,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.referee import Referee
 
-NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p4-draft", "p1-swa", "p4-swa")
+NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""
 
 
@@ -104,7 +105,7 @@ def main() -> int:
             "what": "lockstep on the reference engine, all oracles on, one core",
             "command": "python " + " ".join(sys.argv),
             "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{platform.machine()}, 2 shared virtual cores, CPU only",
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, CPU only",
             "python": platform.python_version(),
             "torch": torch.__version__,
             "configurations": rows,

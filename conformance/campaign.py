@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
 
 from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.machine import Counterexample, machine_for
-from slotproof.conformance.minimise import minimise
+from slotproof.conformance.minimise import minimise, signature
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.model.invariants import INVARIANTS
 
 Progress = Callable[[str, int, int], None]
 """(configuration, examples done, examples in all)."""
@@ -25,6 +30,8 @@ Progress = Callable[[str, int, int], None]
 
 ROUNDS = 5
 """Each configuration gets its examples in so many parts, so that none waits for all the others."""
+DISTINCT = 4
+"""Counterexamples with different first clauses that are looked for at most, once there is one."""
 LEAST = 10
 """Examples in a part at least: the first one is always the simplest."""
 
@@ -57,8 +64,14 @@ class Outcome:
     """Configurations that the engine can't take, and why."""
     examples: int = 0
     seconds: float = 0.0
-    trace: Trace | None = None
+    traces: list[Trace] = field(default_factory=list)
+    """What was found, one per first clause; the plainest first."""
     interrupted: bool = False
+
+    @property
+    def trace(self) -> Trace | None:
+        """The plainest counterexample."""
+        return self.traces[0] if self.traces else None
 
 
 def run(
@@ -98,7 +111,7 @@ def run(
             progress(name, index * share + done, share * len(turns))
 
         def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
-            outcome.trace = Trace(
+            trace = Trace(
                 engine=outcome.engine,
                 spec=spec,
                 profile=profile,
@@ -111,16 +124,51 @@ def run(
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
             )
-            keep(outcome.trace)
+            same = signature(found.violations[0])
+            outcome.traces = [
+                each for each in outcome.traces if signature(each.violations[0]) != same
+            ]
+            outcome.traces.append(trace)
+            outcome.traces.sort(key=_plainness)
+            keep(outcome.traces[0])
 
         try:
-            _Run(engine, config, plan, outcome, tell, note).go(share, index)
+            with _interruptible(outcome):
+                _Run(engine, config, plan, outcome, tell, note).go(share, index)
         except KeyboardInterrupt:
             outcome.interrupted = True
-        if outcome.trace is not None or outcome.interrupted:
+        except (EngineFailed, EngineUnusable):
+            if not outcome.traces:
+                raise
+        if outcome.traces or outcome.interrupted:
             break
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def _plainness(trace: Trace) -> tuple[int, int]:
+    """Clauses about memory before clauses about steps, then short before long."""
+    order = list(INVARIANTS)
+    first = trace.violations[0].invariant
+    return (order.index(first) if first in order else len(order)), len(trace.rows)
+
+
+@contextmanager
+def _interruptible(outcome: Outcome) -> Iterator[None]:
+    """Remember a Ctrl-C: one that comes inside a garbage collection would be swallowed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        outcome.interrupted = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass
@@ -148,12 +196,16 @@ class _Run:
         self.outcome, self.tell, self.note = outcome, tell, note
         self.done = 0
         self.last: Found | None = None
+        self.known: set[tuple[str, str]] = set()
         self.profile = referee_profile(engine, config, plan.profile)
 
     def referee(self) -> Referee:
         """A judge for one example; coverage counts until something is found."""
-        coverage = self.outcome.coverage if self.last is None else Coverage()
-        if self.last is None:
+        if self.outcome.interrupted:
+            raise KeyboardInterrupt
+        first = not self.known and self.last is None
+        coverage = self.outcome.coverage if first else Coverage()
+        if first:
             self.outcome.examples += 1
             self.done += 1
             self.tell(self.done)
@@ -161,12 +213,25 @@ class _Run:
             self.engine, self.config, self.plan.seed, coverage, self.profile, self.plan.set_aside
         )
 
-    def saw(self, referee: Referee, violations: list[Violation]) -> None:
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        """Whether this is worth stopping for: not if its first clause was found before."""
+        if signature(violations[0]) in self.known:
+            return False
         self.last = Found(referee.log, violations, minimal=False)
         self.note(self.last)
+        return True
 
     def go(self, examples: int, index: int) -> None:
-        """Look for a counterexample, and note it: as it is, then shrunk."""
+        """Note what is found: as it is, then shrunk; then look for others in the same examples."""
+        for _ in range(DISTINCT):
+            self.last = None
+            self._search(examples, index)
+            if self.last is None:
+                return
+            self.known.add(signature(self.last.violations[0]))
+            self._shrink(self.last)
+
+    def _search(self, examples: int, index: int) -> None:
         machine = machine_for(self.referee, self.saw)
         machine = hypothesis.seed(self.plan.seed * 1009 + index)(machine)
         settings = hypothesis.settings(
@@ -185,13 +250,16 @@ class _Run:
         except (Counterexample, hypothesis.errors.Flaky):
             if self.last is None:
                 raise
-        if self.last is None:
-            return
-        commands = [entry.command for entry in self.last.log]
-        best, _, minimal = minimise(commands, self.last.violations, self.replay, self.plan.shrink)
+
+    def _shrink(self, found: Found) -> None:
+        commands = [entry.command for entry in found.log]
+        best, _, minimal = minimise(commands, found.violations, self.replay, self.plan.shrink)
         final = self.again(best)
         if final.log and final.log[-1].violations:
-            self.note(Found(final.log, final.log[-1].violations, minimal))
+            violations = final.log[-1].violations
+            wanted = signature(found.violations[0])
+            violations.sort(key=lambda each: signature(each) != wanted)
+            self.note(Found(final.log, violations, minimal))
 
     def again(self, commands: list[Command]) -> Referee:
         plan = self.plan

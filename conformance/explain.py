@@ -17,7 +17,6 @@ from itertools import product
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.model import state
 from slotproof.model.evaluate import LAYOUT, Params, Step, Vector, steps
-from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import EMPTY_ACTOR, POOLS, World
 
 DEPTH = 6
@@ -209,6 +208,3 @@ def _moves(allowed: list[Step], numbers: dict[str, list[int]]) -> Iterator[tuple
             elif step.transition.id == "T-INSERT":
                 params["u"] = params["q"]
             yield step, params
-
-
-assert "T-EVICT" in TRANSITIONS

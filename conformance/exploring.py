@@ -127,19 +127,21 @@ def explore(
         reached[name] = search.reached
 
         def note(log: list[Iteration], minimal: bool, of: tuple[str, EngineConfig]) -> None:
-            outcome.trace = Trace(
-                engine=outcome.engine,
-                spec=spec,
-                profile=profile,
-                config=of[1],
-                seed=plan.seed,
-                rows=rows_of(log),
-                violations=log[-1].violations,
-                minimal=minimal,
-                config_name=of[0],
-                set_aside=plan.set_aside,
-            )
-            keep(outcome.trace)
+            outcome.traces = [
+                Trace(
+                    engine=outcome.engine,
+                    spec=spec,
+                    profile=profile,
+                    config=of[1],
+                    seed=plan.seed,
+                    rows=rows_of(log),
+                    violations=log[-1].violations,
+                    minimal=minimal,
+                    config_name=of[0],
+                    set_aside=plan.set_aside,
+                )
+            ]
+            keep(outcome.traces[0])
 
         try:
             log = search.go(started + seconds, lambda *done, of=name: progress(of, *done))

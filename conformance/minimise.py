@@ -16,10 +16,14 @@ Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
 """Run commands on a fresh engine: those up to the first violation, and it."""
 
 
+HANG = 50
+"""Replays that one which hangs counts for: each of them waits for the whole timeout."""
+
+
 def minimise(
     commands: list[Command], violations: list[Violation], replay: Replay, budget: int = 2000
 ) -> tuple[list[Command], list[Violation], bool]:
-    """Shorter commands that violate the same clause first; whether they are 1-minimal.
+    """Shorter commands that violate the same clause; whether they are 1-minimal.
 
     ``budget`` is a number of replays; when it runs out the best so far is returned.
     """
@@ -46,8 +50,9 @@ def _lower(
         for candidate in _smaller(best):
             if budget <= 0:
                 return best, found, False
-            budget -= 1
             done, broken = replay(candidate)
+            hung = any(each.clause == "INV-ALIVE.hang" for each in broken)
+            budget -= HANG if hung else 1
             same = wanted in map(signature, broken)
             if same and _size(done) < _size(best):
                 best, found, improved = done, broken, True
@@ -71,7 +76,7 @@ def _renamed(commands: list[Command]) -> list[Command]:
 
 def signature(violation: Violation) -> tuple[str, str]:
     """What must stay the same while a trace shrinks: the clause, and of a crash its message."""
-    return violation.clause, violation.detail if violation.invariant == "INV-ALIVE" else ""
+    return violation.clause, violation.detail if violation.clause == "INV-ALIVE.crash" else ""
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:

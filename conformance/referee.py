@@ -60,7 +60,11 @@ class Referee:
         self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.log: list[Iteration] = []
-        engine.reset(config, seed)
+        self._stillborn: list[Violation] = []
+        try:
+            engine.reset(config, seed)
+        except EngineFailed as failure:
+            self._stillborn = [Violation("INV-ALIVE", failure.how, f"on reset: {failure}")]
 
     def do(self, command: Command) -> list[Violation]:
         """Carry a command out; the clauses violated at the first bad iteration."""
@@ -68,6 +72,9 @@ class Referee:
         self.client.sends(command)
         entry = Iteration(command)
         self.log.append(entry)
+        if self._stillborn:
+            entry.violations = self._stillborn
+            return self._stillborn
         try:
             entry.snapshots = self.engine.do(command)
             for snapshot in entry.snapshots:

@@ -23,6 +23,9 @@ from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.protocol.config import BadConfig
 from slotproof.conformance.traces.itf import BadTrace
 
+CTRL_C = 130
+"""What typer makes of an interrupt; for us it is a run that says nothing yet."""
+
 app = typer.Typer(
     help="A referee for session-slot KV accounting in LLM serving engines.",
     no_args_is_help=True,
@@ -45,12 +48,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def status(argv: list[str]) -> int:
     """Run a command line; its exit status. Wrong usage is told in one line."""
+    if not argv:
+        app(["--help"], prog_name="slotproof", standalone_mode=False)
+        return 2
     try:
         result: Any = app(argv, prog_name="slotproof", standalone_mode=False)
     except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
-        return int(done.exit_code)
+        return 3 if done.exit_code == CTRL_C else int(done.exit_code)
     except (typer.Abort, KeyboardInterrupt):
         return 3
     except Exception as error:

@@ -84,7 +84,12 @@ def _document(
         "obligations": len(results),
         "proved": len(results) - len(failed),
         "seconds": round(seconds, 2),
-        "page_sizes": sorted({str(each.page_size or "any") for each in results}),
+        "page_sizes": [
+            str(size or "any")
+            for size in sorted(
+                {each.page_size for each in results}, key=lambda size: size or 1 << 30
+            )
+        ],
         "failed": [asdict(each) for each in failed],
         "vacuous": [asdict(each) for each in empty],
         "writes_outside": outside,

@@ -36,7 +36,7 @@ def replay(
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
-    choices = known_profile(profile) or old.chosen_profile
+    choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or old.spec
     under_test = EngineSpec(spec, python, device, step_timeout).open()
     try:
@@ -48,6 +48,8 @@ def replay(
         referee = campaign.replay(
             under_test, old.config, old.seed, old.commands, choices, old.set_aside
         )
+        violations = referee.log[-1].violations
+        again = {each.clause for each in violations} & {each.clause for each in old.violations}
         new = Trace(
             engine=f"{under_test.name} {under_test.version}".strip(),
             spec=spec,
@@ -55,8 +57,8 @@ def replay(
             config=old.config,
             seed=old.seed,
             rows=rows_of(referee.log),
-            violations=referee.log[-1].violations if referee.log else [],
-            minimal=old.minimal,
+            violations=violations,
+            minimal=old.minimal and bool(again) and len(referee.log) == len(old.rows),
             config_name=old.config_name,
             chosen_profile=choices,
             set_aside=old.set_aside,

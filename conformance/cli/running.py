@@ -86,6 +86,16 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     with _progress(not as_json) as tell:
         outcome = campaign.run(engine, spec, plan, tell, keep)
     summary = report.summary(outcome, plan, engine.capabilities)
+    others = [
+        (each, path.with_name(path.name.replace(".itf.json", f"-{number}.itf.json")))
+        for number, each in enumerate(outcome.traces[1:], 2)
+    ]
+    for each, where in others:
+        _Keeper(where)(each)
+    summary["others"] = [
+        {"clause": each.violations[0].clause, "commands": len(each.rows), "trace": str(where)}
+        for each, where in others
+    ]
     summary["trace"] = str(path) if outcome.trace is not None and keep.saved else None
     if as_json:
         document = {**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None}
@@ -94,6 +104,10 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     if outcome.trace is not None:
         typer.echo(text.render(outcome.trace, str(path)))
         typer.echo(f"trace           {path}" if keep.saved else f"trace           {keep.problem}")
+    for other in summary["others"]:
+        typer.echo(
+            f"also found      {other['clause']} in {other['commands']} commands: {other['trace']}"
+        )
     for line in report.text(summary):
         typer.echo(line)
     typer.echo(report.verdict(summary))

@@ -30,5 +30,9 @@ def show(
     if as_json:
         typer.echo(json.dumps(itf.to_itf(loaded), indent=1, ensure_ascii=False))
     else:
-        typer.echo(text.render(loaded, str(trace)), nl=False)
+        try:
+            shown = text.render(loaded, str(trace))
+        except (KeyError, TypeError) as error:
+            raise itf.BadTrace(f"{trace}: a figure is missing or no number: {error}") from None
+        typer.echo(shown, nl=False)
     return 0

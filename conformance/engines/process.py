@@ -21,6 +21,7 @@ from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFai
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.model.profiles import PROFILES
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
@@ -89,6 +90,11 @@ class ProcessEngine:
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
+        if self.capabilities.profile not in PROFILES:
+            raise EngineUnusable(
+                f"the driver's hello: there is no profile {self.capabilities.profile!r}; "
+                f"there are: {', '.join(PROFILES)}"
+            )
 
     def _kill(self) -> None:
         process, self._process, self._buffer = self._process, None, b""
@@ -154,7 +160,7 @@ class ProcessEngine:
         line, self._buffer = self._buffer.split(b"\n", 1)
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._broken("crash", f"garbage on the wire: {line[:80]!r}") from None
         if not isinstance(answer, dict):
             raise self._broken("crash", f"garbage on the wire: {line[:80]!r}")
@@ -184,6 +190,10 @@ class ProcessEngine:
             where = "/".join(map(str, error.absolute_path))
             raise EngineFailed("crash", f"garbage on the wire: {where}: {error.message}"[:300])
         snapshots: list[Snapshot] = result["snapshots"]
+        wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
+        if len(snapshots) != wanted:
+            text = f"{len(snapshots)} snapshots after {command['do']}, not {wanted}"
+            raise EngineFailed("crash", f"garbage on the wire: {text}")
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:

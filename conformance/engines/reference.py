@@ -96,7 +96,11 @@ class InProcessEngine:
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else MUTANTS[self.mutant].apply(Parts())
-        self._engine = ReferenceEngine(wanted, parts)
+        try:
+            self._engine = ReferenceEngine(wanted, parts)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine

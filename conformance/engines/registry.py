@@ -83,5 +83,14 @@ class EngineSpec:
             found = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise EngineUnusable(f"{self.text}: {error}") from None
-        engine: Engine = found()
+        try:
+            engine: Engine = found()
+        except EngineUnusable:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a stranger's factory does
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise EngineUnusable(f"{self.text} makes no engine: {text}") from None
+        missing = [name for name in ("capabilities", "reset", "do") if not hasattr(engine, name)]
+        if missing:
+            raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
         return engine

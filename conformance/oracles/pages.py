@@ -27,13 +27,14 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     owners: dict[int, list[str]] = {}
     for page in view["free"]:
         owners.setdefault(page, []).append("the free list")
-    for page in tree:
+    for page, _ in seen.snapshot["tree"].get(pool, ()):
         owners.setdefault(page, []).append("the tree")
     for owner in seen.owners:
         yield from _row(seen, pool, owner, tree)
         indices = _indices(seen, owner, pool)
         start = owner.Q if pool == "full" else max(owner.Q, owner.E)
-        for page in dict.fromkeys(index // size for index in indices[start:] if index >= 0):
+        firsts = indices[start - start % size :: size]
+        for page in (index // size for index in firsts if index >= 0):
             owners.setdefault(page, []).append(owner.name)
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
@@ -41,13 +42,18 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
             "INV-OWNER", "free_twice", f"{pool}: {twice} page(s) are in the free list twice"
         )
     shared = {
-        page: names for page, names in owners.items() if len(names) > 1 and len(set(names)) > 1
+        page: names
+        for page, names in owners.items()
+        if len(names) > 1 and set(names) != {"the free list"}
     }
     if shared:
         page, names = min(shared.items())
         text = f"{pool}: page {page} belongs to {' and '.join(names)}"
         yield Violation("INV-OWNER", "shared", _more(text, len(shared)))
     missing = view["total"] // size - len(owners)
+    if missing < 0:
+        text = f"{pool}: {-missing} page(s) more than the pool has"
+        yield Violation("INV-OWNER", "shared", text)
     if missing > 0:
         yield Violation(
             "INV-OWNER",

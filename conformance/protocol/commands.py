@@ -31,6 +31,10 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 """Every command and the fields it has."""
 
 
+MOST = {"n": 10_000, "seconds": 1_000_000_000}
+"""Upper bounds of numbers where they are not a million: traces are untrusted."""
+
+
 def check(command: Mapping[str, Any]) -> Command:
     """The command itself if it is one; ``ValueError`` with one line if not."""
     name = command.get("do")
@@ -43,8 +47,8 @@ def check(command: Mapping[str, Any]) -> Command:
         value = command[field]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ValueError(f"{name}: {field} can't be {value!r}")  # noqa: TRY004  # it is input
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"{name}: {field} can't be negative")
+        if isinstance(value, int) and not 0 <= value <= MOST.get(field, 1_000_000):
+            raise ValueError(f"{name}: {field} must be 0 to {MOST.get(field, 1_000_000)}")
         if isinstance(value, list) and not all(type(each) is int and each > 0 for each in value):
             raise ValueError(f"{name}: {field} must be positive token ids")
     return dict(command)

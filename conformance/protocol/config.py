@@ -11,6 +11,10 @@ class BadConfig(ValueError):
     """A configuration that no engine can have; the message says why, in one line."""
 
 
+LARGEST = 10_000_000
+"""Tokens of a pool at most: a configuration may come from a trace, which is untrusted."""
+
+
 @dataclass(frozen=True)
 class EngineConfig:
     """What the protocol's ``reset`` takes. Lengths in tokens, time in seconds."""
@@ -35,6 +39,15 @@ class EngineConfig:
             value = getattr(self, field.name)
             if field.type == "int" and (not isinstance(value, int) or value < 0):
                 raise BadConfig(f"{field.name} must be a non-negative integer, not {value!r}")
+        for name, most in (
+            ("total_tokens", LARGEST),
+            ("swa_tokens", LARGEST),
+            ("rows", 10_000),
+            ("context_len", 1_000_000),
+            ("page_size", 4096),
+        ):
+            if getattr(self, name) > most:
+                raise BadConfig(f"{name}={getattr(self, name)} is more than {most}")
         if self.page_size < 1:
             raise BadConfig("page_size must be at least 1")
         for name in ("total_tokens", "swa_tokens"):

@@ -145,6 +145,8 @@ def from_itf(data: Any) -> Trace:
     try:
         config = EngineConfig.from_json(mine["config"])
         rows = [_row(state) for state in data["states"]]
+        if not rows:
+            raise BadTrace("the trace has no states: there is nothing to run")
     except BadConfig as bad:
         raise BadTrace(f"#meta/slotproof/config: {bad}") from None
     except (ValueError, TypeError, KeyError) as bad:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.text import render
+
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
@@ -27,3 +30,11 @@ def test_links_resolve(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.itf.json")), ids=lambda p: p.stem)
+def test_every_finding_can_be_read(path: Path) -> None:
+    """A shipped trace loads, and says what it violated."""
+    trace = itf.load(path)
+    assert trace.violations and trace.rows
+    assert render(trace, path.name)

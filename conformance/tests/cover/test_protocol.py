@@ -71,7 +71,7 @@ def test_hello_of_the_reference_engine_follows_the_schema() -> None:
         ({"tokens": [0]}, "submit: tokens must be positive token ids"),
         ({"tokens": [True]}, "submit: tokens must be positive token ids"),
         ({"stop": [1.5]}, "submit: stop must be positive token ids"),
-        ({"max_new": -1}, "submit: max_new can't be negative"),
+        ({"max_new": -1}, "submit: max_new must be 0 to 1000000"),
         ({"max_new": True}, "submit: max_new can't be True"),
         ({"session": 3}, "submit: session can't be 3"),
         ({"rid": None}, "submit: rid can't be None"),

@@ -107,6 +107,10 @@ def main() -> None:
             if request["command"]["do"] == "step":
                 number += 1
                 answer = step(total, number)
+                if isinstance(answer.get("result"), dict):
+                    answer["result"]["snapshots"] *= request["command"]["n"]  # type: ignore[index]
+            elif request["command"]["do"] == "tick":
+                answer = {"ok": True, "result": {"snapshots": [snapshot(number, total)]}}
         say({"id": request["id"], **answer})
         if request["op"] == "bye":
             break
