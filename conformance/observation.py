@@ -78,6 +78,11 @@ class Observation:
         return result
 
     @cached_property
+    def broken(self) -> list[tuple[str | None, str, str]]:
+        """State invariants that the snapshot violates: (actor, invariant, conjunct)."""
+        return list(self.world.violations())
+
+    @cached_property
     def lent_slots(self) -> set[str]:
         """Slots whose KV a request holds, told from ownership."""
         requests = self.snapshot["requests"].values()

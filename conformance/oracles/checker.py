@@ -52,7 +52,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 f"{pool}: the check says {theirs}, ownership gives {mine} "
                 "(available, evictable, protected, held, uncached, total)",
             )
-    broken = {invariant for _, invariant, _ in seen.world.violations()}
+    broken = {invariant for _, invariant, _ in seen.broken}
     if broken & {"INV-SUM-FULL", "INV-SUM-SWA"} and check["verdict"] == "ok":
         yield Violation("INV-CHECKER", "verdict", "memory does not add up, the check says ok")
     if check["verdict"] == "leak" and not broken and not list(pages.judge(seen)):

@@ -16,7 +16,7 @@ _EQUATION = {"full": "INV-SUM-FULL", "swa": "INV-SUM-SWA"}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    for actor, invariant, conjunct in seen.world.violations():
+    for actor, invariant, conjunct in seen.broken:
         yield Violation(
             invariant,
             conjunct,
