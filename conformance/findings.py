@@ -1,0 +1,114 @@
+"""What makes two findings the same: the clause, and the transition that broke it.
+
+A seed, a configuration or a longer way to it makes no other finding. The clause is
+that of the :func:`lead`. The transition is
+
+- the violation's own, where lockstep names it;
+- else the last one of the breaking iteration that is not of the ordinary course of
+  every request (:data:`ORDINARY`), or the last one if all are: submit, restore, extend
+  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``;
+- the command, where the iteration had no transition, or the engine tells of none.
+
+It is taken from the *shortest* trace: there the breaking iteration has only those
+transitions that the violation needs. On the way there a trace stays with its finding
+because a shorter one counts only if :meth:`Mark.explains` of no other finding holds of
+it. A longer example, whose breaking iteration has more transitions, is recognised by
+those of the short one being among them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.referee import Iteration
+
+ORDINARY = frozenset(
+    ["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-INSERT", "T-DECODE"]
+)
+"""What every request goes through: as names of a finding they say least."""
+
+ID = re.compile(r"(?P<clause>INV-[A-Z-]+\.[a-z_]+)@(?P<at>[A-Za-z_-]+)(:(?P<what>[\w-]+))?")
+LONGEST = 60
+"""Characters of a crash's message in an identity."""
+
+
+def reporting(violation: Violation) -> bool:
+    """Whether it is about what the engine says of its memory, not about the memory.
+
+    >>> reporting(Violation("INV-SUM-FULL", "reported", "")), reporting(
+    ...     Violation("INV-SUM-FULL", "equation", ""))
+    (True, False)
+    """
+    return violation.conjunct == "reported" or violation.invariant == "INV-CHECKER"
+
+
+def lead(violations: Iterable[Violation]) -> Violation:
+    """The violation that a finding is named by: the first that is not only in the reporting."""
+    return min(violations, key=reporting)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """By what a violation is recognised in an example."""
+
+    clause: str
+    transitions: tuple[str, ...]
+    """Of the breaking iteration, in order; only its own if the violation names one."""
+    command: str
+    what: str = ""
+    """Of a crash: its message without numbers and names."""
+
+    @property
+    def at(self) -> str:
+        """The transition, or the command, that the finding is named by.
+
+        >>> Mark("INV-ONCE.reported", ("T-SUBMIT", "T-RESTORE", "T-EXTEND"), "step").at
+        'T-RESTORE'
+        """
+        telling = [each for each in self.transitions if each not in ORDINARY]
+        return (telling or self.transitions or (self.command,))[-1]
+
+    @property
+    def id(self) -> str:
+        """The finding's identity, readable.
+
+        >>> Mark("INV-OWNER.lost", ("T-EXTEND",), "step").id
+        'INV-OWNER.lost@T-EXTEND'
+        """
+        return f"{self.clause}@{self.at}" + (f":{self.what}" if self.what else "")
+
+    @property
+    def slug(self) -> str:
+        """The identity as part of a file's name."""
+        return self.id.replace(":", "-")
+
+    def explains(self, other: Mark) -> bool:
+        """Whether the other one may be the same finding seen among more transitions."""
+        return (
+            (self.clause, self.what) == (other.clause, other.what)
+            and (bool(self.transitions) or self.command == other.command)
+            and set(self.transitions) <= set(other.transitions)
+        )
+
+
+def mark(entry: Iteration, violation: Violation) -> Mark:
+    """The mark of a violation at the end of a log."""
+    own = (violation.transition,) if violation.transition else None
+    transitions = own or tuple(dict.fromkeys(entry.events or ()))
+    crashed = violation.clause == "INV-ALIVE.crash"
+    what = _words(violation.detail) if crashed else ""
+    return Mark(violation.clause, transitions, str(entry.command["do"]), what)
+
+
+def _words(message: str) -> str:
+    """A message without what differs from one example to the next.
+
+    >>> _words("AssertionError: session_id='s1' already has a slot (3 tokens)")
+    'AssertionError-session_id-already-has-a-slot-tokens'
+    """
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"|\b[rs]?\d+\b|0x[0-9a-f]+", " ", message)
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")
+    return slug[:LONGEST].strip("-")
