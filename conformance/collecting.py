@@ -48,7 +48,7 @@ class Collected(Outcome):
     """What a campaign saw that went on to the end."""
 
     findings: list[Finding] = field(default_factory=list)
-    """The plainest first."""
+    """Those that are not accepted; the plainest first."""
     accepted: set[str] = field(default_factory=set)
     """Findings of the baseline that were seen again."""
 
@@ -139,7 +139,7 @@ class _Collecting:
         for candidate in self.raw.values():
             self.add(candidate)
         outcome.findings = sorted(self.found.values(), key=lambda each: plainness(each.trace))
-        outcome.traces = [each.trace for each in outcome.findings if each.id not in self.accepted]
+        outcome.traces = [each.trace for each in outcome.findings]
         outcome.seconds = time.monotonic() - self.started
         return outcome
 
@@ -153,7 +153,7 @@ class _Collecting:
     def shorter(self, number: int, what: Candidate | int) -> None:
         """Keep what was shrunk, before the rest of the round is."""
         del number
-        if isinstance(what, Candidate) and what.mark.id not in self.found:
+        if isinstance(what, Candidate) and what.mark.id not in {*self.found, *self.accepted}:
             self.keeper.keep(what.mark, what.trace)
 
     def merge(self, results: list[Searched]) -> list[Candidate]:
@@ -193,6 +193,9 @@ class _Collecting:
     def add(self, small: Candidate) -> None:
         """A finding, or another way to see one."""
         self.known.append(small.mark)
+        if small.mark.id in self.accepted:
+            self.outcome.accepted.add(small.mark.id)
+            return
         old = self.found.get(small.mark.id)
         if old is None:
             self.found[small.mark.id] = Finding(small.mark, small.trace, small.example)
@@ -208,9 +211,9 @@ class _Collecting:
 
     def seen(self, candidate: Candidate) -> None:
         """The example it came from may be the first that showed the finding."""
-        marks = [each for each in self.known if each.explains(candidate.mark)]
-        for each in marks[:1]:
-            finding = self.found[each.id]
+        raw = candidate.mark
+        marks = [each for each in self.known if each.id == raw.id or each.explains(raw)]
+        for finding in [self.found[each.id] for each in marks if each.id in self.found][:1]:
             finding.first = min(finding.first, candidate.example)
 
     def explained(self, candidate: Candidate) -> None:

@@ -4,9 +4,12 @@ A seed, a configuration or a longer way to it makes no other finding. The clause
 that of the :func:`lead`. The transition is
 
 - the violation's own, where lockstep names it;
+- else the first of the iteration that the spec does not allow (a guard that fails, a
+  step invariant that breaks);
 - else the last one of the breaking iteration that is not of the ordinary course of
   every request (:data:`ORDINARY`), or the last one if all are: submit, restore, extend
-  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``;
+  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``. Where the violation is about
+  one session, only its transitions count;
 - the command, where the iteration had no transition, or the engine tells of none.
 
 It is taken from the *shortest* trace: there the breaking iteration has only those
@@ -24,13 +27,16 @@ from dataclasses import dataclass
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.referee import Iteration
+from slotproof.model.invariants import INVARIANTS, Kind
 
 ORDINARY = frozenset(
     ["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-INSERT", "T-DECODE"]
 )
 """What every request goes through: as names of a finding they say least."""
+INTAKE = frozenset(["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT"])
+"""May as well have happened some iterations before."""
 
-ID = re.compile(r"(?P<clause>INV-[A-Z-]+\.[a-z_]+)@(?P<at>[A-Za-z_-]+)(:(?P<what>[\w-]+))?")
+_STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
 """Characters of a crash's message in an identity."""
 
@@ -56,7 +62,7 @@ class Mark:
 
     clause: str
     transitions: tuple[str, ...]
-    """Of the breaking iteration, in order; only its own if the violation names one."""
+    """Of the breaking iteration, in order; only the culprit if lockstep knows it."""
     command: str
     what: str = ""
     """Of a crash: its message without numbers and names."""
@@ -87,17 +93,29 @@ class Mark:
 
     def explains(self, other: Mark) -> bool:
         """Whether the other one may be the same finding seen among more transitions."""
+        needed = set(self.transitions)
         return (
             (self.clause, self.what) == (other.clause, other.what)
-            and (bool(self.transitions) or self.command == other.command)
-            and set(self.transitions) <= set(other.transitions)
+            and (bool(needed) or self.command == other.command)
+            and (needed - INTAKE or needed) <= set(other.transitions)
         )
 
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
     """The mark of a violation at the end of a log."""
-    own = (violation.transition,) if violation.transition else None
-    transitions = own or tuple(dict.fromkeys(entry.events or ()))
+    culprits = (
+        each.transition
+        for each in entry.violations
+        if each.transition and (each.conjunct == "guard" or each.invariant in _STEPS)
+    )
+    exact = violation.transition or next(culprits, None)
+    if exact:
+        transitions: tuple[str, ...] = (exact,)
+    else:
+        every = [each[0] for each in entry.events]
+        who = violation.actor and violation.actor.removeprefix("/")
+        mine = [each[0] for each in entry.events if who and who in each[1:3]]
+        transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else ""
     return Mark(violation.clause, transitions, str(entry.command["do"]), what)
@@ -108,7 +126,9 @@ def _words(message: str) -> str:
 
     >>> _words("AssertionError: session_id='s1' already has a slot (3 tokens)")
     'AssertionError-session_id-already-has-a-slot-tokens'
+    >>> _words("AttributeError: 'NoneType' object has no attribute 'pool' at 0x7f02")
+    'AttributeError-NoneType-object-has-no-attribute-pool-at'
     """
-    plain = re.sub(r"'[^']*'|\"[^\"]*\"|\b[rs]?\d+\b|0x[0-9a-f]+", " ", message)
+    plain = re.sub(r"'[^']*\d[^']*'|\b0x[0-9a-f]+\b|\b[a-z]?\d+\b", " ", message)
     slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")
     return slug[:LONGEST].strip("-")

@@ -25,6 +25,8 @@ class Violation:
     transition: str | None = None
     oracle: str = field(default="", compare=False)
     """Who says so; not kept in traces."""
+    actor: str | None = field(default=None, compare=False)
+    """The session (or ``/`` and the request) that it is about, where it is about one; not kept."""
 
     @property
     def clause(self) -> str:

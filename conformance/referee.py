@@ -19,7 +19,7 @@ from slotproof.conformance.observation import Observation, Violation
 from slotproof.conformance.oracles import ORACLES
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.protocol.snapshot import Event, Snapshot
 from slotproof.model.profiles import Profile, profile_named
 from slotproof.model.world import Constants, World
 
@@ -35,12 +35,9 @@ class Iteration:
     """Snapshots that were looked at; the violations are those of the last of them."""
 
     @property
-    def events(self) -> list[str] | None:
-        """Transitions of the iteration judged last; none where the engine tells of none."""
-        if not self.judged:
-            return None
-        events = self.snapshots[self.judged - 1].get("events")
-        return None if events is None else [event[0] for event in events]
+    def events(self) -> list[Event]:
+        """Those of the iteration judged last; none where the engine tells of none."""
+        return self.snapshots[self.judged - 1].get("events", []) if self.judged else []
 
 
 class Referee:

@@ -109,7 +109,10 @@ class _Searching:
         if found.id in self.task.accepted:
             self.result.accepted.add(found.id)
             return True
-        return found.id in self.seen or any(known.explains(found) for known in self.task.known)
+        known = self.task.known
+        return found.id in self.seen or any(
+            each.id == found.id or each.explains(found) for each in known
+        )
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
         """Note what is new; the campaign goes on in any case."""
@@ -130,23 +133,30 @@ class _Searching:
 
 @dataclass(frozen=True)
 class Shrink:
-    """Shrink candidates of one clause, one after the other: what one explains is not shrunk."""
+    """Shrink candidates of one clause, one after the other: what one explains is not shrunk.
+
+    Of those that look the same only the first is: the others come again if they are
+    something else.
+    """
 
     candidates: tuple[Candidate, ...]
     known: tuple[Mark, ...]
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> list[Candidate | None]:
-        """For each a shorter one, or none if something known explains it; what there is no
+        """For each a shorter one, or none if it was left out; what there is no
         time for comes back as it is."""
         results: list[Candidate | None] = []
         known = list(self.known)
+        tried: set[str] = set()
         for candidate in self.candidates:
-            if any(each.explains(candidate.mark) for each in known):
+            raw = candidate.mark
+            if raw.id in tried or any(each.explains(raw) for each in known):
                 results.append(None)
                 continue
             small = candidate
             with suppress(OutOfTime, KeyboardInterrupt):
                 small = _Shrinking(candidate, known, engine, stop).go()
+            tried.add(raw.id)
             known.append(small.mark)
             results.append(small)
             tell(small)
