@@ -6,9 +6,10 @@ import multiprocessing
 import multiprocessing.synchronize
 import queue
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
@@ -118,3 +119,13 @@ def _work(call: int, number: int, task: Task[R_co]) -> R_co:
     return task.run(
         _Mine.engine, lambda what: _Mine.told.put((call, number, what)), _Mine.stop.is_set
     )
+
+
+@contextmanager
+def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> Iterator[Here | Processes]:
+    """The engine that is there, or so many processes."""
+    workers = Processes(spec, jobs) if jobs > 1 else Here(engine)
+    try:
+        yield workers
+    finally:
+        workers.close()

@@ -14,14 +14,12 @@ from slotproof.conformance import baseline as baselines, report
 from slotproof.conformance.baseline import BadBaseline, Baseline, Entry
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.telling import progress_bar, slug
-from slotproof.conformance.collecting import Collected, Keeper, collect
+from slotproof.conformance.collecting import Collected, Finding, collect
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.findings import Mark
 from slotproof.conformance.plan import Plan
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.workers import Processes
+from slotproof.conformance.traces.folder import Folder
+from slotproof.conformance.workers import workers_for
 
 
 @dataclass(frozen=True)
@@ -43,46 +41,6 @@ def opened(path: Path | None, may_be_new: bool) -> Baseline:
         raise UsageProblem(f"--baseline: {bad}") from None
 
 
-class Files(Keeper):
-    """One file per finding, written at once; what can't be written is told, not fatal."""
-
-    def __init__(self, out: Path, spec: str, seed: int) -> None:
-        self.out, self.stem = out, f"{slug(spec)}-seed{seed}"
-        self.problems: dict[str, str] = {}
-
-    def path(self, mark: Mark) -> Path:
-        return self.out / f"{self.stem}-{mark.slug}.itf.json"
-
-    def keep(self, mark: Mark, trace: Trace) -> None:
-        try:
-            itf.save(trace, self.path(mark))
-            self.problems.pop(mark.id, None)
-        except OSError as error:
-            self.problems[mark.id] = f"could not be written to {self.path(mark)}: {error.strerror}"
-
-    def forget(self, mark: Mark) -> None:
-        try:
-            self.path(mark).unlink(missing_ok=True)
-        except OSError as error:
-            self.problems[mark.id] = f"{self.path(mark)}: {error.strerror}"
-
-
-def collected(
-    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, out: Path, accepted: set[str],
-    bar: bool,
-) -> tuple[Collected, Files]:  # fmt: skip
-    """Run the campaign, with its files."""
-    keep = Files(out, spec.text, plan.seed)
-    workers = Processes(spec, jobs) if jobs > 1 else None
-    try:
-        with progress_bar(bar) as tell:
-            found = collect(engine, spec.text, plan, workers, frozenset(accepted), keep, tell)
-    finally:
-        if workers is not None:
-            workers.close()
-    return found, keep
-
-
 def run_all(
     engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, out: Path, book: Book, as_json: bool
 ) -> int:
@@ -90,7 +48,9 @@ def run_all(
     name = f"{engine.name} {engine.version}".strip()
     known = book.entries.accepted(name)
     taken = set() if book.update else set(known)
-    outcome, keep = collected(engine, spec, plan, jobs, out, taken, not as_json)
+    keep = Folder(out, slug(spec.text), plan.seed)
+    with progress_bar(not as_json) as tell, workers_for(engine, spec, jobs) as workers:
+        outcome = collect(engine, spec.text, plan, workers, frozenset(taken), keep, tell)
     summary = report.summary(outcome, plan, engine.capabilities)
     summary["findings"] = [_finding(each, keep, known) for each in outcome.findings]
     if book.update and book.path is not None:
@@ -107,7 +67,7 @@ def run_all(
     return int(summary["status"])
 
 
-def _finding(each: Any, keep: Files, known: dict[str, Entry]) -> dict[str, Any]:
+def _finding(each: Finding, keep: Folder, known: dict[str, Entry]) -> dict[str, Any]:
     entry = known.get(each.id)
     return {
         "id": each.id,
