@@ -13,10 +13,11 @@ that of the :func:`lead`. The transition is
 - the command, where the iteration had no transition, or the engine tells of none.
 
 It is taken from the *shortest* trace: there the breaking iteration has only those
-transitions that the violation needs. On the way there a trace stays with its finding
-because a shorter one counts only if :meth:`Mark.explains` of no other finding holds of
-it. A longer example, whose breaking iteration has more transitions, is recognised by
-those of the short one being among them.
+transitions that the violation needs. While it shrinks, a trace must not become one that
+a known finding explains (:meth:`Mark.explains`); when it is short, it is a finding of
+its own unless dropping more would make it a known one after all. A longer example, whose
+breaking iteration has more transitions, is recognised by those of the short one being
+among them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Mark:
     command: str
     what: str = ""
     """Of a crash: its message without numbers and names."""
+    certain: bool = False
+    """Lockstep knows the transition: there is only one."""
 
     @property
     def at(self) -> str:
@@ -90,12 +93,16 @@ class Mark:
         return self.id.replace(":", "-")
 
     def explains(self, other: Mark) -> bool:
-        """Whether the other one may be the same finding seen among more transitions."""
-        needed = set(self.transitions)
+        """Whether the other one may be the same finding seen among more transitions.
+
+        One that happens in the ordinary course explains nothing that has a telling one.
+        """
+        needed, there = set(self.transitions), set(other.transitions)
         return (
             (self.clause, self.what) == (other.clause, other.what)
             and (bool(needed) or self.command == other.command)
-            and (needed - INTAKE or needed) <= set(other.transitions)
+            and (needed - INTAKE or needed) <= there
+            and not (needed and needed <= ORDINARY and there - ORDINARY)
         )
 
 
@@ -116,7 +123,8 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else ""
-    return Mark(violation.clause, transitions, str(entry.command["do"]), what)
+    command = str(entry.command["do"])
+    return Mark(violation.clause, transitions, command, what, certain=bool(exact))
 
 
 def _words(message: str) -> str:

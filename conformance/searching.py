@@ -150,7 +150,7 @@ class Shrink:
         tried: set[str] = set()
         for candidate in self.candidates:
             raw = candidate.mark
-            if raw.id in tried or any(each.explains(raw) for each in known):
+            if raw.id in tried or any(k.id == raw.id or k.explains(raw) for k in known):
                 results.append(None)
                 continue
             small = candidate
@@ -167,18 +167,39 @@ class _Shrinking:
     def __init__(self, of: Candidate, known: list[Mark], engine: Engine, stop: Stop) -> None:
         self.of, self.known, self.engine, self.stop = of, known, engine, stop
         self.wanted = of.trace.violations[0]
+        self.culprit = of.mark.certain
+        self.loose = False
+        """Whether it may become one that is known."""
         self.set_aside = tuple(
             clause for clause in of.trace.set_aside if clause != self.wanted.clause
         )
 
     def go(self) -> Candidate:
-        of, plan = self.of, self.of.part.plan
-        commands, _, minimal = minimise(of.trace.commands, [self.wanted], self.replay, plan.shrink)
-        set_aside = self.set_aside
+        of = self.of
+        commands, minimal = self.shorter(of.trace.commands)
+        if not self.culprit and any(each.clause == of.mark.clause for each in self.known):
+            # Perhaps it is a known one, and something beside it that is not needed?
+            self.loose = True
+            plain, plain_minimal = self.shorter(commands)
+            log = self.again(plain, self.set_aside)
+            first = self.found(log)
+            if first is not None and self.explained(mark(log[-1], first)):
+                commands, minimal = plain, plain_minimal
+            else:
+                self.loose = False
+        return self.result(commands, minimal)
+
+    def shorter(self, commands: list[Command]) -> tuple[list[Command], bool]:
+        best, _, minimal = minimise(commands, [self.wanted], self.replay, self.of.part.plan.shrink)
+        return best, minimal
+
+    def result(self, commands: list[Command], minimal: bool) -> Candidate:
+        """What is left, with as little set aside as it needs."""
+        of, set_aside = self.of, self.set_aside
         log = self.again(commands, set_aside)
-        plain = self.again(commands, plan.set_aside)
+        plain = self.again(commands, of.part.plan.set_aside)
         if len(plain) == len(log) and self.found(plain) is not None:
-            log, set_aside = plain, plan.set_aside
+            log, set_aside = plain, of.part.plan.set_aside
         first = self.found(log)
         if first is None:
             return of  # it does not happen every time
@@ -207,12 +228,16 @@ class _Shrinking:
         broken = log[-1].violations
         if reporting(self.wanted) and not all(map(reporting, broken)):
             return None
+        of = self.of.mark
         for each in broken:
             now = mark(log[-1], each)
             if (
-                (now.clause, now.what) == (self.of.mark.clause, self.of.mark.what)
-                and (not self.wanted.transition or each.transition == self.wanted.transition)
-                and not any(known.explains(now) for known in self.known)
+                (now.clause, now.what) == (of.clause, of.what)
+                and (not self.culprit or now.transitions == of.transitions)
+                and (self.loose or not self.explained(now))
             ):
                 return each
         return None
+
+    def explained(self, found: Mark) -> bool:
+        return any(known.id == found.id or known.explains(found) for known in self.known)
