@@ -60,6 +60,7 @@ def run(
 
         def tell(done: int, name: str = name, index: int = index) -> None:
             if plan.seconds is not None and time.monotonic() - started > plan.seconds:
+                outcome.out_of_time = True
                 raise OutOfTime
             progress(name, index * share + done, share * len(turns))
 
@@ -80,7 +81,7 @@ def run(
         except KeyboardInterrupt:
             outcome.interrupted = True
         except OutOfTime:
-            outcome.out_of_time = True
+            pass
         except (EngineFailed, EngineUnusable):
             if not outcome.traces:
                 raise
@@ -154,6 +155,8 @@ class _Run:
         try:
             generate(machine_for(self.referee, self.saw), self.plan, examples, index)
         except (Counterexample, hypothesis.errors.Flaky):
+            if self.outcome.out_of_time:  # what Hypothesis makes of an example cut short
+                raise OutOfTime from None
             if self.last is None:
                 raise
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+import hypothesis
+
 from slotproof.conformance.campaign import replay
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine
@@ -79,8 +81,13 @@ class _Searching:
 
     def go(self) -> Searched:
         task = self.task
-        with suppress(OutOfTime, KeyboardInterrupt):
+        try:
             generate(machine_for(self.referee, self.saw), task.part.plan, task.examples, task.index)
+        except (OutOfTime, KeyboardInterrupt):
+            pass
+        except hypothesis.errors.Flaky:
+            if not self.stop():  # what Hypothesis makes of an example cut short
+                raise
         return self.result
 
     def referee(self) -> Referee:
