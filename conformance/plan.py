@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 import hypothesis
+from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from slotproof.conformance.coverage import Coverage
@@ -132,6 +133,29 @@ def schedule(plan: Plan, names: list[str]) -> tuple[int, list[tuple[int, str]]]:
     rounds = max(1, min(ROUNDS, plan.examples // (len(names) * LEAST)))
     share = max(1, plan.examples // (len(names) * rounds))
     return share, [(turn, name) for turn in range(rounds) for name in names]
+
+
+@contextmanager
+def own_choices() -> Iterator[None]:
+    """Draw nothing from the source of the modules that happen to be imported.
+
+    Hypothesis takes constants for its examples from there; which modules those are
+    differs between this process and one of ``--jobs``. Needs a name of Hypothesis that is
+    not public; where it is gone, nothing is changed.
+    """
+    before = getattr(providers, "_get_local_constants", None)
+    cache = getattr(providers, "CONSTANTS_CACHE", None)
+    if before is None or cache is None:
+        yield
+        return
+    none = type(before())()
+    cache.cache.clear()
+    providers._get_local_constants = lambda: none  # noqa: SLF001  # see above
+    try:
+        yield
+    finally:
+        providers._get_local_constants = before  # noqa: SLF001  # see above
+        cache.cache.clear()
 
 
 def generate(machine: type[RuleBasedStateMachine], plan: Plan, examples: int, index: int) -> None:

@@ -52,7 +52,7 @@ def markdown(table: Table) -> str:
     <BLANKLINE>
     | bug | a |
     |---|---|
-    | x\\\\|y | [3](t.json) |
+    | x\\|y | [3](t.json) |
     <BLANKLINE>
     """
     lines = [f"# {table.title}", "", *table.notes, *([""] if table.notes else [])]
