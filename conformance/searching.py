@@ -81,8 +81,10 @@ class _Searching:
 
     def go(self) -> Searched:
         task = self.task
+        machine = machine_for(self.referee, self.saw)
         try:
-            generate(machine_for(self.referee, self.saw), task.part.plan, task.examples, task.index)
+            with own_choices():
+                generate(machine, task.part.plan, task.examples, task.index)
         except (OutOfTime, KeyboardInterrupt):
             pass
         except hypothesis.errors.Flaky:
