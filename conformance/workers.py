@@ -6,6 +6,7 @@ import multiprocessing
 import multiprocessing.synchronize
 import queue
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -62,9 +63,11 @@ class Processes:
     def map(self, tasks: Sequence[Task[R_co]], event: Event, stop: Stop) -> list[R_co]:
         """Results in the order of the tasks; a task's own failure is raised."""
         self._call += 1
-        futures: list[Future[R_co]] = [
-            self._pool.submit(_work, self._call, number, task) for number, task in enumerate(tasks)
-        ]
+        with _deaf():
+            futures: list[Future[R_co]] = [
+                self._pool.submit(_work, self._call, number, task)
+                for number, task in enumerate(tasks)
+            ]
         open_: set[Future[R_co]] = set(futures)
         while open_:
             try:
@@ -98,6 +101,19 @@ class Processes:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start now do not hear Ctrl-C, from their first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Mine:
     """What a worker process has."""
 
@@ -108,7 +124,6 @@ class _Mine:
 
 
 def _begin(spec: EngineSpec, told: Any, stop: multiprocessing.synchronize.Event) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _Mine.spec, _Mine.told, _Mine.stop = spec, told, stop
 
 
