@@ -7,8 +7,8 @@ shows results.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.conformance.abstraction import abstract
@@ -19,7 +19,7 @@ from slotproof.conformance.observation import Observation, Violation
 from slotproof.conformance.oracles import ORACLES
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.protocol.snapshot import Event, Snapshot
 from slotproof.model.profiles import Profile, profile_named
 from slotproof.model.world import Constants, World
 
@@ -31,6 +31,13 @@ class Iteration:
     command: Command
     snapshots: list[Snapshot] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
+    judged: int = 0
+    """Snapshots that were looked at; the violations are those of the last of them."""
+
+    @property
+    def events(self) -> list[Event]:
+        """Those of the iteration judged last; none where the engine tells of none."""
+        return self.snapshots[self.judged - 1].get("events", []) if self.judged else []
 
 
 class Referee:
@@ -44,8 +51,12 @@ class Referee:
         coverage: Coverage | None = None,
         profile: Profile | None = None,
         set_aside: Collection[str] = (),
+        passes: Callable[[Iteration], bool] = lambda _: False,
     ) -> None:
+        """``passes`` may say of violations that the example goes on: their clauses are then
+        set aside for the rest of it."""
         self.engine = engine
+        self.passes = passes
         self.config = config
         self.coverage = coverage if coverage is not None else Coverage()
         self.client = Client()
@@ -79,6 +90,12 @@ class Referee:
             entry.snapshots = self.engine.do(command)
             for snapshot in entry.snapshots:
                 entry.violations = self.judge(snapshot)
+                entry.judged += 1
+                if entry.violations and self.passes(entry):
+                    clauses = [each.clause for each in entry.violations]
+                    self.coverage.set_aside.update(clauses)
+                    self.set_aside |= set(clauses)
+                    entry.violations = []
                 if entry.violations:
                     break
         except EngineFailed as failure:
@@ -113,7 +130,9 @@ class Referee:
             before,
             recompute,
         )
-        violations = [each for oracle in ORACLES.values() for each in oracle(seen)]
+        violations = [
+            replace(each, oracle=name) for name, oracle in ORACLES.items() for each in oracle(seen)
+        ]
         self.snapshot, self.world = snapshot, after
         known = [each.clause for each in violations if each.clause in self.set_aside]
         self.coverage.set_aside.update(known)

@@ -15,6 +15,7 @@ import typer
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
 from slotproof.conformance.cli.listing import list_things
+from slotproof.conformance.cli.matrix import matrix
 from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
 from slotproof.conformance.cli.running import run
@@ -38,6 +39,7 @@ app.command()(prove)
 app.command()(explore)
 app.command()(replay)
 app.command()(show)
+app.command()(matrix)
 app.command("list")(list_things)
 
 
