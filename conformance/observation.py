@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from slotproof.conformance.client import Client
@@ -23,6 +23,8 @@ class Violation:
     conjunct: str
     detail: str
     transition: str | None = None
+    said: str = field(default="", compare=False)
+    """The end of what the driver wrote on standard error, or of the engine's traceback."""
 
     @property
     def clause(self) -> str:

@@ -22,11 +22,13 @@ from slotproof.conformance.cli.options import (
     JsonOption,
     ProfileOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     known_profile,
     number,
 )
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.traces import itf, text
@@ -61,6 +63,7 @@ def run(
     ),
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
@@ -73,7 +76,7 @@ def run(
         profile=known_profile(profile),
         set_aside=known(set_aside),
     )
-    under_test = EngineSpec(engine, python, device, step_timeout).open()
+    under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
     try:
         return _run(under_test, engine, plan, out, as_json)
     finally:
