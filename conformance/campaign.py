@@ -204,7 +204,7 @@ class _Run:
         if self.outcome.interrupted:
             raise KeyboardInterrupt
         first = not self.known and self.last is None
-        coverage = self.outcome.coverage if first else Coverage()
+        coverage = self.outcome.coverage if first else None
         if first:
             self.outcome.examples += 1
             self.done += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import traceback
 from typing import Any
@@ -88,7 +89,9 @@ def main() -> None:
         out.write(json.dumps(reply) + "\n")
         out.flush()
         if reply["ok"] and json.loads(line).get("op") == "bye":
-            return
+            break
+    sys.stderr.flush()
+    os._exit(0)  # torch takes its time to leave
 
 
 if __name__ == "__main__":

@@ -189,11 +189,11 @@ HELLO = {
         "not_observed": {"requests without a session": "the toy refuses them",
                          "timeouts": "the toy closes no session by itself"}},
 }  # fmt: skip
-engine = None
+engine, over = None, False
 
 
 def serve(message):
-    global engine
+    global engine, over
     op, config, command = (message.get(key) for key in ("op", "config", "command"))
     if op == "hello":
         require(message.get("protocol") == 1, "this driver speaks protocol 1")
@@ -220,6 +220,7 @@ def serve(message):
         return {"snapshots": []}
     else:
         require(op == "bye", f"there is no op {op!r}")
+        over = True
     return {}
 
 
@@ -249,5 +250,5 @@ def answer(line):
 if __name__ == "__main__":
     for line in sys.stdin:
         print(json.dumps(answer(line)), flush=True)
-        if '"bye"' in line:
+        if over:
             break
