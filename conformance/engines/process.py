@@ -28,15 +28,14 @@ _items = jsonschema.Draft202012Validator.VALIDATORS["items"]
 
 def _plain_items(validator: Any, items: Any, instance: Any, schema: Any) -> Any:
     """The library's keyword, but for lists of integers at once: free lists are long."""
-    if items == {"type": "integer"} and isinstance(instance, list):
-        if all(type(each) is int for each in instance):
-            return ()
+    plain = items == {"type": "integer"} and isinstance(instance, list)
+    if plain and all(type(each) is int for each in instance):
+        return ()
     return _items(validator, items, instance, schema)
 
 
-_Validator: Any = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator, {"items": _plain_items}
-)
+_extend: Any = jsonschema.validators.extend  # has no types
+_Validator = _extend(jsonschema.Draft202012Validator, {"items": _plain_items})
 
 
 @cache

@@ -33,9 +33,7 @@ class EngineSpec:
         if name == "reference":
             return self._reference(rest or None, with_mutant=":" in self.text)
         if self.text == "sglang" or name == "cmd":
-            return ProcessEngine(
-                self.driver(), self.step_timeout, start_timeout=self.start_timeout
-            )
+            return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
             return self._factory(name, rest)
         raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")

@@ -10,12 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slotproof.conformance.engines.base import (
-    PROTOCOL,
-    Capabilities,
-    EngineFailed,
-    EngineUnusable,
-)
+from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import not_started
 from slotproof.conformance.manners import messages, snapshots
 from slotproof.conformance.manners.guest import Answer, Guest, NotAsked

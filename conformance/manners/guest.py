@@ -10,7 +10,7 @@ from typing import Any
 
 from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed
 from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.engines.process import START_TIMEOUT, last_words, misfit
+from slotproof.conformance.engines.process import START_TIMEOUT, misfit
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
@@ -101,8 +101,7 @@ class Guest:
                     break
         except EngineFailed as failure:
             self.leave()
-            words = last_words(failure)
-            text = f"{failure}: {words}" if words else str(failure)
+            text = f"no answer within {limit:g} s" if failure.how == "hang" else str(failure)
             raise EngineFailed(failure.how, text, failure.trace) from None
         if answer.get("id") != number:
             self.numbered.append(f"answer {answer.get('id')!r} to message {number!r}")

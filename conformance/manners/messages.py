@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from slotproof.conformance.engines.base import PROTOCOL, EngineFailed
-from slotproof.conformance.engines.process import misfit
+from slotproof.conformance.engines.process import last_words, misfit
 from slotproof.conformance.manners.guest import Guest, refused
 from slotproof.model.profiles import PROFILES
 
@@ -117,4 +117,5 @@ def _gone(guest: Guest, what: str) -> Iterator[str]:
 
 def failed(failure: EngineFailed) -> str:
     """What is seen where there is no answer."""
-    return f"{failure} (no answer)" if failure.how == "crash" else str(failure)
+    said = last_words(failure)
+    return f"{failure}: {said}" if said else str(failure)

@@ -114,7 +114,7 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
     if len(rows["free"]) + len(rows["used"]) != rows["total"]:
         return f"{len(rows['free'])} rows free, {len(rows['used'])} used, {rows['total']} in all"
     for kind in ("slots", "requests"):
-        for key, view in snapshot[kind].items():  # type: ignore[literal-required]
+        for key, view in snapshot[kind].items():
             shown = rows["used"].get(str(view["row"]), {"full": []})["full"]
             if view["row"] >= 0 and not view.get("lent") and len(shown) < view["A"]:
                 return f"row {view['row']} of {key} shows {len(shown)} of {view['A']} positions"
@@ -159,7 +159,7 @@ def determinism(guest: Guest) -> Iterator[str]:
         lives.append(guest.live())
     for first, second in zip(*lives, strict=False):
         if first != second:
-            fields = [key for key in first if first[key] != second.get(key)]  # type: ignore[literal-required]
+            fields = [key for key in first if first[key] != second.get(key)]
             yield f"iteration {first['iter']} differs in {', '.join(fields)}"
             return
     if len(lives[0]) != len(lives[1]):

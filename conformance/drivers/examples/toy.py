@@ -123,9 +123,6 @@ class Engine:
         self.queue.remove(sid)
         home.turn, home.running = None, False
 
-    def tick(self, seconds):
-        return self.snapshot(0)
-
     def snapshot(self, consumed):
         messages, self.messages, events, self.events = self.messages, [], self.events, []
         pool = {"total": self.config["total_tokens"], "available": len(self.free)}
@@ -215,7 +212,7 @@ def serve(message):
         if command["do"] == "step":
             return {"snapshots": [engine.step() for _ in range(command["n"])]}
         if command["do"] == "tick":
-            return {"snapshots": [engine.tick(command["seconds"])]}
+            return {"snapshots": [engine.snapshot(0)]}
         engine.inbox.append(command)
         return {"snapshots": []}
     else:
