@@ -222,10 +222,12 @@ def _choose(guest: Guest) -> str:
 
 
 def _ask(guest: Guest, manner: Manner) -> Finding:
+    seen: list[str] = []
     try:
-        seen = list(manner.look(guest))
+        seen.extend(manner.look(guest))
     except NotAsked as why:
-        return Finding(manner, "not asked", [str(why)])
+        if not seen:
+            return Finding(manner, "not asked", [str(why)])
     except EngineFailed as failure:
-        return Finding(manner, "not ok", [messages.failed(failure)])
+        seen.append(messages.failed(failure))
     return Finding(manner, "not ok" if seen else "ok", seen)
