@@ -47,7 +47,7 @@ class Referee:
     ) -> None:
         self.engine = engine
         self.config = config
-        self.coverage = coverage if coverage is not None else Coverage(wanted=False)
+        self.coverage = coverage if coverage is not None else Coverage()
         self.client = Client()
         self.set_aside = frozenset(set_aside)
         """Clauses whose violation is counted and passed over: known, and only in the reporting."""

@@ -64,6 +64,7 @@ def test_commands_of_the_page(
     command, *shown = block
     if "node " in command and shutil.which("node") is None:
         pytest.skip("toy.js needs Node.js, which is not here")
+    monkeypatch.setattr("slotproof.conformance.manners.messages.PATIENCE", 5.0)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=":")
     if command.startswith("slotproof "):
