@@ -41,8 +41,17 @@ def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPa
     sent: list[str] = []
     heard: list[bytes] = []
     send, line = Pipe.send, Pipe.line
-    monkeypatch.setattr(Pipe, "send", lambda *args: (sent.append(args[1]), send(*args))[1])
-    monkeypatch.setattr(Pipe, "line", lambda *args: (heard.append(line(*args)), heard[-1])[1])
+
+    def sending(pipe: Pipe, text: str, timeout: float) -> None:
+        sent.append(text)
+        send(pipe, text, timeout)
+
+    def hearing(pipe: Pipe, timeout: float) -> bytes:
+        heard.append(line(pipe, timeout))
+        return heard[-1]
+
+    monkeypatch.setattr(Pipe, "send", sending)
+    monkeypatch.setattr(Pipe, "line", hearing)
     engine = ProcessEngine([sys.executable, str(TOY)], 60.0)
     try:
         campaign.run(engine, "cmd:", campaign.Plan({"p1": CONFIGS["p1"]}, 4, steps=20))
