@@ -124,7 +124,7 @@ class _Run:
         if self.outcome.interrupted:
             raise KeyboardInterrupt
         first = not self.known and self.last is None
-        coverage = self.outcome.coverage if first else Coverage()
+        coverage = self.outcome.coverage if first else Coverage(wanted=False)
         if first:
             self.outcome.examples += 1
             self.done += 1
@@ -189,7 +189,8 @@ def replay(
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation."""
     choices = referee_profile(engine, config, profile)
-    referee = Referee(engine, config, seed, profile=choices, set_aside=set_aside)
+    unread = Coverage(wanted=False)
+    referee = Referee(engine, config, seed, unread, choices, set_aside)
     for command in commands:
         if referee.do(command):
             break

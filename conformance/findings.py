@@ -28,7 +28,8 @@ from dataclasses import dataclass
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.referee import Iteration
-from slotproof.model.invariants import INVARIANTS, Kind
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import INVARIANTS
 
 INTAKE = frozenset(["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT"])
 """May as well have happened some iterations before."""

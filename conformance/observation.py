@@ -27,6 +27,8 @@ class Violation:
     """Who says so; not kept in traces."""
     actor: str | None = field(default=None, compare=False)
     """The session (or ``/`` and the request) that it is about, where it is about one; not kept."""
+    said: str = field(default="", compare=False)
+    """The end of what the driver wrote on standard error, or of the engine's traceback."""
 
     @property
     def clause(self) -> str:

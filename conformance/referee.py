@@ -75,7 +75,8 @@ class Referee:
         try:
             engine.reset(config, seed)
         except EngineFailed as failure:
-            self._stillborn = [Violation("INV-ALIVE", failure.how, f"on reset: {failure}")]
+            text = f"on reset: {failure}"
+            self._stillborn = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
 
     def do(self, command: Command) -> list[Violation]:
         """Carry a command out; the clauses violated at the first bad iteration."""
@@ -99,7 +100,8 @@ class Referee:
                 if entry.violations:
                     break
         except EngineFailed as failure:
-            entry.violations = [Violation("INV-ALIVE", failure.how, str(failure))]
+            text = str(failure)
+            entry.violations = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             if self.engine.name == "reference":
                 raise  # no wire in between: the fault is ours

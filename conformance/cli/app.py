@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from slotproof.conformance.cli.checking import check_driver
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
 from slotproof.conformance.cli.listing import list_things
@@ -40,6 +41,7 @@ app.command()(explore)
 app.command()(replay)
 app.command()(show)
 app.command()(matrix)
+app.command("check-driver")(check_driver)
 app.command("list")(list_things)
 
 

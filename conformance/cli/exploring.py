@@ -21,10 +21,12 @@ from slotproof.conformance.cli.options import (
     DeviceOption,
     JsonOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     number,
 )
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf, text
@@ -62,6 +64,7 @@ def explore(
     python: PythonOption = None,
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
     """Explore every state within small bounds: of the spec, or of an engine."""
@@ -84,7 +87,7 @@ def explore(
         if each not in known:
             raise UsageProblem(f"unknown configuration {each!r}; there are: {', '.join(known)}")
     plan = Plan({each: known[each] for each in config or exploring.CONFIGS}, seed=seed)
-    under_test = EngineSpec(engine, python, device, step_timeout).open()
+    under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
     try:
         search = _Engine(under_test, engine, plan, out)
         return search.run(

@@ -17,12 +17,14 @@ from slotproof.conformance.cli.options import (
     JsonOption,
     ProfileOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     known_profile,
     number,
 )
 from slotproof.conformance.cli.telling import progress_bar, slug
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.traces import itf, text
@@ -73,6 +75,7 @@ def run(
     update_baseline: Annotated[
         bool, typer.Option("--update-baseline", help="Add what is found to that file.")
     ] = False,
+    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
@@ -92,7 +95,7 @@ def run(
         set_aside=known(set_aside),
         seconds=seconds,
     )
-    wanted = EngineSpec(engine, python, device, step_timeout)
+    wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
     under_test = wanted.open()
     try:
         if everything:

@@ -17,12 +17,19 @@ class EngineUnusable(Exception):
 
 
 class EngineFailed(Exception):
-    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE)."""
+    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
 
-    def __init__(self, how: Literal["crash", "hang"], message: str, trace: str = "") -> None:
+    ``trace`` is its traceback, or the end of what its driver wrote on standard error.
+    """
+
+    def __init__(
+        self, how: Literal["crash", "hang"], message: str, trace: str = "", *, broken: bool = True
+    ) -> None:
         super().__init__(message)
         self.how: Literal["crash", "hang"] = how
         self.trace = trace
+        self.broken = broken
+        """Whether the driver can't go on; otherwise it told of the failure itself."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine, EngineUnusable
-from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 
 FORMS = "reference, reference:MUTANT, sglang, module:factory, cmd:PROGRAM ARGS"
 
@@ -25,19 +25,31 @@ class EngineSpec:
     python: Path | None = None
     device: str = "cpu"
     step_timeout: float = 10.0
+    start_timeout: float = START_TIMEOUT
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line."""
         name, _, rest = self.text.partition(":")
         if name == "reference":
             return self._reference(rest or None, with_mutant=":" in self.text)
+        if self.text == "sglang" or name == "cmd":
+            return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
+        if rest and all(part.isidentifier() for part in name.split(".")):
+            return self._factory(name, rest)
+        raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+
+    def driver(self) -> list[str]:
+        """The command that starts the engine's driver; an engine that needs none is served.
+
+        Raises :class:`EngineUnusable` with one line.
+        """
+        name, _, rest = self.text.partition(":")
         if self.text == "sglang":
             return self._sglang()
         if name == "cmd":
             return self._command(rest)
-        if rest and all(part.isidentifier() for part in name.split(".")):
-            return self._factory(name, rest)
-        raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+        served = "slotproof.conformance.drivers.served"
+        return [sys.executable, "-m", served, self.text]
 
     def _reference(self, mutant: str | None, with_mutant: bool) -> Engine:
         from slotproof.conformance.engines.reference import InProcessEngine
@@ -54,7 +66,7 @@ class EngineSpec:
                 raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
         return InProcessEngine(mutant, self.device)
 
-    def _sglang(self) -> Engine:
+    def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"--python {python}: there is no such program")
@@ -67,16 +79,16 @@ class EngineSpec:
                 f"{python} has no sglang; name an environment that has it with --python"
             )
         driver = files("slotproof.conformance.drivers.sglang").joinpath("__main__.py")
-        return ProcessEngine([str(python), str(driver)], self.step_timeout)
+        return [str(python), str(driver)]
 
-    def _command(self, rest: str) -> Engine:
+    def _command(self, rest: str) -> list[str]:
         try:
             argv = shlex.split(rest)
         except ValueError as error:
             raise EngineUnusable(f"cmd:{rest}: {error}") from None
         if not argv:
             raise EngineUnusable("cmd: names no program")
-        return ProcessEngine(argv, self.step_timeout)
+        return argv
 
     def _factory(self, module: str, name: str) -> Engine:
         try:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import fields
 from boot import UsageError
 from checker import Checker, Probe
 from clock import Clock
@@ -52,6 +53,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
+PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
+"""What only builds of that profile do."""
 NOT_OBSERVED = {
     "overlap scheduling": "the driver steps the normal event loop, one batch at a time",
     "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
@@ -98,8 +101,9 @@ class Engine:
     def do(self, command: dict[str, Any]) -> list[dict[str, Any]]:
         """Carry out one command of a client."""
         name = command.get("do")
+        fields.check(command)
         if name == "step":
-            return [self.step() for _ in range(int(command.get("n", 1)))]
+            return [self.step() for _ in range(command["n"])]
         if name == "tick":
             return [self.tick(float(command["seconds"]))]
         if name not in COMMANDS:
@@ -195,7 +199,7 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
         "pools": ["full"],
         "page_sizes": page_sizes,
         "config": {k: v for k, v in boot.LIMITS.items() if k != "page_size"},
-        "transitions": list(TRANSITIONS),
+        "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "lent": lent,
         "not_observed": NOT_OBSERVED,
