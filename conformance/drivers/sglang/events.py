@@ -13,6 +13,7 @@ of one iteration:
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
+| `ScheduleBatch.retract_decode` | whether a release in it is T-RETRACT or T-OOM |
 | `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
@@ -54,6 +55,7 @@ class Wrapper:
         self._wrap(policy.PrefillAdder, "add_one_req", self._admit)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
+        self._wrap(batch_module.ScheduleBatch, "retract_decode", self.endings.retract)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)

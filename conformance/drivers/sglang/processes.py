@@ -1,8 +1,9 @@
 """Templates and children: a clean scheduler per example at the price of a fork.
 
     driver  --socket-->  template (a built scheduler, never stepped)
-                             |  fork per example
-                             +-- child: serves the same socket until the next reset
+       |                     |  fork per example
+       |                     +-- child: serves the same socket until the next reset
+       +-----socket------------- replays: forked once, before any example (`replay.py`)
 
 Only one of template and child reads the socket at a time: the template waits while its
 child lives. A child that ends otherwise than asked is a crash, told by the template.
@@ -18,6 +19,7 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import dataclass, field
 from typing import Any
 
 import boot
@@ -47,12 +49,45 @@ class Channel:
         message: dict[str, Any] = json.loads(line)
         return message
 
+    def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Send, and wait for the answer; None when the other side is gone."""
+        try:
+            self.send(message)
+            return self.receive()
+        except OSError:
+            return None
+
+
+@dataclass
+class Template:
+    """The driver's end of a template: its process, and the two sockets."""
+
+    pid: int
+    channel: Channel
+    replays: Channel
+    #: What is known already: replays are deterministic.
+    known: dict[tuple[int, ...], list[int] | None] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self.channel.sock.close()
+        self.replays.sock.close()
+
+    def kill(self) -> None:
+        """End it; its children die with it."""
+        self.close()
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
 
 class Templates:
     """The driver's side: one template per shape of configuration, one of them in use."""
 
     def __init__(self) -> None:
-        self.channels: dict[str, tuple[int, Channel]] = {}
+        self.channels: dict[str, Template] = {}
         self.current: str | None = None
         self.busy = False
 
@@ -87,15 +122,26 @@ class Templates:
             answer.pop("gone", None)
         return answer
 
+    def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
+        """The tokens that follow, replayed on an empty cache of the running configuration."""
+        found = None if self.current is None else self.channels.get(self.current)
+        if found is None:
+            raise UsageError("recompute: reset first")
+        key = (count, *tokens)
+        if key not in found.known:
+            message = {"tokens": tokens, "count": count}
+            answer = found.replays.ask(message)
+            if answer is None:
+                return crash("the process that replays turns died", "")
+            if not answer.get("ok"):
+                return answer
+            found.known[key] = answer["result"]["tokens"]
+        return {"ok": True, "result": {"tokens": found.known[key]}}
+
     def end(self) -> None:
         """Let every template go."""
-        for pid, channel in self.channels.values():
-            channel.sock.close()
-            try:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            except (ProcessLookupError, ChildProcessError):
-                pass
+        for found in self.channels.values():
+            found.kill()
         self.channels.clear()
 
     def _finish(self) -> None:
@@ -104,19 +150,16 @@ class Templates:
             self.busy = False
 
     def _exchange(self, key: str, message: dict[str, Any]) -> dict[str, Any]:
-        pid, channel = self.channels[key]
-        try:
-            channel.send(message)
-            answer = channel.receive()
-        except OSError:
-            answer = None
+        found = self.channels[key]
+        answer = found.channel.ask(message)
         if answer is not None:
             if answer.get("gone"):
-                self._resync(channel)
+                self._resync(found.channel)
             return answer
         del self.channels[key]
+        found.close()
         self.busy = False
-        _, status = os.waitpid(pid, 0)
+        _, status = os.waitpid(found.pid, 0)
         return crash(f"the engine's process died ({how(status)})", "", gone=True)
 
     @staticmethod
@@ -132,31 +175,31 @@ class Templates:
             self.channels[key] = self.channels.pop(key)  # most recently used last
             return
         while len(self.channels) >= KEPT:
-            pid, channel = self.channels.pop(next(iter(self.channels)))
-            channel.sock.close()
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            self.channels.pop(next(iter(self.channels))).kill()
         ours, theirs = socket.socketpair()
+        asking, replaying = socket.socketpair()
         gc.collect()
         pid = os.fork()
         if pid == 0:
             ours.close()
-            for _, other in self.channels.values():
-                other.sock.close()
-            become(lambda: template(Channel(theirs), config))
+            asking.close()
+            for other in self.channels.values():
+                other.close()
+            become(lambda: template(Channel(theirs), Channel(replaying), config))
         theirs.close()
-        channel = Channel(ours)
-        self.channels[key] = (pid, channel)
-        ready = channel.receive()
+        replaying.close()
+        found = self.channels[key] = Template(pid, Channel(ours), Channel(asking))
+        ready = found.channel.receive()
         if ready is None or not ready.get("ok"):
             del self.channels[key]
+            found.close()
             _, status = os.waitpid(pid, 0)
             text = ready.get("error") if ready else f"its process died ({how(status)})"
             raise UsageError(f"the scheduler can't be built: {text}")
 
 
-def template(channel: Channel, config: dict[str, Any]) -> None:
-    """Build a scheduler, then fork a child from it for every example."""
+def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None:
+    """Build a scheduler, then fork a child from it for every example, and one for replays."""
     import dialects
     from engine import Engine, capabilities
 
@@ -169,6 +212,10 @@ def template(channel: Channel, config: dict[str, Any]) -> None:
         return
     gc.collect()
     gc.freeze()
+    if os.fork() == 0:
+        channel.sock.close()
+        become(lambda: replayer(replays, engine))
+    replays.sock.close()
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
         if "capabilities" in message:
@@ -206,6 +253,22 @@ def child(channel: Channel, engine: Any, config: dict[str, Any]) -> None:
             answer = {"ok": False, "kind": "usage", "error": one_line(error)}
         except Exception as error:
             answer = crash(one_line(error), traceback.format_exc())
+        channel.send(answer)
+
+
+def replayer(channel: Channel, engine: Any) -> None:
+    """Replay turns until nobody asks any more."""
+    from replay import Replay
+
+    replay = Replay(engine)
+    while (message := channel.receive()) is not None:
+        try:
+            tokens = replay.tokens(message["tokens"], message["count"])
+            answer: dict[str, Any] = {"ok": True, "result": {"tokens": tokens}}
+        except UsageError as error:
+            answer = {"ok": False, "kind": "usage", "error": one_line(error)}
+        except Exception as error:
+            answer = crash(f"replaying a turn alone: {one_line(error)}", traceback.format_exc())
         channel.send(answer)
 
 
