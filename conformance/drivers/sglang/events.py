@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from boot import UsageError
 from dialects.base import Dialect, Figures
 from draft import Drafts
 from endings import Endings
@@ -65,7 +66,10 @@ class Wrapper:
     @staticmethod
     def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         """`owner.name(…)` becomes `wrapper(original, …)`."""
-        original = getattr(owner, name)
+        original = getattr(owner, name, None)
+        if original is None:
+            who = owner if isinstance(owner, type) else type(owner)
+            raise UsageError(f"unknown layout: {who.__module__}.{who.__name__} has no {name}")
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
@@ -75,7 +79,9 @@ class Wrapper:
     def _wrap_release(self) -> None:
         """`release_kv_cache` is a function that several modules imported by name."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
-        original = common.release_kv_cache
+        original = getattr(common, "release_kv_cache", None)
+        if original is None:
+            raise UsageError(f"unknown layout: {common.__name__} has no release_kv_cache")
 
         def release_kv_cache(req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
             self._settle(req)

@@ -11,51 +11,33 @@ child lives. A child that ends otherwise than asked is a crash, told by the temp
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
 import os
 import signal
 import socket
-import sys
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import boot
 from boot import UsageError
+from channel import Channel, become, crash, frames, how, one_line
 
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
 KEPT = 8
-_PR_SET_PDEATHSIG = 1
 
-
-class Channel:
-    """JSON lines over a socket."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.reader = sock.makefile("rb")
-
-    def send(self, message: dict[str, Any]) -> None:
-        """One message, whole."""
-        self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-
-    def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the other side is gone."""
-        line = self.reader.readline()
-        if not line:
-            return None
-        message: dict[str, Any] = json.loads(line)
-        return message
-
-    def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        """Send, and wait for the answer; None when the other side is gone."""
-        try:
-            self.send(message)
-            return self.receive()
-        except OSError:
-            return None
+_TURN = {"do": "submit", "session": "s", "max_new": 2, "stop": []}
+#: What a driver is tried with before it says hello.
+REHEARSAL: list[dict[str, Any]] = [
+    {"do": "open", "session": "s"},
+    {**_TURN, "rid": "r1", "tokens": [1, 2, 3]},
+    {"do": "step", "n": 4},
+    {**_TURN, "rid": "r2", "tokens": [4, 5]},
+    {"do": "step", "n": 4},
+    {"do": "close", "session": "s"},
+    {"do": "step", "n": 1},
+]
 
 
 @dataclass
@@ -70,8 +52,8 @@ class Template:
 
     def close(self) -> None:
         """Close both sockets."""
-        self.channel.sock.close()
-        self.replays.sock.close()
+        self.channel.close()
+        self.replays.close()
 
     def kill(self) -> None:
         """End it; its children die with it."""
@@ -110,7 +92,25 @@ class Templates:
         if not answer.get("ok"):
             raise UsageError(str(answer.get("error")))
         found: dict[str, Any] = answer["result"]
+        self._rehearse(config)
         return found
+
+    def _rehearse(self, config: dict[str, Any]) -> None:
+        """Two turns of a session, so that every reader has read something.
+
+        An error of the driver's own code is a layout that it does not know; one of the
+        engine's is for the examples to find.
+        """
+        self.reset(config)
+        for command in REHEARSAL:
+            answer = self.ask({"command": command})
+            if answer.get("kind") == "crash":
+                where = frames(str(answer.get("trace"))) or [""]
+                if Path(where[-1]).is_relative_to(Path(__file__).parent):
+                    name = Path(where[-1]).name
+                    raise UsageError(f"unknown layout: {answer['error']} (in {name})")
+                break
+        self._finish()
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Pass a command to the running example."""
@@ -213,9 +213,9 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
     gc.collect()
     gc.freeze()
     if os.fork() == 0:
-        channel.sock.close()
+        channel.close()
         become(lambda: replayer(replays, engine))
-    replays.sock.close()
+    replays.close()
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
         if "capabilities" in message:
@@ -270,38 +270,3 @@ def replayer(channel: Channel, engine: Any) -> None:
         except Exception as error:
             answer = crash(f"replaying a turn alone: {one_line(error)}", traceback.format_exc())
         channel.send(answer)
-
-
-def become(work: Any) -> None:
-    """Be another process: die with the parent, do the work, and never return."""
-    status = 1
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        devnull = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(devnull, 0)
-        work()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def crash(error: str, trace: str, gone: bool = False) -> dict[str, Any]:
-    """The engine raised, or its process is no more."""
-    answer = {"ok": False, "kind": "crash", "error": error, "trace": trace}
-    return {**answer, "gone": True} if gone else answer
-
-
-def one_line(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
-
-
-def how(status: int) -> str:
-    """How a process ended."""
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
-    return f"exit status {os.WEXITSTATUS(status)}"
