@@ -57,6 +57,7 @@ NOT_OBSERVED = {
     "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
     "sliding window": "the model of this driver has full attention only",
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
+    "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
 }
 
