@@ -28,6 +28,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
             engine.reset(EngineConfig.from_json(message["config"]), message["seed"])
         case "do":
             return {"snapshots": engine.do(message["command"])}
+        case "recompute":
+            return {"tokens": engine.recompute(message["tokens"], message["count"])}
     return {}
 
 
