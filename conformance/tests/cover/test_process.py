@@ -182,7 +182,7 @@ def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) ->
         expected = InProcessEngine().recompute([1, 2, 3], 4)
         assert engine.recompute([1, 2, 3], 4) == expected
         turn = {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3]}
-        commands = [
+        commands: list[dict[str, Any]] = [
             {"do": "open", "session": "s1"},
             {**turn, "max_new": 4, "stop": []},
             {"do": "step", "n": 6},
