@@ -43,6 +43,11 @@ class Served:
             if not self.ready:
                 raise ValueError("do: reset comes first")
             return {"snapshots": self.engine.do(check(message["command"]))}
+        elif op == "recompute":
+            tokens, count = message.get("tokens"), message.get("count")
+            if not isinstance(tokens, list) or not isinstance(count, int) or count < 1:
+                raise ValueError("recompute takes tokens and a count of at least 1")
+            return {"tokens": self.engine.recompute(tokens, count)}
         elif op != "bye":
             raise ValueError(f"there is no op {op!r}")
         return {}

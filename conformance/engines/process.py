@@ -191,9 +191,15 @@ class ProcessEngine:
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """Not offered over the pipe in protocol 1."""
-        del tokens, count
-        return None
+        if not self.capabilities.recompute:
+            return None
+        message = {"op": "recompute", "tokens": tokens, "count": count}
+        result = self._ask(message, self._timeout * count)
+        error = next(validator("recomputed").iter_errors(result), None)
+        if error is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {error.message}"[:300])
+        found: list[int] | None = result["tokens"]
+        return found
 
     def close(self) -> None:
         if self._pipe is not None:

@@ -77,6 +77,7 @@ class InProcessEngine:
             transitions=frozenset(TRANSITIONS) - {"T-ABORT-PUBLISH"},
             profile="reference",
             lent=True,
+            recompute=True,
             not_observed={
                 "overlap scheduling": "the reference engine has none",
                 "real attention": "tokens are computed from stamps read back through the row table",

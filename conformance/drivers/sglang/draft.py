@@ -5,7 +5,7 @@ the finished length. Real rounds can't run here, and between two plain decode ro
 longer row would be overwritten, so a draft waits until its turn finishes and is put in
 just before the build saves it: that is where trim has to give it back.
 
-A draft that commits nothing is dropped. Builds from 0.5.18 on set the slot's C to the
+A draft that commits nothing is dropped. Builds from 0.5.15 on set the slot's C to the
 finished length as soon as memory is allocated that far, taking a verify round in flight
 for granted; memory put in without such a round would show a difference of our making.
 """

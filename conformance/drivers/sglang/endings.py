@@ -22,6 +22,23 @@ class Endings:
         #: A request without a session is being released: its insertion is part of that.
         self.finishing_plain = False
         self.key_length = 0
+        #: Requests of a retraction round, with what they were to finish with before it.
+        self.retracting: dict[int, Any] = {}
+
+    def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """A round of retractions for want of memory; the last request may be aborted in it."""
+        self.retracting = {id(req): req.to_finish for req in batch.reqs}
+        try:
+            return original(batch, *args, **kwargs)
+        finally:
+            self.retracting = {}
+
+    def _out_of_memory(self, req: Any) -> bool:
+        """Aborted by the round itself. A client's abort may be due as well, and then the
+        request is retracted first and aborted when it comes back."""
+        return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
+            id(req), req.to_finish
+        )
 
     def key_inserted(self, original: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
         """How long the key was that went into the tree; the first one is the longest."""
@@ -73,7 +90,7 @@ class Endings:
             else:
                 tracker.of(req, "T-ABORT-PUBLISH", u=dropped, swa_u=0, **published)
             tracker.end(req, kv, "abort", 0)
-        elif is_abort(req.to_finish):
+        elif self._out_of_memory(req):
             tracker.of(req, "T-OOM", u=dropped, swa_u=0)
             tracker.end(req, kv, "abort", 0)
         else:
@@ -89,7 +106,7 @@ class Endings:
         q = max(kv.Q, self.key_length)
         dup = q - kv.Q - grown
         dropped = -change.protected
-        if not req.finished() and not is_abort(req.to_finish):
+        if not req.finished() and not self._out_of_memory(req):
             tracker.meta(req).counts["retractions"] += 1
             tracker.of(req, "T-PLAIN-RETRACT", u=dropped, swa_u=0)
             return

@@ -59,7 +59,8 @@ NOT_OBSERVED = {
     "overlap scheduling": "the driver steps the normal event loop, one batch at a time",
     "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
     "sliding window": "the model of this driver has full attention only",
-    "KV content": "the KV pool is not read back",
+    "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
+    "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
 }
 
@@ -122,10 +123,11 @@ class Engine:
             for command in consumed:
                 self._action(command)()
             if not getattr(self.scheduler, "_engine_paused", False):
-                self._compute()
+                self.compute()
             return self._snapshot(len(consumed))
 
-    def _compute(self) -> None:
+    def compute(self) -> None:
+        """What one round of the event loop does once it has read its messages."""
         scheduler, dialect = self.scheduler, self.dialect
         batch = dialect.schedule()
         dialect.set_current(batch)
@@ -202,5 +204,6 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "lent": lent,
+        "recompute": True,
         "not_observed": NOT_OBSERVED,
     }

@@ -13,6 +13,7 @@ of one iteration:
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
+| `ScheduleBatch.retract_decode` | whether a release in it is T-RETRACT or T-OOM |
 | `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from boot import UsageError
 from dialects.base import Dialect, Figures
 from draft import Drafts
 from endings import Endings
@@ -54,6 +56,7 @@ class Wrapper:
         self._wrap(policy.PrefillAdder, "add_one_req", self._admit)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
+        self._wrap(batch_module.ScheduleBatch, "retract_decode", self.endings.retract)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)
@@ -63,7 +66,10 @@ class Wrapper:
     @staticmethod
     def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         """`owner.name(…)` becomes `wrapper(original, …)`."""
-        original = getattr(owner, name)
+        original = getattr(owner, name, None)
+        if original is None:
+            who = owner if isinstance(owner, type) else type(owner)
+            raise UsageError(f"unknown layout: {who.__module__}.{who.__name__} has no {name}")
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
@@ -73,7 +79,9 @@ class Wrapper:
     def _wrap_release(self) -> None:
         """`release_kv_cache` is a function that several modules imported by name."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
-        original = common.release_kv_cache
+        original = getattr(common, "release_kv_cache", None)
+        if original is None:
+            raise UsageError(f"unknown layout: {common.__name__} has no release_kv_cache")
 
         def release_kv_cache(req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
             self._settle(req)

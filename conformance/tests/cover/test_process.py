@@ -253,6 +253,36 @@ def wire(mutant: str = "") -> ProcessEngine:
     return ProcessEngine(EngineSpec(name).driver(), 60.0)
 
 
+def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INV-CONTENT.tokens: the driver's answer, and what the referee makes of another one."""
+    with contextlib.closing(wire()) as engine:
+        engine.reset(CONFIGS["p1"], 0)
+        expected = InProcessEngine().recompute([1, 2, 3], 4)
+        assert engine.recompute([1, 2, 3], 4) == expected
+        turn = {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3]}
+        commands: list[dict[str, Any]] = [
+            {"do": "open", "session": "s1"},
+            {**turn, "max_new": 4, "stop": []},
+            {"do": "step", "n": 6},
+        ]
+        certain = [token + 1 for token in expected[:1]]
+        monkeypatch.setattr(engine, "recompute", lambda tokens, count: certain)
+        log = campaign.replay(engine, CONFIGS["p1"], 0, commands).log
+    (violation,) = log[-1].violations
+    assert violation.clause == "INV-CONTENT.tokens"
+    assert violation.detail == (
+        f"output 0 of r1 is {expected[0]}; without a cache it is {expected[0] + 1}"
+    )
+
+
+def test_an_answer_to_recompute_that_is_none_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(wire()) as engine:
+        engine.reset(CONFIGS["p1"], 0)
+        monkeypatch.setattr(engine, "_ask", lambda message, timeout: {"tokens": "abc"})
+        with pytest.raises(EngineFailed, match="garbage on the wire: 'abc' is not of type"):
+            engine.recompute([1], 1)
+
+
 def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
     """INV-STEP: the same engine behind a pipe conforms, and shows the same snapshots."""
     configs = {name: CONFIGS[name] for name in ("p1-tight", "p4-swa")}

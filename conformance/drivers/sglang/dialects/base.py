@@ -1,4 +1,23 @@
-"""What every layout has in common, and what a dialect has to say."""
+"""What every layout has in common, and what a dialect has to say.
+
+Where the state is in every layout; what differs is in the dialect's own table.
+
+| spec | protocol | where |
+|---|---|---|
+| full.total | `pools.full.total` | `scheduler.max_total_num_tokens` |
+| full.available | `pools.full.available`, `free` | the free list, deferred frees included |
+| full.evictable | `pools.full.evictable` | `tree_cache.evictable_size()` |
+| full.protected | `pools.full.protected` | `tree_cache.protected_size()` |
+| rows.total | `rows.total` | `req_to_token_pool.size` |
+| rows.free | `rows.free` | `req_to_token_pool.free_slots` |
+| session.open | `sessions` | `session_controller.sessions`: a session that is in it |
+| session.closing | `sessions[s].closing` | `session.close_on_finish` |
+| turn.kind | `requests[r].kind` | noted when it is queued; *doomed* from its T-DOOM on |
+| turn.phase | `requests[r].phase` | `waiting_queue`, `chunked_req` (parked), `last_batch`, \
+`running_batch`; never *matched*: SGLang matches and admits in one iteration |
+| turn.prompt | `requests[r].prompt`, `hash` | `req.origin_input_ids` |
+| turn.output | `requests[r].output` | `req.output_ids` |
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where the engine's own check is, in three generations.
 
-| | 0.5.10 | 0.5.12 | 0.5.13 and later |
+| | 0.5.10 | 0.5.11, 0.5.12 | 0.5.13 and later |
 |---|---|---|---|
 | where | mixin of the scheduler | the same | `scheduler.invariant_checker` |
 | busy | `self_check_during_busy` | the same | the same |
@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 from typing import Any
+
+from boot import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:
@@ -40,11 +42,14 @@ def owner_of(instance: Any, name: str) -> Any | None:
 def watch(scheduler: Any, probe: Any) -> None:
     """Have ``probe`` told what the check adds up; see `checker.Probe`."""
     checker = checker_of(scheduler)
-    owner = owner_of(checker, "_check_pool_invariant")
-    if owner is not None:
-        _watch_pools(owner, probe)
+    pools = owner_of(checker, "_check_pool_invariant")
+    terms = owner_of(checker, "_get_batch_uncached_size")
+    if pools is not None:
+        _watch_pools(pools, probe)
+    elif terms is not None:
+        _watch_terms(terms, probe)
     else:
-        _watch_terms(owner_of(checker, "_get_batch_uncached_size"), probe)
+        raise UsageError(f"unknown layout: {type(checker).__name__} has no memory check to watch")
 
 
 def _watch_pools(owner: Any, probe: Any) -> None:

@@ -1,18 +1,28 @@
 """The layout of 0.5.11 to 0.5.18: a wrapper around the tree, the slot's figures copied.
 
-| protocol | where |
-|---|---|
-| slots | `StreamingSession.slots[sid]`, those that hold KV |
-| slot row, C, Q | `req_pool_idx`, `kv_committed_len`, `cache_protected_len` |
-| slot A, E | `kv_allocated_len`, `swa_evicted_seqlen`; in 0.5.18 inside `slot.kv` |
-| slot locks | one where `last_node` is set: the first turn's lock, kept while the slot lives |
-| slot lent | no flag: on loan when a turn out of the queue has the same row |
-| request row, C, A, Q, E | the same names on the request; copied to and from the slot |
-| request locks | one where it runs and its `last_node` is no virtual node |
-| session in flight | `session._inflight`, and which turn: the live one attached to it |
-| history | the turn in `req_nodes`, cut at `committed_origin_len` where there is one |
-| tree | `inner`, a `RadixCache`: nodes with `value` and `lock_ref` |
-| check | see `checks.py` |
+What `base.py` does not say:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `StreamingSession.slots[sid]`, those with a row |
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+has the same row |
+| slot.row | `slots[s].row` | `slot.req_pool_idx` |
+| slot.C | `slots[s].C` | `slot.kv_committed_len` |
+| slot.A | `slots[s].A` | `slot.kv_allocated_len`; where slots have a `kv`, in that |
+| slot.Q | `slots[s].Q` | `slot.cache_protected_len` |
+| slot.E | `slots[s].E` | `slot.swa_evicted_seqlen`; where slots have a `kv`, in that |
+| slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
+| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+names on the request; copied from the slot and to it |
+| turn.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
+is attached to the session |
+| session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
+`committed_origin_len` where there is one |
+
+The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The free list is
+`free_pages`, `release_pages` and an open `free_group`. The check: see `checks.py`.
 """
 
 from __future__ import annotations
