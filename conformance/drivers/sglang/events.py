@@ -11,6 +11,7 @@ of one iteration:
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
+| `ScheduleBatch.maybe_evict_swa` | T-SWA-ADVANCE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
 | `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
@@ -24,7 +25,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dialects.base import Dialect, Figures
+from dialects.base import Dialect, Figures, Kv, swa_dup
 from draft import Drafts
 from endings import Endings
 from intake import Intake
@@ -54,6 +55,8 @@ class Wrapper:
         self._wrap(policy.PrefillAdder, "add_one_req", self._admit)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
+        if self.dialect.swa is not None:
+            self._wrap(batch_module.ScheduleBatch, "maybe_evict_swa", self._advance)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)
@@ -123,7 +126,8 @@ class Wrapper:
                 self._doom(req)
                 meta.match = self._matched(req)
             if meta.match[0] == "T-MATCH":
-                meta.match[3]["u"] = (self.dialect.figures() - before).protected
+                locked = self.dialect.figures() - before
+                meta.match[3].update(u=locked.protected, swa_u=locked.swa_protected)
             return result
         meta.counts["refusals"] += 1
         if meta.match is not None:
@@ -179,23 +183,46 @@ class Wrapper:
     def _evict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         before = self.dialect.figures()
         result = original(*args, **kwargs)
-        gone = -(self.dialect.figures() - before).evictable
-        if gone:
-            self.tracker.emit("T-EVICT", None, None, n=gone, swa_n=0)
+        change = self.dialect.figures() - before
+        gone, swa_gone = -change.grown, -change.swa_grown
+        if gone or swa_gone:
+            self.tracker.emit("T-EVICT", None, None, n=gone, swa_n=swa_gone)
             self.endings.evicted += gone
         return result
 
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.endings.finishing_plain:
+        if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
-        protected, before = self.dialect.kv(req).Q, self.dialect.figures()
+        was, before = self.dialect.kv(req), self.dialect.figures()
         result = original(req, *args, **kwargs)
-        change = self.dialect.figures() - before
-        grown = change.evictable + change.protected
-        q = self.dialect.kv(req).Q
-        dup = q - protected - grown
-        self.tracker.count(inserted=grown, dup=dup)
+        change, kv = self.dialect.figures() - before, self.dialect.kv(req)
+        self._advanced(req, was)  # some builds move the cursor before they insert
+        dup = kv.Q - was.Q - change.grown
+        self.tracker.count(inserted=change.grown, dup=dup)
         self.tracker.of(
-            req, "T-INSERT", q=q, dup=dup, swa_dup=0, u=change.protected, swa_u=0, swa_x=0
+            req,
+            "T-INSERT",
+            q=kv.Q,
+            dup=dup,
+            swa_dup=swa_dup(self.dialect, was.Q, kv.E, kv.Q, change),
+            u=change.protected,
+            swa_u=max(0, change.swa_protected),
+            swa_x=max(0, -change.swa_protected),
         )
         return result
+
+    # The window ---------------------------------------------------------------------
+
+    def _advance(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        lengths = [self.dialect.kv(req) for req in batch.reqs]
+        result = original(batch, *args, **kwargs)
+        for req, was in zip(batch.reqs, lengths, strict=True):
+            self._advanced(req, was)
+        return result
+
+    def _advanced(self, req: Any, was: Kv) -> None:
+        """The cursor moved. Up to Q it stands on the tree's pages: there it means nothing,
+        and SGLang sets it to Q before it moves on."""
+        cursor = self.dialect.kv(req).E
+        if cursor > max(was.E, was.Q):
+            self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)
