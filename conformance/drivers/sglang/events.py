@@ -11,7 +11,7 @@ of one iteration:
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
-| `ScheduleBatch.maybe_evict_swa` | T-SWA-ADVANCE |
+| `free_swa_out_of_window_slots`, or what it was before | T-SWA-ADVANCE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
 | `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dialects.base import Dialect, Figures, Kv, swa_dup
+from dialects.base import Dialect, Figures, swa_dup
 from draft import Drafts
 from endings import Endings
 from intake import Intake
@@ -56,7 +56,7 @@ class Wrapper:
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
         if self.dialect.swa is not None:
-            self._wrap(batch_module.ScheduleBatch, "maybe_evict_swa", self._advance)
+            self._wrap_cursor(batch_module.ScheduleBatch)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)
@@ -74,7 +74,7 @@ class Wrapper:
         setattr(owner, name, wrapped)
 
     def _wrap_release(self) -> None:
-        """`release_kv_cache` is a function that several modules imported by name."""
+        """Settle the prefill before the request goes."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = common.release_kv_cache
 
@@ -82,10 +82,25 @@ class Wrapper:
             self._settle(req)
             return self.endings.release(original, req, tree_cache, *args, **kwargs)
 
-        for name, module in list(sys.modules.items()):
-            if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
-                if vars(module).get("release_kv_cache") is original:
-                    module.release_kv_cache = release_kv_cache  # type: ignore[attr-defined]
+        replace_everywhere(original, release_kv_cache)
+
+    def _wrap_cursor(self, batch: Any) -> None:
+        """Builds up to 0.5.12 move the cursor in a method, newer ones in a function."""
+        common: Any = importlib.import_module("sglang.srt.mem_cache.common")
+        original = getattr(common, "free_swa_out_of_window_slots", None)
+        if original is None:
+            method = batch._evict_swa
+
+            def _evict_swa(batch: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+                return self._advance(lambda: method(batch, req, *args, **kwargs), req)
+
+            batch._evict_swa = _evict_swa
+        else:
+
+            def free_swa_out_of_window_slots(req: Any, *args: Any, **kwargs: Any) -> Any:
+                return self._advance(lambda: original(req, *args, **kwargs), req)
+
+            replace_everywhere(original, free_swa_out_of_window_slots)
 
     # Matching and admission ---------------------------------------------------
 
@@ -193,36 +208,46 @@ class Wrapper:
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
-        was, before = self.dialect.kv(req), self.dialect.figures()
+        was, before, events = self.dialect.kv(req), self.dialect.figures(), self.tracker.events
+        count = len(events)
         result = original(req, *args, **kwargs)
-        change, kv = self.dialect.figures() - before, self.dialect.kv(req)
-        self._advanced(req, was)  # some builds move the cursor before they insert
-        dup = kv.Q - was.Q - change.grown
+        change, q = self.dialect.figures() - before, self.dialect.kv(req).Q
+        dup = q - was.Q - change.grown
         self.tracker.count(inserted=change.grown, dup=dup)
+        # Some builds move the cursor before they insert, and once more afterwards.
+        told, events[count:] = events[count:], []
+        first = [event for event in told if event[3].get("e", 0) <= q]
+        cursor = max([was.E, *(event[3]["e"] for event in first if "e" in event[3])])
+        events.extend(first)
         self.tracker.of(
             req,
             "T-INSERT",
-            q=kv.Q,
+            q=q,
             dup=dup,
-            swa_dup=swa_dup(self.dialect, was.Q, kv.E, kv.Q, change),
+            swa_dup=swa_dup(self.dialect, was.Q, cursor, q, change),
             u=change.protected,
             swa_u=max(0, change.swa_protected),
             swa_x=max(0, -change.swa_protected),
         )
+        events.extend(event for event in told if event not in first)
         return result
 
     # The window ---------------------------------------------------------------------
 
-    def _advance(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        lengths = [self.dialect.kv(req) for req in batch.reqs]
-        result = original(batch, *args, **kwargs)
-        for req, was in zip(batch.reqs, lengths, strict=True):
-            self._advanced(req, was)
-        return result
-
-    def _advanced(self, req: Any, was: Kv) -> None:
-        """The cursor moved. Up to Q it stands on the tree's pages: there it means nothing,
+    def _advance(self, move: Callable[[], Any], req: Any) -> Any:
+        """The cursor may move. Up to Q it stands on the tree's pages: there it means nothing,
         and SGLang sets it to Q before it moves on."""
+        was = self.dialect.kv(req)
+        result = move()
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
             self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)
+        return result
+
+
+def replace_everywhere(original: Any, wrapped: Any) -> None:
+    """A function that several modules imported by name."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
+            if vars(module).get(wrapped.__name__) is original:
+                setattr(module, wrapped.__name__, wrapped)

@@ -48,9 +48,18 @@ class EmbeddedDialect(WrapperDialect):
             stack.extend(node.children.values())
             yield node
 
-    def node_state(self, node: Any) -> tuple[list[int], int, int]:
-        full, swa = node.component_data[self.full_kind], node.component_data[self.swa_kind]
-        return [int(x) for x in full.value.tolist()], int(full.lock_ref), int(swa.lock_ref)
+    def node_state(self, node: Any) -> tuple[list[int], int]:
+        return self._component(node, self.full_kind)
+
+    def swa_state(self, node: Any) -> tuple[list[int], int]:
+        # The tree's own word, not the mapping's: the two may differ, and then a page is lost.
+        return self._component(node, self.swa_kind)
+
+    @staticmethod
+    def _component(node: Any, kind: Any) -> tuple[list[int], int]:
+        data = node.component_data[kind]
+        indices = [] if data.value is None else [int(x) for x in data.value.tolist()]
+        return indices, int(data.lock_ref)
 
     def is_node(self, node: Any) -> bool:
         return isinstance(node, int)
@@ -60,7 +69,7 @@ class EmbeddedDialect(WrapperDialect):
             return 0
         tokens, here = 0, self.core.node_by_id(node)
         while here is not None and here is not self.core.root_node:
-            indices, locks, _ = self.node_state(here)
+            indices, locks = self.node_state(here)
             tokens += len(indices) if locks == 0 else 0
             here = here.parent
         return tokens

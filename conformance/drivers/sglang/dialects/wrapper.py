@@ -64,11 +64,17 @@ class WrapperDialect(Dialect):
             stack.extend(node.children.values())
             yield node
 
-    def node_state(self, node: Any) -> tuple[list[int], int, int]:
-        """A node's KV indices, and its locks in the full and in the sliding-window pool."""
-        locks = node.full_lock_ref if self.swa else node.lock_ref
-        indices = [int(x) for x in node.value.tolist()]
-        return indices, int(locks), int(getattr(node, "swa_lock_ref", 0))
+    def node_state(self, node: Any) -> tuple[list[int], int]:
+        """A node's KV indices and its locks."""
+        locks = node.lock_ref if self.swa is None else node.full_lock_ref
+        return [int(x) for x in node.value.tolist()], int(locks)
+
+    def swa_state(self, node: Any) -> tuple[list[int], int]:
+        """The same in the sliding-window pool."""
+        assert self.swa is not None
+        indices = (int(x) for x in node.value.tolist())
+        there = [index for index in self.swa.indices(indices) if index >= 0]
+        return there, int(node.swa_lock_ref)
 
     def is_node(self, node: Any) -> bool:
         """Whether this is a node of the tree, and not a slot's virtual node."""
@@ -77,17 +83,15 @@ class WrapperDialect(Dialect):
     def tree_pages(self) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
         for node in self.nodes():
-            indices, locks, _ = self.node_state(node)
+            indices, locks = self.node_state(node)
             found.extend((page, locks) for page in self.pages_of(indices))
         return found
 
     def swa_tree_pages(self) -> list[tuple[int, int]]:
-        assert self.swa is not None
         found: list[tuple[int, int]] = []
         for node in self.nodes():
-            indices, _, locks = self.node_state(node)
-            there = (index for index in self.swa.indices(indices) if index >= 0)
-            found.extend((page, locks) for page in self.pages_of(there))
+            indices, locks = self.swa_state(node)
+            found.extend((page, locks) for page in self.pages_of(indices))
         return found
 
     def unlocked_on(self, node: Any) -> int:
@@ -95,7 +99,7 @@ class WrapperDialect(Dialect):
         while node is not None and node is not self.tree.root_node:
             if not self.is_node(node):
                 return 0
-            indices, locks, _ = self.node_state(node)
+            indices, locks = self.node_state(node)
             tokens += len(indices) if locks == 0 else 0
             node = node.parent
         return tokens
