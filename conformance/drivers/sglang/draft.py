@@ -44,10 +44,9 @@ class Drafts:
         commit = min(commit, kv.A + allocate - kv.C)
         if commit <= 0:
             return
+        # Not what is deferred: that can't be had before the iteration is over.
+        room = int(self.dialect.scheduler.token_to_kv_pool_allocator.available_size())
         figures = self.dialect.figures()
-        room = figures.available
-        if self.dialect.swa is not None:
-            room = min(room, figures.swa_available)
         if kv.A + allocate > self.width or allocate + self.dialect.page_size > room:
             return
         if allocate > 0:

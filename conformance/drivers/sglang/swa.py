@@ -39,8 +39,8 @@ class SwaPool:
 
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
-        found = [int(x) for x in self.pages.free_pages.tolist()]
-        found += [int(x) for x in self.pages.release_pages.tolist()]
+        lists = (self.pages.free_pages, self.pages.release_pages)
+        found = [int(x) for each in lists if each is not None for x in each.tolist()]
         size = self.page_size
         if hasattr(self.allocator, "swa_page_ids_group"):  # deferred as indices of this pool
             for tensor in self.allocator.swa_page_ids_group or ():
@@ -102,18 +102,22 @@ class SwaLocks:
 
     def _watch(self) -> None:
         take, give, reset = self.core.inc_lock_ref, self.core.dec_lock_ref, self.core.reset
+        early = self.core.dec_swa_lock_only
 
         def inc_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
             result = take(node, *args, **kwargs)
             self.taken.append((node, self._reach(node), marks(result)))
             return result
 
-        def dec_lock_ref(node: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-            result = give(node, params, *args, **kwargs)
-            same = [lock for lock in self.taken if lock[0] == node]
-            same.sort(key=lambda lock: lock[2] != marks(params))
-            if same:
-                self.taken.remove(same[0])
+        def dec_lock_ref(node: Any, params: Any, skip_swa: bool = False) -> Any:
+            result = give(node, params, skip_swa)
+            if not skip_swa:
+                self._given(node, params)
+            return result
+
+        def dec_swa_lock_only(node: Any, params: Any) -> Any:
+            result = early(node, params)
+            self._given(node, params)
             return result
 
         def reset_all(*args: Any, **kwargs: Any) -> Any:
@@ -121,7 +125,13 @@ class SwaLocks:
             return reset(*args, **kwargs)
 
         self.core.inc_lock_ref, self.core.dec_lock_ref = inc_lock_ref, dec_lock_ref
-        self.core.reset = reset_all
+        self.core.dec_swa_lock_only, self.core.reset = dec_swa_lock_only, reset_all
+
+    def _given(self, node: Any, params: Any) -> None:
+        same = [lock for lock in self.taken if lock[0] == node]
+        same.sort(key=lambda lock: lock[2] != marks(params))
+        if same:
+            self.taken.remove(same[0])
 
     def _reach(self, node: Any) -> int:
         covered = 0

@@ -15,6 +15,7 @@ layers slide; here it is told. Both pools, their allocator and the tree are the 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 from typing import Any
 
@@ -40,11 +41,17 @@ def refusal(config: dict[str, Any]) -> str | None:
 
 
 def server_args(config: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that size the second pool: SGLang takes it as a share, rounded down."""
+    """The arguments that size both pools.
+
+    SGLang takes the second pool as a share of the first, rounded down. 0.5.10 takes
+    `max_total_tokens` as what each of the layers would get if all had the same.
+    """
     if not config["window"]:
         return {}
-    share = (config["swa_tokens"] + 0.5) / config["total_tokens"]
-    return {"swa_full_tokens_ratio": min(1.0, share)}
+    full, swa = config["total_tokens"], config["swa_tokens"]
+    if importlib.util.find_spec("sglang.srt.model_executor.pool_configurator") is None:
+        return {"max_total_tokens": (full + swa) // LAYERS, "swa_full_tokens_ratio": swa / full}
+    return {"swa_full_tokens_ratio": min(1.0, (swa + 0.5) / full)}
 
 
 def prepare(config: dict[str, Any]) -> None:
