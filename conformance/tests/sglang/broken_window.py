@@ -50,7 +50,7 @@ def lock_kept(scheduler: Any) -> None:
 def miscounted(scheduler: Any) -> None:
     """The engine's own check takes the full pool's held tokens for the second pool's."""
     observer = scheduler.invariant_checker.pool_stats_observer
-    observer.session_held_swa_tokens = observer.session_held_full_tokens
+    observer.session_held_swa_tokens = observer.session_held_tokens
 
 
 FAULTS: dict[str, Callable[[Any], None]] = {
