@@ -49,7 +49,7 @@ def lock_kept(scheduler: Any) -> None:
 
 def miscounted(scheduler: Any) -> None:
     """The engine's own check takes the full pool's held tokens for the second pool's."""
-    observer = scheduler.invariant_checker.pool_stats_observer
+    observer: Any = type(scheduler.invariant_checker.pool_stats_observer)
     observer.session_held_swa_tokens = observer.session_held_tokens
 
 
