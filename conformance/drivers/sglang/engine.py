@@ -42,6 +42,7 @@ TRANSITIONS = (
     "T-PARK",
     "T-INSERT",
     "T-DECODE",
+    "T-SWA-ADVANCE",
     "T-SAVE",
     "T-ABORT",
     "T-ABORT-WAITING",
@@ -58,7 +59,6 @@ PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
 NOT_OBSERVED = {
     "overlap scheduling": "the driver steps the normal event loop, one batch at a time",
     "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
-    "sliding window": "the model of this driver has full attention only",
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
@@ -188,7 +188,8 @@ class Engine:
 
     def _evict(self, tokens: int) -> None:
         module = importlib.import_module("sglang.srt.mem_cache.base_prefix_cache")
-        self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens))
+        also = {} if self.dialect.swa is None else {"swa_num_tokens": tokens}
+        self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens, **also))
 
 
 def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, Any]:
@@ -198,7 +199,7 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
     return {
         "commands": list(COMMANDS),
         "events": True,
-        "pools": ["full"],
+        "pools": ["full", "swa"],
         "page_sizes": page_sizes,
         "config": {k: v for k, v in boot.LIMITS.items() if k != "page_size"},
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],

@@ -99,6 +99,14 @@ def _watch_terms(owner: Any, probe: Any) -> None:
         probe.add("idle", _terms(scheduler), 0)
         return radix_memory(scheduler)
 
+    hybrid = owner._check_hybrid_memory
+
+    def _check_hybrid_memory(scheduler: Any) -> Any:
+        for pool, terms in _hybrid_terms(scheduler).items():
+            probe.add("idle", terms, 0, pool=pool)
+        return hybrid(scheduler)
+
+    owner._check_hybrid_memory = _check_hybrid_memory
     owner._get_batch_uncached_size = _get_batch_uncached_size
     owner._check_radix_cache_memory = _check_radix_cache_memory
 
@@ -111,4 +119,24 @@ def _terms(scheduler: Any) -> dict[str, int]:
         "protected": int(scheduler.tree_cache.protected_size()),
         "held": int(scheduler._session_held_tokens()),
         "total": int(scheduler.max_total_num_tokens),
+    }
+
+
+def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
+    tree, found = scheduler.tree_cache, scheduler._get_swa_token_info()
+    return {
+        "full": {
+            "available": int(found[4]),
+            "evictable": int(found[5]),
+            "protected": int(tree.full_protected_size()),
+            "held": int(scheduler._session_held_full_tokens()),
+            "total": int(scheduler.full_tokens_per_layer),
+        },
+        "swa": {
+            "available": int(found[6]),
+            "evictable": int(found[7]),
+            "protected": int(tree.swa_protected_size()),
+            "held": int(scheduler._session_held_swa_tokens()),
+            "total": int(scheduler.swa_tokens_per_layer),
+        },
     }

@@ -34,9 +34,11 @@ first turn runs the record is shown as the request's own.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 from dialects.base import NO_KV, Dialect, Kv, Slot, tensor_pages
+from swa import SwaLocks
 
 
 class RecordDialect(Dialect):
@@ -51,10 +53,11 @@ class RecordDialect(Dialect):
         self.streaming = self.cache.session
         self.core = self.cache.tree_core
         component = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
-        self.swa = component.ComponentType.SWA
+        self.swa_kind = component.ComponentType.SWA
         #: Nodes with a lock not given back yet, once per lock.
         self.locked: list[Any] = []
         self._count_locks()
+        self.swa_locks = None if self.swa is None else SwaLocks(self.core, self.swa.window)
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
@@ -105,6 +108,20 @@ class RecordDialect(Dialect):
         flat = (int(x) for x in self.core.all_values_flatten().tolist())
         return [(page, locks.get(page, 0)) for page in self.pages_of(flat)]
 
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        assert self.swa is not None and self.swa_locks is not None
+        locks: dict[int, int] = {}
+        for node, reach, _ in self.swa_locks.taken:
+            path = [int(x) for x in self.cache.path_device_indices(node).tolist()]
+            for page in self._swa_pages(path[len(path) - reach :]):
+                locks[page] = locks.get(page, 0) + 1
+        flat = (int(x) for x in self.core.all_values_flatten().tolist())
+        return [(page, locks.get(page, 0)) for page in self._swa_pages(flat)]
+
+    def _swa_pages(self, full: Iterable[int]) -> list[int]:
+        assert self.swa is not None
+        return self.pages_of(index for index in self.swa.indices(full) if index >= 0)
+
     def unlocked_on(self, node: Any) -> int:
         if not isinstance(node, int):  # a slot's virtual node
             return 0
@@ -119,7 +136,7 @@ class RecordDialect(Dialect):
             int(kv.kv_committed_len),
             int(kv.kv_allocated_len),
             int(kv.cache_protected_len),
-            int(kv.get_evicted_seqlen(self.swa)),
+            int(kv.get_evicted_seqlen(self.swa_kind)),
         )
 
     def kv(self, req: Any) -> Kv:
