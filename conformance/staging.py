@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SESSION = "s1"
 STEP: Command = {"do": "step", "n": 1}
 PATIENCE = 4
-"""Iterations that the engine gets after each command, for what it does by itself."""
+"""Iterations that the engine gets beyond the counterexample: it may be late with something."""
 
 
 def configuration(found: Counterexample) -> EngineConfig:
@@ -65,33 +65,29 @@ def stage(engine: Engine, found: Counterexample) -> Referee | None:
     except BadConfig:
         return None
     referee = Referee(engine, config)
-    for number in range(len(found.moves)):
-        commands = _commands(found.moves, number, config)
-        for command in commands:
-            if referee.do(command):
+    steps = 0
+    for number, move in enumerate(found.moves):
+        for command in _commands(found.moves, number, config):
+            if _steps(referee, steps) or referee.do(command):
                 return referee
-        following = found.moves[number + 1 :]
-        own = not following or _is_client(following[0].transition)
-        for _ in range(PATIENCE if own and not commands else int(bool(commands) and not own)):
-            if referee.do(STEP):
-                return referee
-            if not referee.snapshot["requests"]:
-                break
-    for _ in range(PATIENCE):
-        if referee.do(STEP):
-            break
+            steps = 0
+        if move.transition not in _CLIENT:
+            steps = max(1, steps + (move.transition in _BATCHES))
+    _steps(referee, steps + PATIENCE)
     return referee
 
 
+def _steps(referee: Referee, number: int) -> bool:
+    return any(referee.do(STEP) for _ in range(number))
+
+
+_BATCHES = ("T-EXTEND", "T-DECODE")
+"""Transitions that take an iteration each."""
 _CLIENT = {
     "T-OPEN", "T-CLOSE", "T-CLOSE-DEFER", "T-REAP", "T-SUBMIT", "T-REJECT", "T-DOOM",
     "T-PLAIN-SUBMIT", "T-ABORT", "T-ABORT-WAITING", "T-ABORT-PARTIAL", "T-RETRACT",
     "T-RETRACT-WIPE", "T-EVICT",
 }  # fmt: skip
-
-
-def _is_client(transition: str) -> bool:
-    return transition in _CLIENT
 
 
 def _commands(moves: Sequence[Move], number: int, config: EngineConfig) -> list[Command]:

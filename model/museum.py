@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from slotproof.model import transitions as t
-from slotproof.model.expr import App, Expr, ceil_page, ite
+from slotproof.model.expr import App, Expr, ceil_page, ite, maximum
 from slotproof.model.invariant import Invariant
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.memory import EMPTY, Interval, Mem, Move, give_row, unlock
@@ -40,6 +40,10 @@ class Exhibit:
     name: str
     sentence: str
     make: Callable[[], Spec]
+    depth: int
+    """Transitions of the shortest counterexample, by proof (`prove --mutant`; pinned in a test)."""
+    page_size: int = 1
+    """The smallest at which there is one."""
 
     @property
     def spec(self) -> Spec:
@@ -106,26 +110,31 @@ _EXHIBITS = (
         "22213-double-count",
         "a lent slot is counted as held and as uncached",
         lambda: _figure(held, ite(slot.holding, private(slot_kv), 0)),
+        6,
     ),
     Exhibit(
         "22753-sticky-active",
         "lent is set by restore and not cleared when the turn is refused",
         lambda: _with(_less(t.T_REFUSE, "slot.lent")),
+        7,
     ),
     Exhibit(
         "20070-unaligned-protected",
         "a restore takes all committed KV for the tree's",
         lambda: _restore(effect={**t.T_RESTORE.effect, "turn.Q": t.T_RESTORE.effect["turn.C"]}),
+        6,
     ),
     Exhibit(
         "20476-restore-empties-slot",
         "restore empties the slot: a refused turn loses the KV, and its lock stays",
         lambda: _restore(effect={**t.T_RESTORE.effect, **t.no_slot}),
+        6,
     ),
     Exhibit(
         "20557-empty-key",
         "with an empty match key nothing is freed",
         lambda: _restore(memory=(_only_if(t.reusable > 0, _tail),)),
+        6,
     ),
     Exhibit(
         "22273-doomed-restores",
@@ -141,11 +150,13 @@ _EXHIBITS = (
                 },
             )
         ),
+        6,
     ),
     Exhibit(
         "22790a-abort-drops-row",
         "a mid-flight abort gives back the row only",
         lambda: _with(replace(t.T_ABORT, memory=(give_row(turn_kv.row != NO_ROW),))),
+        5,
     ),
     Exhibit(
         "22790b-first-turn-abort",
@@ -153,6 +164,7 @@ _EXHIBITS = (
         lambda: _with(
             replace(t.T_ABORT, memory=tuple(_only_if(slot.holding, m) for m in t.T_ABORT.memory))
         ),
+        5,
     ),
     Exhibit(
         "22790c-history-at-create",
@@ -160,21 +172,25 @@ _EXHIBITS = (
         lambda: _with(
             replace(t.T_SUBMIT, effect={**t.T_SUBMIT.effect, **assign((session.history, 0))})
         ),
+        6,
     ),
     Exhibit(
         "22790d-two-in-flight",
         "nothing prevents a second turn in flight",
         lambda: _with(_unguarded(t.T_SUBMIT, "idle")),
+        3,
     ),
     Exhibit(
         "21875a-close-releases-running",
         "a close releases the slot while a turn runs on it",
         lambda: _with(_unguarded(t.T_CLOSE, "idle")),
+        3,
     ),
     Exhibit(
         "22862-no-free-tail",
         "what lies past the matched prefix is not freed",
         lambda: _restore(memory=()),
+        6,
     ),
     Exhibit(
         "22862r-unaligned-free-tail",
@@ -184,10 +200,12 @@ _EXHIBITS = (
                 Mem(
                     Move.FREE,
                     Interval(t.T_RESTORE.effect["slot.A"], _tail.full.hi),
-                    Interval(t.T_RESTORE.effect["slot.A"], _tail.swa.hi),
+                    Interval(maximum(t.T_RESTORE.effect["slot.A"], slot_kv.E), _tail.swa.hi),
                 ),
             )
         ),
+        6,
+        page_size=4,
     ),
     Exhibit(
         "22897-no-trim",
@@ -202,6 +220,7 @@ _EXHIBITS = (
                 },
             )
         ),
+        6,
     ),
     Exhibit(
         "22900-trim-forgets-cursor",
@@ -209,6 +228,7 @@ _EXHIBITS = (
         lambda: _with(
             replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot_kv.E, turn_kv.E))})
         ),
+        7,
     ),
     Exhibit(
         "37502-parked-not-counted",
@@ -216,21 +236,25 @@ _EXHIBITS = (
         lambda: _figure(
             uncached, ite((turn.phase == MATCHED) | (turn.phase == RUNNING), private(turn_kv), 0)
         ),
+        4,
     ),
     Exhibit(
         "26676-restore-does-nothing",
         "a restore reports success and hands over nothing",
         lambda: _with(_less(t.T_RESTORE, "turn.row", "turn.C", "turn.A", "turn.Q", "turn.E")),
+        6,
     ),
     Exhibit(
         "42571-double-free",
         "one page is named twice in one call to free",
         lambda: _with(replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))),
+        6,
     ),
     Exhibit(
         "2954-double-unpin",
         "releasing a slot drops its tree lock twice",
         lambda: _with(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
+        7,
     ),
     Exhibit(
         "free-wrong-end",
@@ -244,6 +268,7 @@ _EXHIBITS = (
                 ),
             )
         ),
+        6,
     ),
 )
 

@@ -12,7 +12,7 @@ import typer
 
 from slotproof.conformance import report
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, TimeoutOption, number
+from slotproof.conformance.cli.options import JsonOption, TimeoutOption, number, z3_missing
 from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.matrices import builds, mutants
@@ -33,6 +33,9 @@ def matrix(
     of_mutants: Annotated[
         bool, typer.Option("--mutants", help="Mutants of the reference engine, by oracle.")
     ] = False,
+    of_spec: Annotated[
+        bool, typer.Option("--spec", help="Mutants of the spec, by the obligation that kills them.")
+    ] = False,
     config: Annotated[
         list[str] | None,
         typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
@@ -52,9 +55,11 @@ def matrix(
     step_timeout: TimeoutOption = 10.0,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a table of findings: builds by findings, or mutants by oracles."""
-    if (engines is None) is not of_mutants:
-        raise UsageProblem("matrix needs one of --engines A,B,… and --mutants")
+    """Write a table: builds by findings, mutants by oracles, or mutants of the spec by proof."""
+    if [engines is not None, of_mutants, of_spec].count(True) != 1:
+        raise UsageProblem("matrix needs one of --engines A,B,…, --mutants and --spec")
+    if of_spec:
+        return _spec(number(jobs, 1, "--jobs"), out, as_json)
     plan = Plan(
         chosen(config),
         examples=number(examples, 1, "--examples"),
@@ -104,6 +109,35 @@ def _builds(
     if not whole:
         return report.INCONCLUSIVE
     return report.FOUND if any(each.findings for each in columns) else report.CONFORMS
+
+
+def _spec(jobs: int, out: Path, as_json: bool) -> int:
+    """Status 1 if a mutant of the spec survives."""
+    try:
+        from slotproof.model.kill import judge_all
+    except ModuleNotFoundError as error:
+        raise z3_missing(error) from None
+    from slotproof.conformance.matrices.spec import collect
+    from slotproof.model.mutate import systematic
+
+    wanted = list(systematic())
+    with progress_bar(not as_json) as tell:
+        table = collect(
+            judge_all(wanted, jobs), lambda done: tell("spec mutants", done, len(wanted))
+        )
+    document = {"status": int(bool(table.survivors)), **table.document()}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "spec.md").write_text(table.markdown() + "\n")
+        (out / "spec.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise UsageProblem(f"{out} can't be written to: {error.strerror}") from None
+    if as_json:
+        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        typer.echo(table.markdown())
+        typer.echo(f"written to {out}: spec.md, spec.json")
+    return int(document["status"])
 
 
 def _mutants(plan: Plan, jobs: int, tell: Progress, keep: Keep) -> int:

@@ -51,3 +51,8 @@ def number(value: int, least: int, name: str) -> int:
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
     return value
+
+
+def z3_missing(error: ModuleNotFoundError) -> Exception:
+    """What to tell when proofs can't be imported: what to install, if it is Z3 that is missing."""
+    return UsageProblem("proofs need Z3: pip install z3-solver") if error.name == "z3" else error

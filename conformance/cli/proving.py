@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, number
+from slotproof.conformance.cli.options import JsonOption, number, z3_missing
 from slotproof.conformance.cli.refuting import refute
 from slotproof.model.transitions import TRANSITIONS
 
@@ -46,9 +46,7 @@ def prove(
         from slotproof.model import prove as proofs
         from slotproof.model.obligations import Spec, framing
     except ModuleNotFoundError as error:
-        if error.name != "z3":
-            raise
-        raise UsageProblem("proofs need Z3: pip install z3-solver") from None
+        raise z3_missing(error) from None
     for name in transition or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")

@@ -14,47 +14,119 @@ from slotproof.conformance.traces.itf import encode
 
 if TYPE_CHECKING:
     from slotproof.model.bounded import Counterexample
+    from slotproof.model.obligations import Spec
 
 OUT = Path("slotproof-traces")
 
 
 def refute(name: str, page_sizes: list[int], depth: int, as_json: bool) -> int:
-    """The shortest counterexample over the page sizes; status 1 if there is one, else 0."""
+    """The shortest counterexample at the first page size that has one; status 1 if there is one.
+
+    Where a bug can't be seen at a page size at all, that is proved first, by induction.
+    """
     from slotproof.model.bounded import Inconclusive, replay, shortest
     from slotproof.model.museum import EXHIBITS
 
     if name not in EXHIBITS:
         raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
     spec = EXHIBITS[name].spec
-    best: Counterexample | None = None
-    tried: dict[int, int | None] = {}
+    found: Counterexample | None = None
+    nothing: dict[int, str] = {}
     try:
         for size in page_sizes:
-            limit = depth if best is None else best.depth - 1
-            found = shortest(spec, size, limit)
-            tried[size] = found.depth if found else None
-            best = found or best
+            if harmless(spec, size):
+                nothing[size] = "no counterexample of any length: the invariants are proved"
+                continue
+            found = shortest(spec, size, depth)
+            if found is not None:
+                break
+            nothing[size] = f"no counterexample of up to {depth} transitions"
     except Inconclusive as gave_up:
         raise UsageProblem(f"Z3 gave up on {gave_up}: lower --depth") from None
-    if best is not None and not replay(spec, best):
+    if found is not None and not replay(spec, found):
         raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
-    document = None if best is None else to_itf(best)
+    document = None if found is None else to_itf(found)
+    staged = None if found is None else _stage(name, found)
     if as_json:
-        typer.echo(json.dumps({"status": int(best is not None), "itf": document}, indent=1))
-    elif best is None:
-        sizes = ", ".join(map(str, page_sizes))
-        typer.echo(f"{name}: no counterexample of up to {depth} transitions at page size {sizes}")
-    else:
-        for line in _text(best, EXHIBITS[name].sentence, tried):
+        typer.echo(
+            json.dumps(
+                {
+                    "status": int(found is not None),
+                    "nothing": {str(size): why for size, why in nothing.items()},
+                    "itf": document,
+                    "engine": staged,
+                },
+                indent=1,
+                ensure_ascii=False,
+            )
+        )
+        return int(found is not None)
+    for size, why in nothing.items():
+        typer.echo(f"{name}, page size {size}: {why}")
+    if found is not None:
+        for line in _text(found, EXHIBITS[name].sentence):
             typer.echo(line)
+        if staged is not None:
+            typer.echo(f"engine          {staged['text']}")
         path = OUT / f"spec-{name}.itf.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise UsageProblem(f"{path} can't be written: {error.strerror}") from None
         typer.echo(f"trace           {path}")
-    return int(best is not None)
+    return int(found is not None)
 
 
-def _text(found: Counterexample, sentence: str, tried: dict[int, int | None]) -> Iterator[str]:
+def harmless(spec: Spec, page_size: int) -> bool:
+    """Whether every obligation of what differs from the spec is proved at this page size."""
+    from slotproof.model.invariants import INVARIANTS
+    from slotproof.model.prove import prove
+    from slotproof.model.transitions import TRANSITIONS
+
+    if spec.invariants is not INVARIANTS:
+        return False
+    changed = [
+        each.id for each in spec.transitions.values() if each is not TRANSITIONS.get(each.id)
+    ]
+    results, _ = prove(spec, [page_size], jobs=1, only=changed)
+    return all(each.status == "proved" for each in results)
+
+
+def _stage(name: str, found: Counterexample) -> dict[str, Any] | None:
+    """What the engine with the same bug does on the same way; ``None`` if there is none."""
+    from slotproof.conformance.engines.registry import EngineSpec
+    from slotproof.conformance.staging import stage
+    from slotproof.impl.mutants import MUTANTS
+
+    if name not in MUTANTS:
+        return None
+    where = f"reference:{name}"
+    engine = EngineSpec(where).open()
+    try:
+        referee = stage(engine, found)
+    finally:
+        engine.close()
+    if referee is None:
+        return {"shown": False, "text": f"{where} can't have sizes like these"}
+    last = referee.log[-1]
+    commands = [entry.command for entry in referee.log]
+    if not last.violations:
+        text = (
+            f"{where} shows nothing on this way, it takes more steps at once; "
+            f"`slotproof run --engine {where}` finds it"
+        )
+    else:
+        text = f"{where} breaks {last.violations[0].clause} in {len(commands)} commands"
+    return {
+        "shown": bool(last.violations),
+        "text": text,
+        "violated": [each.clause for each in last.violations],
+        "commands": commands,
+    }
+
+
+def _text(found: Counterexample, sentence: str) -> Iterator[str]:
     yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
     totals = f"{found.start['full.total']} tokens"
     yield f"page size {found.page_size}, pool of {totals}"
@@ -70,9 +142,6 @@ def _text(found: Counterexample, sentence: str, tried: dict[int, int | None]) ->
     yield ""
     yield f"violated: {', '.join(found.clauses)}"
     yield f"shortest: {found.depth} transitions; every shorter sequence is proved to keep them all"
-    for size, depth in tried.items():
-        if depth is None and size != found.page_size:
-            yield f"at page size {size}: nothing as short or shorter"
 
 
 def to_itf(found: Counterexample) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.shortest import compare
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
@@ -120,6 +121,7 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
         }
         for number, each in enumerate(outcome.traces[1:], 1)
     ]
+    summary["shortest"] = compare(outcome.trace) if outcome.trace is not None else None
     summary["trace"] = str(path) if outcome.trace is not None and not keep.problem else None
     if as_json:
         document = {**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None}
@@ -128,6 +130,8 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     if outcome.trace is not None:
         typer.echo(text.render(outcome.trace, str(path)))
         typer.echo(f"trace           {keep.problem or path}")
+    if summary["shortest"] is not None:
+        typer.echo(f"shortest        {summary['shortest']['text']}")
     for other in summary["others"]:
         typer.echo(
             f"also found      {other['clause']} in {other['commands']} commands: {other['trace']}"
