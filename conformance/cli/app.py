@@ -19,6 +19,7 @@ from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
 from slotproof.conformance.cli.running import run
 from slotproof.conformance.cli.showing import show
+from slotproof.conformance.cli.validating import validate
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.protocol.config import BadConfig
 from slotproof.conformance.traces.itf import BadTrace
@@ -38,6 +39,7 @@ app.command()(prove)
 app.command()(explore)
 app.command()(replay)
 app.command()(show)
+app.command()(validate)
 app.command("list")(list_things)
 
 

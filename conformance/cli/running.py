@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +16,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slotproof.conformance import campaign, report
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
     DeviceOption,
     EngineOption,
     JsonOption,
+    LogOption,
     ProfileOption,
     PythonOption,
     TimeoutOption,
@@ -61,6 +63,7 @@ def run(
     ),
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
@@ -74,17 +77,15 @@ def run(
         set_aside=known(set_aside),
     )
     under_test = EngineSpec(engine, python, device, step_timeout).open()
-    try:
-        return _run(under_test, engine, plan, out, as_json)
-    finally:
-        under_test.close()
+    with logged(under_test, log) as recorded:
+        return _run(recorded, engine, plan, out, as_json)
 
 
 def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: bool) -> int:
     path = out / f"{_slug(spec)}-seed{plan.seed}.itf.json"
     keep = _Keeper(path)
     with _progress(not as_json) as tell:
-        outcome = campaign.run(engine, spec, plan, tell, keep)
+        outcome = campaign.run(engine, spec, plan, tell, lambda trace: _found(trace, engine, keep))
     summary = report.summary(outcome, plan, engine.capabilities)
     others = [
         (each, path.with_name(path.name.replace(".itf.json", f"-{number}.itf.json")))
@@ -112,6 +113,12 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
         typer.echo(line)
     typer.echo(report.verdict(summary))
     return int(summary["status"])
+
+
+def _found(trace: Trace, engine: Engine, keep: Callable[[Trace], None]) -> None:
+    """The log ends with the counterexample: what shrinking tries is not in it."""
+    stop_log(engine)
+    keep(trace)
 
 
 class _Keeper:
