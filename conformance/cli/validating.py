@@ -37,4 +37,4 @@ def validate(
     else:
         for line in report.text(verdict):
             typer.echo(line)
-    return int(bool(verdict.violations))
+    return report.status(verdict)

@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotproof.conformance.logs.judging import Verdict
+from slotproof.conformance.report import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.traces.text import table
 from slotproof.model.invariants import INVARIANTS
 
 _FIELD = re.compile(r"^(?P<field>.+) is (?P<seen>-?\d+)[^,]*, the spec says (?P<spec>-?\d+)$")
+
+
+def status(verdict: Verdict) -> int:
+    """The exit status: a log without a single iteration shows nothing."""
+    if verdict.violations:
+        return FOUND
+    return CONFORMS if verdict.seen["iterations"] else INCONCLUSIVE
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
@@ -18,7 +26,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
     header, coverage = verdict.header, verdict.coverage
     offered = frozenset().union(*(each.transitions for each in verdict.headers))
     return {
-        "status": int(bool(verdict.violations)),
+        "status": status(verdict),
         "log": str(verdict.path),
         "engine": f"{header.engine} {header.version}".strip(),
         "profile": header.profile,
@@ -123,7 +131,7 @@ def text(verdict: Verdict) -> Iterator[str]:
     if verdict.violations:
         yield f"counterexample: line {verdict.line}: {verdict.violations[0].clause}"
     elif not report["iterations"]:
-        yield "conforms: nothing was recorded"
+        yield "inconclusive: no iteration was recorded"
     else:
         yield f"conforms: the spec explains all {report['lines']} lines"
 

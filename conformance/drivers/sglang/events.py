@@ -60,29 +60,31 @@ class Wrapper:
         self._wrap(*self.dialect.key_insertion(), self.endings.key_inserted)
         self._wrap_release()
 
-    @staticmethod
-    def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         """`owner.name(…)` becomes `wrapper(original, …)`."""
-        original = getattr(owner, name)
+        setattr(owner, name, self._around(getattr(owner, name), wrapper))
+
+    def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        """What is called in the place of ``original``."""
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
 
-        setattr(owner, name, wrapped)
+        return wrapped
 
     def _wrap_release(self) -> None:
         """`release_kv_cache` is a function that several modules imported by name."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = common.release_kv_cache
-
-        def release_kv_cache(req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
-            self._settle(req)
-            return self.endings.release(original, req, tree_cache, *args, **kwargs)
-
+        release_kv_cache = self._around(original, self._release)
         for name, module in list(sys.modules.items()):
             if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
                 if vars(module).get("release_kv_cache") is original:
                     module.release_kv_cache = release_kv_cache  # type: ignore[attr-defined]
+
+    def _release(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+        self._settle(req)
+        return self.endings.release(original, req, *args, **kwargs)
 
     # Matching and admission ---------------------------------------------------
 

@@ -79,11 +79,15 @@ class Dialect(ABC):
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
 
+    @abstractmethod
+    def free_count(self) -> int:
+        """How many pages `free_pages` has, without a list of a large pool."""
+
     def figures(self) -> Figures:
         """The pool's figures as they stand, in the midst of an iteration too."""
         tree = self.scheduler.tree_cache
         return Figures(
-            len(self.free_pages()) * self.page_size,
+            self.free_count() * self.page_size,
             int(tree.evictable_size()),
             int(tree.protected_size()),
         )
