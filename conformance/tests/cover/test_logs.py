@@ -414,3 +414,12 @@ def test_a_long_log_is_forgotten_as_it_is_read(
     """Answered requests are let go of; nothing is found that is not there."""
     monkeypatch.setattr("slotproof.conformance.logs.recorded._KEPT", 0)
     assert not judging.validate(write(record())).violations
+
+
+def test_the_example_of_the_document(tmp_path: Path) -> None:
+    """docs/reference/log.md."""
+    document = Path(__file__).parents[3] / "docs" / "reference" / "log.md"
+    example = document.read_text().split("## Example")[1].split("```")[1].lstrip()
+    path = tmp_path / "example.jsonl"
+    path.write_text(example)
+    assert status(["validate", str(path)]) == 0

@@ -8,6 +8,7 @@ the loop took.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -15,13 +16,9 @@ from pathlib import Path
 from typing import Any
 
 DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
-sys.path.insert(0, str(DRIVER))
-
-import boot  # noqa: E402
-from inputs import Inputs  # noqa: E402
 
 
-def message(inputs: Inputs, command: dict[str, Any]) -> Any:
+def message(inputs: Any, command: dict[str, Any]) -> Any:
     """A command as the engine's input."""
     name = command["do"]
     if name == "open":
@@ -35,9 +32,11 @@ def message(inputs: Inputs, command: dict[str, Any]) -> Any:
 
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text())
+    sys.path.insert(0, str(DRIVER))
+    boot: Any = importlib.import_module("boot")
     boot.import_engine()
     scheduler = boot.build_scheduler(boot.normalise(script["config"]))
-    inputs = Inputs()
+    inputs = importlib.import_module("inputs").Inputs()
     feed = iter(script["feed"])
 
     def recv_requests(*_: Any, **__: Any) -> list[Any]:
