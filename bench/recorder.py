@@ -1,0 +1,123 @@
+"""What the SGLang recorder costs: a scheduler's own event loop with and without it.
+
+    python bench/recorder.py --python ENV/bin/python [--rounds 3] [--record FILE]
+
+Each figure is the event loop of a fresh process (a one-layer model on one CPU core, pool of
+4096 tokens, four sessions in turn, fed by hand); rounds alternate between the settings,
+and ratios are of the fastest rounds in one run. An iteration of this model takes about a
+millisecond; on a GPU it takes ten times that and more, so the share is an upper bound as
+far as the CPU is concerned, and says nothing of what reading GPU tensors costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1] / "conformance"
+LOOP = ROOT / "tests" / "sglang" / "live_loop.py"
+RECORDER = ROOT / "drivers" / "sglang" / "recorder"
+SETTINGS: dict[str, dict[str, str]] = {
+    "off": {},
+    "everything in every line": {"SLOTPROOF_RECORD_EVERY": "1", "SLOTPROOF_RECORD_PAGES": "1"},
+    "figures in every line": {"SLOTPROOF_RECORD_EVERY": "1", "SLOTPROOF_RECORD_PAGES": "0"},
+    "figures in every 16th line": {"SLOTPROOF_RECORD_EVERY": "16", "SLOTPROOF_RECORD_PAGES": "0"},
+    "figures in every 100th line": {"SLOTPROOF_RECORD_EVERY": "100", "SLOTPROOF_RECORD_PAGES": "0"},
+}
+
+
+def script(turns: int) -> dict[str, object]:
+    """Four sessions that take turns of 8 tokens and 24 answers, two at a time."""
+    names = ["s1", "s2", "s3", "s4"]
+    feed: list[list[dict[str, object]]] = [[{"do": "open", "session": name} for name in names]]
+    for turn in range(turns):
+        name = names[turn % 4]
+        tokens = [1 + (turn * 8 + position) % 250 for position in range(8)]
+        feed.append(
+            [{"do": "submit", "session": name, "rid": f"r{turn}", "tokens": tokens,
+              "max_new": 24, "stop": []}]
+        )  # fmt: skip
+        feed += [[]] * 13
+    feed += [[]] * 20
+    config = {"page_size": 4, "total_tokens": 4096, "context_len": 512}
+    return {"config": config, "feed": feed}
+
+
+def measure(python: str, path: Path, folder: Path, settings: dict[str, str]) -> tuple[float, int]:
+    """(seconds of the loop, bytes of the log)."""
+    log = folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    environment = {**os.environ, **settings}
+    if settings:
+        environment |= {"PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log)}
+    done = subprocess.run(  # noqa: S603  # the user names the interpreter
+        [python, str(LOOP), str(path)], env=environment, capture_output=True, text=True, check=True
+    )
+    if settings and "recording to" not in done.stderr:
+        raise SystemExit("the recorder stayed off: " + done.stderr[-300:])
+    return float(done.stdout.split()[-1]), log.stat().st_size if settings else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True, help="of an environment with SGLang")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--record", type=Path)
+    args = parser.parse_args()
+    work = script(args.turns)
+    feed = work["feed"]
+    assert isinstance(feed, list)
+    best: dict[str, float] = {}
+    sizes: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "script.json").write_text(json.dumps(work))
+        for _ in range(args.rounds):
+            for what, settings in SETTINGS.items():
+                seconds, size = measure(args.python, folder / "script.json", folder, settings)
+                best[what] = min(best.get(what, seconds), seconds)
+                sizes[what] = size
+    rows = [
+        {
+            "recorder": what,
+            "seconds": round(seconds, 3),
+            "ratio": round(seconds / best["off"], 2),
+            "bytes_per_iteration": sizes[what] // len(feed),
+        }
+        for what, seconds in best.items()
+    ]
+    for row in rows:
+        print(
+            f"{row['recorder']:<28} {row['seconds']:>7} s  x {row['ratio']:<5} "
+            f"{row['bytes_per_iteration']:>6} bytes per iteration"
+        )
+    if args.record:
+        version = "import sglang; print(sglang.__version__)"
+        found = subprocess.run(  # noqa: S603  # the same
+            [args.python, "-c", version], capture_output=True, text=True, check=True
+        )
+        document = {
+            "what": "a scheduler's own event loop with the recorder off and on",
+            "command": f"python bench/recorder.py --python ENV --rounds {args.rounds} "
+            f"--turns {args.turns}",
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, CPU only",
+            "sglang": found.stdout.split()[-1],
+            "iterations": len(feed),
+            "settings": rows,
+        }
+        args.record.parent.mkdir(parents=True, exist_ok=True)
+        args.record.write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
