@@ -2,7 +2,7 @@
 
     python bench/recorder.py --python ENV/bin/python [--rounds 3] [--record FILE]
 
-Each figure is the event loop of a fresh process (a one-layer model on one CPU core, pool of
+Each figure is the CPU time of the event loop of a fresh process (a one-layer model on one CPU core, pool of
 4096 tokens, four sessions in turn, fed by hand); rounds alternate between the settings,
 and ratios are of the fastest rounds in one run. An iteration of this model takes about a
 millisecond; on a GPU it takes ten times that and more, so the share is an upper bound as
@@ -51,7 +51,7 @@ def script(turns: int) -> dict[str, object]:
 
 
 def measure(python: str, path: Path, folder: Path, settings: dict[str, str]) -> tuple[float, int]:
-    """(seconds of the loop, bytes of the log)."""
+    """(CPU seconds of the loop, bytes of the log)."""
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
     environment = {**os.environ, **settings}
@@ -88,7 +88,7 @@ def main() -> int:
     rows = [
         {
             "recorder": what,
-            "seconds": round(seconds, 3),
+            "cpu_seconds": round(seconds, 3),
             "ratio": round(seconds / best["off"], 2),
             "bytes_per_iteration": sizes[what] // len(feed),
         }
@@ -96,7 +96,7 @@ def main() -> int:
     ]
     for row in rows:
         print(
-            f"{row['recorder']:<28} {row['seconds']:>7} s  x {row['ratio']:<5} "
+            f"{row['recorder']:<28} {row['cpu_seconds']:>7} s  x {row['ratio']:<5} "
             f"{row['bytes_per_iteration']:>6} bytes per iteration"
         )
     if args.record:

@@ -2,8 +2,8 @@
 
 Stands in for a server, whose HTTP front end and tokenizer need packages that a CPU machine
 has not. SCRIPT is a JSON file: `config`, `feed`: for each iteration the commands that
-arrive in it, and perhaps `loop`: the name of another event loop. Prints the seconds that
-the loop took.
+arrive in it, and perhaps `loop`: the name of another event loop. Prints the CPU seconds
+that the loop took.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def main() -> None:
         sender = getattr(module, "SenderWrapper", None)
         if isinstance(sender, type) and hasattr(sender, "send_output"):
             sender.send_output = lambda *_: None  # there is nobody to send to
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         getattr(scheduler, script.get("loop", "event_loop_normal"))()
     finally:
-        sys.stdout.write(f"{time.perf_counter() - started:.3f}\n")
+        sys.stdout.write(f"{time.process_time() - started:.3f}\n")
 
 
 if __name__ == "__main__":
