@@ -2,11 +2,10 @@
 
     python bench/recorder.py --python ENV/bin/python [--rounds 3] [--record FILE]
 
-Each figure is the CPU time of the event loop of a fresh process (a one-layer model on one CPU core, pool of
-4096 tokens, four sessions in turn, fed by hand); rounds alternate between the settings,
-and ratios are of the fastest rounds in one run. An iteration of this model takes less than
-a millisecond; on a GPU it takes ten times that and more, so the share is an upper bound as
-far as the CPU is concerned, and says nothing of what reading GPU tensors costs.
+Each figure is the CPU time of the event loop of a fresh process (a one-layer model on one
+CPU core, pool of 4096 tokens, four sessions in turn, fed by hand); rounds alternate between
+the settings, and ratios are of the fastest rounds in one run. What the events cost is a
+part of every setting. Nothing is said here of what reading tensors of a GPU costs.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def script(turns: int) -> dict[str, object]:
             feed += [[]] * 20
             feed.append([{"do": "close", "session": name} for name in block])
     feed += [[]] * 20
-    config = {"page_size": 4, "total_tokens": 4096, "context_len": 512}
+    config = {"page_size": 4, "total_tokens": 4096, "context_len": 512, "max_running": 8}
     return {"config": config, "feed": feed}
 
 

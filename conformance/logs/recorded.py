@@ -126,6 +126,7 @@ class LogReferee(Referee):
             blind |= {"history", "answers", "progress"}
         if self._gap or snapshot["iter"] > self.snapshot["iter"] + 1:
             blind.add("progress")
+            self.seen["gaps"] += 1
         return [oracle for name, oracle in ORACLES.items() if name not in blind]
 
     def _completed(self, line: Snapshot) -> Snapshot:

@@ -89,6 +89,8 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         left_out = seen[of] - seen[part]
         if left_out and words not in missing:
             missing[words] = f"not recorded in {left_out} of {seen[of]} {_PLURAL[of]}"
+    if seen["gaps"]:
+        missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
     missing["tokens without a cache"] = "a log has no engine to ask"
     for count, what, words in (
         (verdict.coverage.unexplained, "unexplained", "could not be explained without events"),
