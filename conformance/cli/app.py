@@ -21,6 +21,7 @@ from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
 from slotproof.conformance.cli.running import run
 from slotproof.conformance.cli.showing import show
+from slotproof.conformance.cli.validating import validate
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.protocol.config import BadConfig
 from slotproof.conformance.traces.itf import BadTrace
@@ -42,6 +43,7 @@ app.command()(replay)
 app.command()(show)
 app.command()(matrix)
 app.command("check-driver")(check_driver)
+app.command()(validate)
 app.command("list")(list_things)
 
 

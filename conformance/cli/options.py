@@ -38,6 +38,11 @@ ProfileOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", help="Write what the engine is told and answers, for `validate`."),
+]
+
 
 def known_profile(name: str | None) -> str | None:
     """The name of a profile that exists, or none."""

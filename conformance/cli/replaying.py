@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from slotproof.conformance import campaign
+from slotproof.conformance.cli.logging import logged
 from slotproof.conformance.cli.options import (
     DeviceOption,
     JsonOption,
+    LogOption,
     ProfileOption,
     PythonOption,
     StartOption,
@@ -35,14 +37,15 @@ def replay(
     step_timeout: TimeoutOption = 10.0,
     start_timeout: StartOption = START_TIMEOUT,
     profile: ProfileOption = None,
+    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or old.spec
-    under_test = EngineSpec(spec, python, device, step_timeout, start_timeout).open()
-    try:
+    wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
+    with logged(wanted.open(), log) as under_test:
         offered = under_test.capabilities.commands
         for command in old.commands:
             if command["do"] not in offered:
@@ -66,8 +69,6 @@ def replay(
             chosen_profile=choices,
             set_aside=old.set_aside,
         )
-    finally:
-        under_test.close()
     if as_json:
         typer.echo(json.dumps(itf.to_itf(new), indent=1, ensure_ascii=False))
     else:

@@ -11,10 +11,12 @@ import typer
 from slotproof.conformance import campaign, report
 from slotproof.conformance.cli.all_findings import Book, opened, run_all
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
     DeviceOption,
     EngineOption,
     JsonOption,
+    LogOption,
     ProfileOption,
     PythonOption,
     StartOption,
@@ -77,6 +79,7 @@ def run(
         bool, typer.Option("--update-baseline", help="Add what is found to that file.")
     ] = False,
     start_timeout: StartOption = START_TIMEOUT,
+    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
@@ -97,20 +100,19 @@ def run(
         seconds=seconds,
     )
     wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
-    under_test = wanted.open()
-    try:
+    if everything and log is not None:
+        raise UsageProblem("--log ends with the first counterexample: leave out --all")
+    with logged(wanted.open(), log) as under_test:
         if everything:
             book = Book(known_findings, baseline, update_baseline)
             return run_all(under_test, wanted, plan, jobs, out, book, as_json)
         return _run(under_test, engine, plan, out, as_json)
-    finally:
-        under_test.close()
 
 
 def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: bool) -> int:
     keep = _Keeper(out / f"{slug(spec)}-seed{plan.seed}.itf.json")
     with progress_bar(not as_json) as tell:
-        outcome = campaign.run(engine, spec, plan, tell, keep)
+        outcome = campaign.run(engine, spec, plan, tell, lambda found: _found(found, engine, keep))
     summary = report.summary(outcome, plan, engine.capabilities)
     path = keep.path(0)
     summary["others"] = [
@@ -140,6 +142,12 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
         typer.echo(line)
     typer.echo(report.verdict(summary))
     return int(summary["status"])
+
+
+def _found(traces: list[Trace], engine: Engine, keep: _Keeper) -> None:
+    """The log ends with the counterexample: what shrinking tries is not in it."""
+    stop_log(engine)
+    keep(traces)
 
 
 class _Keeper:

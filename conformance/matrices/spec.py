@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class SpecTable:
         return Counter(clause.partition(".")[0] for clause in killed)
 
 
-def _row(name: str, fates: list[str]) -> str:
+def _row(name: str, fates: Sequence[str]) -> str:
     counts = " | ".join(str(fates.count(fate)) for fate in ("killed", "equivalent", "survives"))
     return f"| {name} | {len(fates)} | {counts} |"
 

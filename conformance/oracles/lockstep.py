@@ -8,10 +8,12 @@ not observed and is never a finding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.explain import explain
 from slotproof.conformance.observation import Observation, Violation
+from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.evaluate import LAYOUT
 from slotproof.model.world import POOLS, World
 
@@ -40,18 +42,23 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return
     world = seen.before
     world.writers.clear()
+    yield from follow(world, events, seen.coverage)
+    yield from differences(world, seen.world)
+
+
+def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
+    """Move the spec by the events, in order; what it does not allow."""
     if events:
         for invariant in ("INV-STEP", "INV-ALIGN-STEP", "INV-INFLIGHT-STEP"):
-            seen.coverage.checked[invariant] += 1
+            coverage.checked[invariant] += 1
     for transition, sid, rid, params in events:
-        seen.coverage.saw_guards(world, world.key(transition, sid, rid))
-        seen.coverage.transitions[transition] += 1
+        coverage.saw_guards(world, world.key(transition, sid, rid))
+        coverage.transitions[transition] += 1
         for problem in world.apply(transition, sid, rid, params):
             who = " of ".join(name for name in (rid, sid) if name)
             yield Violation(
                 problem.invariant, problem.conjunct, f"{problem.detail} ({who})", transition
             )
-    yield from differences(world, seen.world)
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:

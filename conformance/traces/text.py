@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.traces.trace import Row, Trace
@@ -33,7 +33,7 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
     yield f"page size {config.page_size}, pool of {pools}, configuration {trace.config_name or '-'}"
     yield ""
-    yield from _table(trace)
+    yield from table(trace.rows)
     yield ""
     if trace.violations:
         yield "At the last command:"
@@ -51,10 +51,13 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
     yield again + (" --python ENV/bin/python" if trace.spec == "sglang" else "")
 
 
-def _table(trace: Trace) -> Iterator[str]:
-    """One line per command, then its transitions and the figures that changed."""
+def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
+    """One line per command, then its transitions and the figures that changed.
+
+    ``before``: commands that came before these and are not shown.
+    """
     previous = Row({})
-    for number, row in enumerate(trace.rows, 1):
+    for number, row in enumerate(rows, before + 1):
         yield f"{number:>3}  {describe(row.command)}"
         if row.transitions:
             yield from _wrapped("       ", row.transitions)
@@ -62,9 +65,9 @@ def _table(trace: Trace) -> Iterator[str]:
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"
         for kind in ("slots", "requests"):
-            now, before = getattr(row, kind), getattr(previous, kind)
-            for key in sorted(now.keys() | before.keys()):
-                if now.get(key) != before.get(key):
+            now, then = getattr(row, kind), getattr(previous, kind)
+            for key in sorted(now.keys() | then.keys()):
+                if now.get(key) != then.get(key):
                     noun = "slot of " if kind == "slots" else ""
                     yield f"       {noun}{key}: {_fields(now.get(key))}"
         previous = row

@@ -66,18 +66,21 @@ class Wrapper:
         self._wrap(*self.dialect.key_insertion(), self.endings.key_inserted)
         self._wrap_release()
 
-    @staticmethod
-    def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         """`owner.name(…)` becomes `wrapper(original, …)`."""
         original = getattr(owner, name, None)
         if original is None:
             who = owner if isinstance(owner, type) else type(owner)
             raise UsageError(f"unknown layout: {who.__module__}.{who.__name__} has no {name}")
+        setattr(owner, name, self._around(original, wrapper))
+
+    def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        """What is called in the place of ``original``."""
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
 
-        setattr(owner, name, wrapped)
+        return wrapped
 
     def _wrap_release(self) -> None:
         """Settle the prefill before the request goes."""
@@ -85,12 +88,11 @@ class Wrapper:
         original = getattr(common, "release_kv_cache", None)
         if original is None:
             raise UsageError(f"unknown layout: {common.__name__} has no release_kv_cache")
+        replace_everywhere(original, self._around(original, self._release))
 
-        def release_kv_cache(req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
-            self._settle(req)
-            return self.endings.release(original, req, tree_cache, *args, **kwargs)
-
-        replace_everywhere(original, release_kv_cache)
+    def _release(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+        self._settle(req)
+        return self.endings.release(original, req, *args, **kwargs)
 
     def _wrap_cursor(self, batch: Any) -> None:
         """Builds up to 0.5.12 move the cursor in a method, newer ones in a function."""

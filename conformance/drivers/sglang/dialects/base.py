@@ -114,10 +114,15 @@ class Dialect(ABC):
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
 
+    @abstractmethod
+    def free_count(self) -> int:
+        """How many pages `free_pages` has, without a list of a large pool."""
+
     def figures(self) -> Figures:
         """The pool's figures as they stand, in the midst of an iteration too."""
         tree, swa = self.scheduler.tree_cache, self.swa
-        available = len(self.free_pages()) * self.page_size
+        free = self.free_count() if swa is None else len(self.free_pages())
+        available = free * self.page_size
         if swa is None:
             return Figures(available, int(tree.evictable_size()), int(tree.protected_size()))
         return Figures(

@@ -97,6 +97,13 @@ class RecordDialect(Dialect):
             pages += [int(x) for x in tensor.tolist()]
         return pages
 
+    def free_count(self) -> int:
+        allocator = self.allocator
+        count = len(allocator.get_all_free_pages())
+        if allocator.free_group:
+            count += len(tensor_pages(allocator.free_group, self.page_size))
+        return count + sum(len(ids) for ids in getattr(allocator, "free_page_ids_group", ()))
+
     def _path(self, node: Any) -> list[int]:
         return self.pages_of(int(x) for x in self.cache.path_device_indices(node).tolist())
 

@@ -66,6 +66,13 @@ class WrapperDialect(Dialect):
             pages += tensor_pages(allocator.free_group, self.page_size)
         return pages
 
+    def free_count(self) -> int:
+        allocator = self.allocator
+        count = len(allocator.free_pages) + len(allocator.release_pages)
+        if not allocator.is_not_in_free_group:
+            count += len(tensor_pages(allocator.free_group, self.page_size))
+        return count
+
     def nodes(self) -> Iterator[Any]:
         """The tree's nodes but for its root."""
         stack = list(self.tree.root_node.children.values())

@@ -1,0 +1,182 @@
+"""An engine that answers from a log, and the referee that judges it.
+
+What an iteration's line leaves out is not judged: without pages no oracle of
+pages, without a state the spec only follows the events, and the next state has
+to be where they led.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from slotproof.conformance.coverage import Coverage
+from slotproof.conformance.engines.base import Capabilities, EngineFailed
+from slotproof.conformance.logs.format import Header
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.oracles import ORACLES, Oracle
+from slotproof.conformance.oracles.lockstep import follow
+from slotproof.conformance.protocol.commands import FIELDS, Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Message, Snapshot
+from slotproof.conformance.referee import Referee, empty_snapshot, referee_profile
+from slotproof.model.world import World
+
+_OFF: dict[str, Any] = {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""}
+_KEPT = 256
+"""Answered requests that are remembered, so that a second answer is noticed."""
+
+
+class Senseless(ValueError):
+    """A line that fits the schema, and whose parts do not fit each other."""
+
+
+class RecordedEngine:
+    """Hands out what the log holds, one iteration at a time."""
+
+    def __init__(self, header: Header) -> None:
+        self.name = f"{header.engine} (recorded)"
+        self.version = header.version
+        self.capabilities = Capabilities(
+            commands=frozenset(FIELDS),
+            pools=("full", "swa") if header.config.window else ("full",),
+            page_sizes=(header.config.page_size,),
+            events="events" in header.records,
+            transitions=header.transitions,
+            profile=header.profile,
+            not_observed=header.not_observed,
+        )
+        self.next: Snapshot | EngineFailed | None = None
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        """A log begins where its engine was fresh."""
+
+    def do(self, command: Command) -> list[Snapshot]:
+        """The iteration that was read last, for what makes one."""
+        if command["do"] not in ("step", "tick"):
+            return []
+        assert self.next is not None
+        answer, self.next = self.next, None
+        if isinstance(answer, EngineFailed):
+            raise answer
+        return [answer]
+
+    def recompute(self, tokens: list[int], count: int) -> list[int] | None:
+        """A log has no engine to ask."""
+        del tokens, count
+        return None
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class LogReferee(Referee):
+    """Judges the iterations of one engine's life by what was recorded of them."""
+
+    def __init__(
+        self,
+        header: Header,
+        coverage: Coverage,
+        profile: str | None = None,
+        set_aside: Collection[str] = (),
+    ) -> None:
+        self.recorded = RecordedEngine(header)
+        self.records = header.records
+        self.seen: Counter[str] = Counter()
+        """Iterations, and how many showed state, pages, checker, content."""
+        self._gap = False
+        """The iteration before this one was recorded without its state, or not at all."""
+        self._shown: set[str] = set()
+        self._unheard: list[Message] = []
+        self._consumed = 0
+        choices = referee_profile(self.recorded, header.config, profile)
+        super().__init__(
+            self.recorded, header.config, header.seed, coverage, choices, set_aside=set_aside
+        )
+
+    @property
+    def told(self) -> bool:
+        """Whether the log has what clients sent and what they were told."""
+        return {"commands", "messages"} <= self.records
+
+    def judge(self, snapshot: Snapshot) -> list[Violation]:
+        """Judge one line: with its state like any iteration, without it by its events.
+
+        Raises :class:`Senseless` where figures of the line speak of things that are not there.
+        """
+        shown = _shown(snapshot)
+        self.seen.update(shown | {"iterations"})
+        self._shown = shown
+        whole = self._completed(snapshot)
+        try:
+            judge = super().judge if "state" in shown else self._without_state
+            violations = judge(whole)
+        except (KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:
+            text = f"the figures make no sense together: {type(error).__name__} {error}"
+            raise Senseless(text) from None
+        self._gap = "state" not in shown
+        self._forget_answered()
+        return violations
+
+    def oracles(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
+        """The oracles that have what they look at."""
+        blind = set() if "pages" in self._shown else {"pages", "locks"}
+        if not self.told:
+            blind |= {"history", "answers", "progress"}
+        if self._gap or snapshot["iter"] > self.snapshot["iter"] + 1:
+            blind.add("progress")
+            self.seen["gaps"] += 1
+        return {name: oracle for name, oracle in ORACLES.items() if name not in blind}
+
+    def _completed(self, line: Snapshot) -> Snapshot:
+        """The snapshot with what was left out; answers that were not judged yet go first."""
+        consumed = line.get("consumed", len(self.client.unread) - self._consumed)
+        whole: Any = {
+            **empty_snapshot(),
+            "checker": _OFF,
+            **line,
+            "messages": self._unheard + line.get("messages", []),
+            "consumed": self._consumed + consumed,
+        }
+        self._unheard, self._consumed = [], 0
+        if not self.told:
+            whole["messages"] = []
+        if "events" in self.records:
+            whole.setdefault("events", [])
+        else:
+            whole.pop("events", None)
+        if "pools" in line:
+            whole["pools"] = {name: {"free": [], **pool} for name, pool in line["pools"].items()}
+            whole["rows"] = {"used": {}, **line["rows"]}
+        result: Snapshot = whole
+        return result
+
+    def _without_state(self, whole: Snapshot) -> list[Violation]:
+        """The spec follows the events; clients are heard with the next state."""
+        self.coverage.iterations += 1
+        self._unheard, self._consumed = list(whole["messages"]), whole["consumed"]
+        if self.world is None:
+            config = self.config
+            pools = [config.total_tokens, config.total_tokens, 0, 0]
+            pools += [config.swa_tokens, config.swa_tokens, 0, 0, config.rows, config.rows]
+            self.world = World(self.constants, pools)
+        return self.pass_over(list(follow(self.world, whole.get("events", []), self.coverage)))
+
+    def _forget_answered(self) -> None:
+        """A log may be as long as a server lives: requests that were answered are let go of."""
+        requests = self.client.requests
+        if len(requests) > 2 * _KEPT:
+            answered = [rid for rid, sent in requests.items() if sent.answers]
+            for rid in answered[:-_KEPT]:
+                del requests[rid]
+
+
+def _shown(line: Snapshot) -> set[str]:
+    """Which parts of a snapshot the line has."""
+    shown: set[str] = {part for part in ("checker", "content") if part in line}
+    if "pools" in line:
+        shown.add("state")
+        if "tree" in line and "free" in line["pools"]["full"] and "used" in line["rows"]:
+            shown.add("pages")
+    return shown

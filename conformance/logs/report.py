@@ -1,0 +1,162 @@
+"""What ``slotproof validate`` says: for people, and as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from slotproof.conformance.logs.judging import Verdict
+from slotproof.conformance.report import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.traces.text import table
+from slotproof.model.invariants import INVARIANTS
+
+_FIELD = re.compile(r"^(?P<field>.+) is (?P<seen>-?\d+)[^,]*, the spec says (?P<spec>-?\d+)$")
+
+
+def status(verdict: Verdict) -> int:
+    """The exit status: a log without a single iteration shows nothing."""
+    if verdict.violations:
+        return FOUND
+    return CONFORMS if verdict.seen["iterations"] else INCONCLUSIVE
+
+
+def summary(verdict: Verdict) -> dict[str, Any]:
+    """Everything a validation has to say, as JSON. ``status`` is the exit status."""
+    header, coverage = verdict.header, verdict.coverage
+    offered = frozenset().union(*(each.transitions for each in verdict.headers))
+    return {
+        "status": status(verdict),
+        "log": str(verdict.path),
+        "engine": f"{header.engine} {header.version}".strip(),
+        "profile": header.profile,
+        "lines": verdict.lines,
+        "cut_off": verdict.cut,
+        "ended": [{"line": number, "why": why} for number, why in verdict.ends],
+        "examples": len(verdict.headers),
+        "commands": coverage.commands,
+        "iterations": verdict.seen["iterations"],
+        "with": {part: verdict.seen[part] for part in ("state", "pages", "checker", "content")},
+        "transitions": {
+            "counts": dict(sorted(coverage.transitions.items())),
+            "not_seen": sorted(offered - coverage.transitions.keys()),
+        },
+        "invariants": {
+            "checked": sorted(name for name in INVARIANTS if coverage.checked[name]),
+            "not_checked": sorted(name for name in INVARIANTS if not coverage.checked[name]),
+        },
+        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "not_observed": not_observed(verdict),
+        "line": verdict.line,
+        "violated": [
+            {
+                "clause": each.clause,
+                "transition": each.transition,
+                "detail": each.detail,
+                **_compared(each.detail),
+            }
+            for each in verdict.violations
+        ],
+    }
+
+
+def _compared(detail: str) -> dict[str, Any]:
+    """The field, the value seen and the spec's, where a violation compares them."""
+    found = _FIELD.match(detail)
+    if found is None:
+        return {}
+    return {"field": found["field"], "seen": int(found["seen"]), "spec": int(found["spec"])}
+
+
+def not_observed(verdict: Verdict) -> dict[str, str]:
+    """What the engine can't show, and what the recorder left out."""
+    missing: dict[str, str] = {}
+    records = frozenset.intersection(*(each.records for each in verdict.headers))
+    for header in verdict.headers:
+        missing |= header.not_observed
+    told = {"commands", "messages"} - records
+    if told:
+        missing["clients"] = f"{' and '.join(sorted(told))} were not recorded"
+    if "events" not in records:
+        missing["steps"] = "events were not recorded"
+    seen = verdict.seen
+    for part, of, words in (
+        ("state", "iterations", "state"),
+        ("pages", "state", "pages (free list, tree, rows)"),
+        ("checker", "iterations", "the engine's own check"),
+        ("content", "state", "KV content"),
+    ):
+        left_out = seen[of] - seen[part]
+        if left_out and words not in missing:
+            missing[words] = f"not recorded in {left_out} of {seen[of]} {_PLURAL[of]}"
+    if seen["gaps"]:
+        missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
+    missing["tokens without a cache"] = "a log has no engine to ask"
+    for count, what, words in (
+        (verdict.coverage.unexplained, "unexplained", "could not be explained without events"),
+        (verdict.coverage.ambiguous, "ambiguous", "had several explanations"),
+    ):
+        if count:
+            missing[what] = f"{count} iterations {words}"
+    return missing
+
+
+_PLURAL = {"iterations": "iterations", "state": "states"}
+
+
+def text(verdict: Verdict) -> Iterator[str]:
+    """The report for people, line by line; the last line says what it comes to."""
+    report = summary(verdict)
+    if verdict.violations:
+        yield from _finding(verdict)
+    yield f"engine          {report['engine']} (profile {report['profile']})"
+    yield (
+        f"log             {report['log']}: {report['lines']} lines, {report['examples']} "
+        f"{'engine' if report['examples'] == 1 else 'engines'} from the start"
+    )
+    yield f"commands        {report['commands']}, {report['iterations']} iterations"
+    transitions, invariants = report["transitions"], report["invariants"]
+    yield f"transitions     {len(transitions['counts'])} seen"
+    if transitions["not_seen"]:
+        yield f"                not seen: {', '.join(transitions['not_seen'])}"
+    yield f"invariants      {len(invariants['checked'])} checked"
+    if invariants["not_checked"]:
+        yield f"                not checked: {', '.join(invariants['not_checked'])}"
+    for clause, times in report["set_aside"].items():
+        yield f"set aside       {clause}, {times} times"
+    for what, why in report["not_observed"].items():
+        yield f"not observed    {what}: {why}"
+    for ended in report["ended"]:
+        yield f"recorder        stopped at line {ended['line']}: {ended['why']}"
+    if verdict.cut is not None:
+        yield f"cut off         line {verdict.cut} is not whole: judged up to line {verdict.lines}"
+    if verdict.violations:
+        yield f"counterexample: line {verdict.line}: {verdict.violations[0].clause}"
+    elif not report["iterations"]:
+        yield "inconclusive: no iteration was recorded"
+    else:
+        yield f"conforms: the spec explains all {report['lines']} lines"
+
+
+def _finding(verdict: Verdict) -> Iterator[str]:
+    first, header = verdict.violations[0], verdict.header
+    where = f"{verdict.path}:{verdict.line}"
+    yield f"{first.clause} violated by {header.engine} {header.version}, {where}"
+    if first.invariant in INVARIANTS:
+        yield f"  {INVARIANTS[first.invariant].sentence}"
+    yield ""
+    config = header.config
+    pools = f"{config.total_tokens} tokens"
+    if config.window:
+        pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
+    yield f"page size {config.page_size}, pool of {pools}"
+    yield ""
+    before = verdict.commands - len(verdict.rows)
+    if before:
+        yield f"     ({before} commands before these)"
+    yield from table(list(verdict.rows), before)
+    yield ""
+    yield f"At line {verdict.line}:"
+    for violation in verdict.violations:
+        yield f"  {violation}"
+    yield ""

@@ -1,0 +1,123 @@
+"""The pytest plugin: items of an engine's own CI."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from slotproof.conformance.traces import itf
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = "slotproof.conformance.suite.plugin"
+INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+SUITE = ["--pyargs", "slotproof.conformance"]
+SMALL = ["--slotproof-config=p1", "--slotproof-examples=20", "--slotproof-parts=2"]
+
+
+def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """A pytest run in a folder of its own, with the plugin as if it were installed."""
+    loaded = () if INSTALLED else ("-p", PLUGIN)
+    return pytester.runpytest(*loaded, "-p", "no:cacheprovider", *args)
+
+
+def test_an_engine_that_conforms(pytester: pytest.Pytester) -> None:
+    """An item per configuration and part; what was not observed is told at the end."""
+    result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "-v")
+    assert result.ret == 0
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*test_conforms[[]p1-1of2] PASSED*",
+            "*test_conforms[[]p1-2of2] PASSED*",
+            "*= slotproof =*",
+            "engine          reference 1 (profile reference)",
+            "commands        * in 2? examples, * iterations",
+            "not observed    overlap scheduling: *",
+            "inconclusive: never reached: *T-*",
+        ]
+    )
+
+
+def test_strict_makes_inconclusive_a_failure(pytester: pytest.Pytester) -> None:
+    result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "--slotproof-strict")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 1
+
+
+def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
+    """INV-SUM-FULL.equation: no traceback; the trace's path is in the JUnit XML."""
+    argv = ["--slotproof-engine=reference:leak-full", *SMALL, "--slotproof-parts=1"]
+    result = run(pytester, *SUITE, *argv, "--slotproof-out=found", "--junitxml=junit.xml")
+    assert result.ret == 1
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    assert "INV-SUM-FULL.equation violated by reference 1 with leak-full, in " in text
+    assert "  1  open s1" in text
+    assert "part.py" not in text.split("short test summary")[0], "no traceback of ours"
+    properties = {
+        each.get("name"): each.get("value", "")
+        for each in ET.parse(pytester.path / "junit.xml").iter("property")
+    }
+    assert properties["slotproof_clause"] == "INV-SUM-FULL.equation"
+    assert properties["slotproof_engine"] == "reference 1 with leak-full"
+    assert itf.load(pytester.path / properties["slotproof_trace"]).violations
+
+
+def test_workers_share_the_items(pytester: pytest.Pytester) -> None:
+    """What workers saw is added up."""
+    result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "-n", "1")
+    assert result.ret == 0
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["commands        * in 2? examples, * iterations"])
+
+
+def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester) -> None:
+    toy = Path(__file__).parent / "drivers" / "toy.py"
+    engine = f"--slotproof-engine=cmd:{sys.executable} {toy}"
+    result = run(pytester, *SUITE, engine, "--slotproof-config=p4", "-rs")
+    result.assert_outcomes(skipped=5)
+    result.stdout.fnmatch_lines(["*can't take p4: page size 4 is not offered"])
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ([], "slotproof.conformance needs an engine: --slotproof-engine=reference, sglang"),
+        (["--slotproof-engine=reference", "--slotproof-config=p3"], "unknown configuration 'p3'"),
+        (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
+        (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
+        (["--slotproof-engine=reference", "--slotproof-set-aside=X"], "there is no clause 'X'"),
+    ],
+)
+def test_wrong_usage_is_one_line(args: list[str], text: str, pytester: pytest.Pytester) -> None:
+    result = run(pytester, *SUITE, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert text in result.stderr.str()
+    assert result.stderr.str().strip().count("\n") == 0
+
+
+def test_an_engine_that_does_not_start(pytester: pytest.Pytester) -> None:
+    """One line for each item, no traceback."""
+    result = run(pytester, *SUITE, "--slotproof-engine=vllm", *SMALL)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["slotproof: unknown engine 'vllm'*"])
+
+
+def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
+    """Without an engine the plugin collects nothing and imports nothing."""
+    pytester.makepyfile("def test_mine(): pass")
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    assert "slotproof" not in result.stdout.str()
+    suite = Path(__file__).parents[2] / "suite"
+    assert run(pytester, str(suite)).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    code = f"import sys, {PLUGIN}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"torch", "hypothesis", "numpy", "jsonschema", "z3", "typer"}

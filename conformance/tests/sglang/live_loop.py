@@ -1,0 +1,62 @@
+"""A scheduler that runs its own event loop, fed by hand: `ENV/bin/python live_loop.py SCRIPT`.
+
+Stands in for a server, whose HTTP front end and tokenizer need packages that a CPU machine
+has not. SCRIPT is a JSON file: `config`, `feed`: for each iteration the commands that
+arrive in it, and perhaps `loop`: the name of another event loop. Prints the CPU seconds
+that the loop took.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+
+
+def message(inputs: Any, command: dict[str, Any]) -> Any:
+    """A command as the engine's input."""
+    name = command["do"]
+    if name == "open":
+        return inputs.open(command["session"], 0.0)
+    if name == "submit":
+        return inputs.submit(command)
+    if name == "close":
+        return inputs.close(command["session"])
+    return inputs.abort(command["rid"])
+
+
+def main() -> None:
+    script = json.loads(Path(sys.argv[1]).read_text())
+    sys.path.insert(0, str(DRIVER))
+    boot: Any = importlib.import_module("boot")
+    boot.import_engine()
+    scheduler = boot.build_scheduler(boot.normalise(script["config"]))
+    inputs = importlib.import_module("inputs").Inputs()
+    feed = iter(script["feed"])
+
+    def recv_requests(*_: Any, **__: Any) -> list[Any]:
+        commands = next(feed, None)
+        if commands is None:
+            raise SystemExit(0)
+        return [message(inputs, command) for command in commands]
+
+    receiver = getattr(scheduler, "request_receiver", scheduler)
+    type(receiver).recv_requests = recv_requests
+    for module in list(sys.modules.values()):
+        sender = getattr(module, "SenderWrapper", None)
+        if isinstance(sender, type) and hasattr(sender, "send_output"):
+            sender.send_output = lambda *_: None  # there is nobody to send to
+    started = time.process_time()
+    try:
+        getattr(scheduler, script.get("loop", "event_loop_normal"))()
+    finally:
+        sys.stdout.write(f"{time.process_time() - started:.3f}\n")
+
+
+if __name__ == "__main__":
+    main()
