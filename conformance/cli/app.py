@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
 from slotproof.conformance.cli.listing import list_things
@@ -39,6 +40,7 @@ app.command()(explore)
 app.command()(replay)
 app.command()(show)
 app.command("list")(list_things)
+app.add_typer(env, name="env")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

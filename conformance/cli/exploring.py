@@ -23,6 +23,7 @@ from slotproof.conformance.cli.options import (
     PythonOption,
     TimeoutOption,
     number,
+    writable,
 )
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
@@ -84,6 +85,7 @@ def explore(
         if each not in known:
             raise UsageProblem(f"unknown configuration {each!r}; there are: {', '.join(known)}")
     plan = Plan({each: known[each] for each in config or exploring.CONFIGS}, seed=seed)
+    writable(out)
     under_test = EngineSpec(engine, python, device, step_timeout).open()
     try:
         search = _Engine(under_test, engine, plan, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,9 @@ from slotproof.model.profiles import PROFILES
 EngineOption = Annotated[
     str,
     typer.Option(
-        "--engine", help="reference, reference:MUTANT, sglang, module:factory or cmd:PROGRAM ARGS."
+        "--engine",
+        help="reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory or "
+        "cmd:PROGRAM ARGS.",
     ),
 ]
 PythonOption = Annotated[
@@ -45,3 +48,15 @@ def number(value: int, least: int, name: str) -> int:
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
     return value
+
+
+def writable(folder: Path) -> None:
+    """One line where ``--out`` could not be written to; it is not made before it is needed."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise UsageProblem(f"--out {folder} can't be written to: {error.strerror}") from None

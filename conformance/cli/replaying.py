@@ -18,7 +18,7 @@ from slotproof.conformance.cli.options import (
     known_profile,
 )
 from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.engines.registry import EngineSpec, with_python
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -37,7 +37,7 @@ def replay(
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
     choices = known_profile(profile) or known_profile(old.chosen_profile)
-    spec = engine or old.spec
+    spec = engine or with_python(old.spec, python)
     under_test = EngineSpec(spec, python, device, step_timeout).open()
     try:
         offered = under_test.capabilities.commands

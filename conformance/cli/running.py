@@ -25,6 +25,7 @@ from slotproof.conformance.cli.options import (
     TimeoutOption,
     known_profile,
     number,
+    writable,
 )
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
@@ -73,6 +74,7 @@ def run(
         profile=known_profile(profile),
         set_aside=known(set_aside),
     )
+    writable(out)
     under_test = EngineSpec(engine, python, device, step_timeout).open()
     try:
         return _run(under_test, engine, plan, out, as_json)
