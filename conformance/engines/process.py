@@ -43,10 +43,15 @@ class ProcessEngine:
     """
 
     def __init__(
-        self, argv: Sequence[str], step_timeout: float = 10.0, env: dict[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        step_timeout: float = 10.0,
+        env: dict[str, str] | None = None,
+        start_timeout: float = START_TIMEOUT,
     ) -> None:
         self._argv = list(argv)
         self._timeout = step_timeout
+        self._start_timeout = start_timeout
         self._env = env
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
@@ -75,7 +80,7 @@ class ProcessEngine:
         except OSError as error:
             raise EngineUnusable(f"can't start {self._argv[0]}: {error.strerror}") from None
         try:
-            hello = self._ask({"op": "hello", "protocol": PROTOCOL}, START_TIMEOUT)
+            hello = self._ask({"op": "hello", "protocol": PROTOCOL}, self._start_timeout)
         except EngineFailed as failure:
             raise EngineUnusable(f"the driver does not start: {self._said(str(failure))}") from None
         if hello.get("protocol") != PROTOCOL:
@@ -180,7 +185,7 @@ class ProcessEngine:
         if self._process is None:
             self._start()
         message = {"op": "reset", "config": config.to_json(), "seed": seed}
-        self._ask(message, START_TIMEOUT)
+        self._ask(message, self._start_timeout)
 
     def do(self, command: Command) -> list[Snapshot]:
         count = max(1, command.get("n", 1))

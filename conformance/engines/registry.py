@@ -31,8 +31,8 @@ class EngineSpec:
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line."""
         name, _, rest = self.text.partition(":")
-        family, release, _ = name.partition("==")
-        if release and family in RECIPES:
+        family, equals, _ = name.partition("==")
+        if equals and family in RECIPES:
             return self._release(family)
         if name == "cmd" or rest or name == "reference":
             self._without_python()

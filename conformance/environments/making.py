@@ -20,6 +20,9 @@ from slotproof.conformance.environments.store import Entry, Store
 Check = Callable[[Path, Recipe], None]
 """Starts a build, given its Python; raises :class:`EngineUnusable` where it does not start."""
 
+FIRST_START = 900.0
+"""Seconds for the first start of a build: Python compiles all that it imports."""
+
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _GPU_BUILD = (
     "import torch; from importlib.metadata import distributions as d; "
@@ -30,7 +33,8 @@ _GPU_BUILD = (
 
 def starts(python: Path, recipe: Recipe) -> None:
     """The driver says hello: it imports the build and looks at a scheduler of it."""
-    ProcessEngine([str(python), str(recipe.driver)], env=clean_environment()).close()
+    argv = [str(python), str(recipe.driver)]
+    ProcessEngine(argv, env=clean_environment(), start_timeout=FIRST_START).close()
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,8 @@ class Maker:
     def _of_that_python(self, entry: Entry, python: Path | None) -> Entry:
         if python is None:
             return entry
-        quiet = replace(self, tell=lambda _: None)
         with self.store.changing(self.tell) as lock:
-            wanted = _Work(quiet, lock).version_of(python)
+            wanted = _Work(self, lock).version_of(python)
         if wanted != entry.python_version:
             raise EnvironmentProblem(
                 f"{entry.name} is there, made with Python {entry.python_version}; to have it with "
@@ -104,15 +107,17 @@ class _Work:
 
     def _fill_base(self, entry: Entry, python: str, release: str) -> None:
         recipe = self.maker.recipe
-        self._do(f"an environment of {python}", [python, "-m", "venv", str(entry.path)])
+        self._venv([python, "-m", "venv", str(entry.path)])
         dry = pip.install(entry.python, "--dry-run", *pip.only(f"{recipe.package}=={release}"))
-        self._pip(f"looking for {recipe.package} {release}", dry)
+        self._installed(self._quick(dry))
         self._cpu_build(entry)
         rest = [line for line in recipe.requirements if line != recipe.first]
         self._pip(
             f"{len(rest)} packages that it needs", pip.install(entry.python, recipe.first, *rest)
         )
-        done = self._do("checking torch", [str(entry.python), "-c", _GPU_BUILD])
+        done = self._run("looking at torch", [str(entry.python), "-c", _GPU_BUILD])
+        if done.status:
+            raise EnvironmentProblem(f"{recipe.first} does not start: {_last(done.text)}")
         gpu, *packages = done.text.split("\n")[0].split()
         if gpu != "-" or packages:
             raise self._gpu(", ".join(packages) or f"it is for {gpu}")
@@ -152,8 +157,7 @@ class _Work:
 
     def _fill_release(self, entry: Entry, base: Entry) -> None:
         recipe = self.maker.recipe
-        venv = [str(base.python), "-m", "venv", "--without-pip", str(entry.path)]
-        self._do("an environment on top of the base", venv)
+        self._venv([str(base.python), "-m", "venv", "--without-pip", str(entry.path)])
         wheel = pip.only(f"{recipe.package}=={entry.release}")
         self._pip(
             f"{recipe.package} {entry.release}", pip.install(base.python, *wheel, into=entry.python)
@@ -196,7 +200,7 @@ class _Work:
                 )
             return str(given), version
         for candidate in (sys.executable, *(f"python{each}" for each in allowed)):
-            done = self._run("looking for a Python", [candidate, "-c", _VERSION])
+            done = self._quick([candidate, "-c", _VERSION])
             if done.status == 0 and (version := done.text.split()[0]) in allowed:
                 return candidate, version
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -209,29 +213,33 @@ class _Work:
         """The version of the interpreter that the user named."""
         if shutil.which(str(python)) is None:
             raise EnvironmentProblem(f"--python {python}: there is no such program")
-        done = self._run("looking at that Python", [str(python), "-c", _VERSION])
+        done = self._quick([str(python), "-c", _VERSION])
         words = done.text.split()
         if done.status or not words or words[0].count(".") != 1:
             raise EnvironmentProblem(f"--python {python} is no Python that starts")
         return words[0]
 
     def _run(self, title: str, argv: list[str]) -> Done:
+        """A step that takes a while: it is told, and so is what the program prints."""
         self.maker.tell(title)
         return self.maker.runner(
             argv, self.lock, lambda line: self.maker.tell(f"{title}: {line}" if line else title)
         )
 
-    def _do(self, title: str, argv: list[str]) -> Done:
-        """A step that isn't pip's."""
-        done = self._run(title, argv)
+    def _quick(self, argv: list[str]) -> Done:
+        """A step of some seconds, of which nothing is told."""
+        return self.maker.runner(argv, self.lock, lambda _: None)
+
+    def _venv(self, argv: list[str]) -> None:
+        done = self._quick(argv)
         if done.status:
             said = [line.strip() for line in done.text.splitlines() if line.strip()] or ["?"]
-            traceback = said[0].startswith("Traceback")
-            raise EnvironmentProblem(f"{title}: {said[-1 if traceback else 0][:200]}")
-        return done
+            raise EnvironmentProblem(f"{' '.join(argv[:3])}: {said[0][:200]}")
 
     def _pip(self, title: str, argv: list[str]) -> None:
-        done = self._run(title, argv)
+        self._installed(self._run(title, argv))
+
+    def _installed(self, done: Done) -> None:
         if done.status:
             raise EnvironmentProblem(f"{self.maker.recipe.engine}: {pip.problem(done)}")
 
@@ -248,3 +256,9 @@ class _Work:
             raise EnvironmentProblem(
                 f"about {megabytes} MB are needed in {self.maker.store.folder}, {free:.0f} are free"
             )
+
+
+def _last(text: str) -> str:
+    """The last line, which is where a traceback says what it was."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "nothing said"

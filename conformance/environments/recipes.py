@@ -73,18 +73,18 @@ def requirements(text: str) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-_SGLANG_DRIVER = Path(str(files("slotproof.conformance.drivers.sglang")))
+_SGLANG = files("slotproof.conformance.drivers.sglang")
 
 SGLANG = Recipe(
     engine="sglang",
     package="sglang",
-    requirements=requirements((_SGLANG_DRIVER / "requirements.txt").read_text()),
+    requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text()),
     from_cpu_index="torch",
     cpu_index="https://download.pytorch.org/whl/cpu",
     pythons=((3, 11), (3, 12)),
     base_mb=1500,  # while it is made; about 1100 afterwards
     release_mb=300,
-    driver=_SGLANG_DRIVER / "__main__.py",
+    driver=Path(str(_SGLANG.joinpath("__main__.py"))),
 )
 
 RECIPES = {recipe.engine: recipe for recipe in (SGLANG,)}

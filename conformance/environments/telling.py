@@ -17,7 +17,7 @@ def telling(title: str) -> Iterator[Tell]:
     """Yields what is told each step. Says nothing at all where nothing is told."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
-        with console.status("") as line:
+        with console.status(escape(title)) as line:
             yield lambda step: line.update(escape(f"{title}: {step}"[: max(20, console.width - 4)]))
         return
     told: list[str] = []
