@@ -207,7 +207,7 @@ def test_no_space_is_told_before_anything_is_fetched(
     maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(making.shutil, "disk_usage", lambda _: usage(10**9, 10**9, 10**6))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(10**9, 10**9, 10**6))
     assert "about 3 MB are needed in " in problem(maker) and "1 are free" in problem(maker)
     assert pip.count("install") == 0
 
