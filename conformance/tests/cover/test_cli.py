@@ -30,8 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored trace."""
     out = tmp_path_factory.mktemp("traces")
     assert status(["run", "--engine", MUTANT, "--config", "p1", "--out", str(out), "--json"]) == 1
-    (path,) = out.iterdir()
-    return path
+    return out / f"{MUTANT.replace(':', '-')}-seed0.itf.json"
 
 
 def edited(source: Path, target: Path, **meta: Any) -> Path:
