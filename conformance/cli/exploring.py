@@ -24,6 +24,7 @@ from slotproof.conformance.cli.options import (
     StartOption,
     TimeoutOption,
     number,
+    writable,
 )
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
@@ -87,6 +88,7 @@ def explore(
         if each not in known:
             raise UsageProblem(f"unknown configuration {each!r}; there are: {', '.join(known)}")
     plan = Plan({each: known[each] for each in config or exploring.CONFIGS}, seed=seed)
+    writable(out)
     under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
     try:
         search = _Engine(under_test, engine, plan, out)

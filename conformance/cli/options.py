@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,9 @@ from slotproof.model.profiles import PROFILES
 EngineOption = Annotated[
     str,
     typer.Option(
-        "--engine", help="reference, reference:MUTANT, sglang, module:factory or cmd:PROGRAM ARGS."
+        "--engine",
+        help="reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory or "
+        "cmd:PROGRAM ARGS.",
     ),
 ]
 PythonOption = Annotated[
@@ -61,3 +64,15 @@ def number(value: int, least: int, name: str) -> int:
 def z3_missing(error: ModuleNotFoundError) -> Exception:
     """What to tell when proofs can't be imported: what to install, if it is Z3 that is missing."""
     return UsageProblem("proofs need Z3: pip install z3-solver") if error.name == "z3" else error
+
+
+def writable(folder: Path) -> None:
+    """One line where ``--out`` could not be written to; it is not made before it is needed."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise UsageProblem(f"--out {folder} can't be written to: {error.strerror}") from None

@@ -22,7 +22,7 @@ from slotproof.conformance.cli.options import (
 )
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.engines.registry import EngineSpec, with_python
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -43,7 +43,7 @@ def replay(
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
     choices = known_profile(profile) or known_profile(old.chosen_profile)
-    spec = engine or old.spec
+    spec = engine or with_python(old.spec, python)
     wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
     with logged(wanted.open(), log) as under_test:
         offered = under_test.capabilities.commands

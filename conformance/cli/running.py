@@ -23,6 +23,7 @@ from slotproof.conformance.cli.options import (
     TimeoutOption,
     known_profile,
     number,
+    writable,
 )
 from slotproof.conformance.cli.telling import progress_bar, slug
 from slotproof.conformance.engines.base import Engine
@@ -99,6 +100,7 @@ def run(
         set_aside=known(set_aside),
         seconds=seconds,
     )
+    writable(out)
     wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")

@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
+from slotproof.conformance.environments.processes import clean_environment
+from slotproof.conformance.environments.recipes import RECIPES
+from slotproof.conformance.environments.use import for_engine
 
-FORMS = "reference, reference:MUTANT, sglang, module:factory, cmd:PROGRAM ARGS"
+FORMS = "reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory, cmd:PROGRAM ARGS"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class EngineSpec:
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line."""
         name, _, rest = self.text.partition(":")
+        family, equals, _ = name.partition("==")
+        if equals and family in RECIPES:
+            return self._release(family)
+        if name == "cmd" or rest or name == "reference":
+            self._without_python()
         if name == "reference":
             return self._reference(rest or None, with_mutant=":" in self.text)
         if self.text == "sglang" or name == "cmd":
@@ -44,6 +51,9 @@ class EngineSpec:
         Raises :class:`EngineUnusable` with one line.
         """
         name, _, rest = self.text.partition(":")
+        family, equals, _ = name.partition("==")
+        if equals and family in RECIPES:
+            return [str(for_engine(self.text).python), str(RECIPES[family].driver)]
         if self.text == "sglang":
             return self._sglang()
         if name == "cmd":
@@ -66,20 +76,45 @@ class EngineSpec:
                 raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
         return InProcessEngine(mutant, self.device)
 
+    def _without_python(self) -> None:
+        if self.python is not None:
+            raise EngineUnusable(
+                f"--python is for sglang, whose build has an environment; {self.text} has none"
+            )
+
+    def _release(self, family: str) -> Engine:
+        if self.python is not None:
+            raise EngineUnusable(
+                f"{self.text} has an environment of its own; for another one: "
+                f"--engine {family} --python {self.python}"
+            )
+        try:
+            return ProcessEngine(
+                self.driver(), self.step_timeout, clean_environment(), self.start_timeout
+            )
+        except EngineUnusable as error:
+            raise EngineUnusable(
+                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
+            ) from None
+
     def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"--python {python}: there is no such program")
-        probe = "import importlib.util as u, sys; sys.exit(0 if u.find_spec('sglang') else 3)"
+        # A folder called sglang beside us is no build: only a module with a file is.
+        probe = (
+            "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
+            "s = u.find_spec('sglang'); sys.exit(0 if s and s.origin else 3)"
+        )
         found = subprocess.run(  # noqa: S603  # the user names the interpreter
             [str(python), "-c", probe], capture_output=True, check=False
         )
         if found.returncode:
             raise EngineUnusable(
-                f"{python} has no sglang; name an environment that has it with --python"
+                f"{python} has no sglang; name an environment that has it with --python, "
+                "or a release: --engine sglang==0.5.23"
             )
-        driver = files("slotproof.conformance.drivers.sglang").joinpath("__main__.py")
-        return [str(python), str(driver)]
+        return [str(python), str(RECIPES["sglang"].driver)]
 
     def _command(self, rest: str) -> list[str]:
         try:
@@ -106,3 +141,13 @@ class EngineSpec:
         if missing:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
         return engine
+
+
+def with_python(text: str, python: Path | None) -> str:
+    """An engine's name for use with ``--python``: the release it names gives way.
+
+    >>> with_python("sglang==0.5.23", Path("env/bin/python")), with_python("sglang==0.5.23", None)
+    ('sglang', 'sglang==0.5.23')
+    """
+    family = text.partition("==")[0]
+    return family if python is not None and family in RECIPES else text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +30,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored trace."""
     out = tmp_path_factory.mktemp("traces")
     assert status(["run", "--engine", MUTANT, "--config", "p1", "--out", str(out), "--json"]) == 1
-    (path,) = out.iterdir()
-    return path
+    return out / f"{MUTANT.replace(':', '-')}-seed0.itf.json"
 
 
 def edited(source: Path, target: Path, **meta: Any) -> Path:
@@ -167,16 +168,32 @@ def test_status_1_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_out_folder_that_can_not_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The trace is printed all the same, and the status is 1."""
+    """Told before anything is run."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(blocked / "below")]
+    for command in ("run", "explore"):
+        text = wrong([command, "--engine", MUTANT, "--out", str(blocked / "below")], capfd)
+        assert text.endswith("below can't be written to: Not a directory\n")
+    blocked.unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_that_can_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk fills up meanwhile: the trace is printed all the same, and the status is 1."""
+
+    def full(trace: object, path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(itf, "save", full)
+    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(tmp_path)]
     assert status(argv) == 1
     out = capsys.readouterr().out
     assert "violated by reference 1 with leak-full" in out
-    assert "could not be written" in out and "Not a directory" in out
+    assert "could not be written" in out and "No space left on device" in out
     assert status([*argv, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["trace"] is None and document["itf"]["states"]
@@ -208,7 +225,14 @@ def test_show_gives_text_and_json(found: Path, capsys: pytest.CaptureFixture[str
 
 
 THINGS: dict[str, Any] = {
-    "engines": {"reference", "reference:MUTANT", "sglang", "module:factory", "cmd:PROGRAM ARGS"},
+    "engines": {
+        "reference",
+        "reference:MUTANT",
+        "sglang==RELEASE",
+        "sglang",
+        "module:factory",
+        "cmd:PROGRAM ARGS",
+    },
     "mutants": set(MUTANTS),
     "transitions": set(TRANSITIONS),
     "invariants": set(INVARIANTS),

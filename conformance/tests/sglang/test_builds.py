@@ -1,12 +1,12 @@
-"""Real SGLang builds: run with `make test-sglang`, after `make sglang-env V=…`."""
+"""Real SGLang builds, in environments made by `slotproof env`: `make test-sglang`."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf
@@ -23,10 +23,8 @@ REPORTING = (
 
 
 def python_of(release: str) -> Path:
-    """The interpreter of the release's environment; fails where there is none."""
-    path = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
-    assert path.exists(), f"no {path}: run make sglang-env V={release}"
-    return path.absolute()
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)

@@ -1,0 +1,123 @@
+"""``slotproof env``: environments of real engine builds, made once and kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.environments.store import VARIABLE, Entry, Store, default_folder
+from slotproof.conformance.environments.telling import telling
+from slotproof.conformance.environments.use import environment
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--envs", help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache."
+    ),
+]
+NAME_HELP = "ENGINE==RELEASE, such as sglang==0.5.23."
+
+env = typer.Typer(
+    help="Make, list and remove environments of real engine builds.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@env.command()
+def create(
+    name: Annotated[str, typer.Argument(help=NAME_HELP)],
+    python: Annotated[
+        Path | None, typer.Option("--python", help="The Python to make it with, if not this one.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make it and its base anew, there or not.")
+    ] = False,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make the environment of a release, or find it made."""
+    began = time.monotonic()
+    entry = environment(name, _absolute(folder), python, again)
+    seconds = time.monotonic() - began
+    if as_json:
+        typer.echo(json.dumps({**entry.to_json(), "seconds": round(seconds, 1)}, indent=1))
+    else:
+        typer.echo(f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)")
+    return 0
+
+
+@env.command("list")
+def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
+    """List the environments there are, with their size and where they are."""
+    store = Store(_absolute(folder) or default_folder())
+    entries = store.entries()
+    if as_json:
+        rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in entries]
+        typer.echo(json.dumps({"folder": str(store.folder), "environments": rows}, indent=1))
+        return 0
+    if not entries:
+        typer.echo(f"no environments in {store.folder}")
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        size = f"{entry.megabytes():>5} MB"
+        typer.echo(f"{entry.name:<{width}}  {size}  {_state(store, entry)}  {entry.path}")
+    return 0
+
+
+@env.command()
+def remove(
+    names: Annotated[list[str] | None, typer.Argument(help="As `env list` calls them.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Remove all of them, and the bases they share.")
+    ] = False,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove environments. A base is shared, and stays until --all."""
+    if everything == bool(names):
+        raise UsageProblem("name the environments to remove, or give --all")
+    store = Store(_absolute(folder) or default_folder())
+    removed = []
+    if store.folder.is_dir():
+        with telling(f"removing environments in {store.folder}") as tell, store.changing(tell):
+            removed = _chosen(store, names)
+            for entry in removed:
+                store.remove(entry)
+    elif names:
+        _chosen(store, names)
+    if as_json:
+        typer.echo(json.dumps({"removed": [entry.name for entry in removed]}, indent=1))
+    else:
+        typer.echo(f"removed {', '.join(entry.name for entry in removed) or 'nothing'}")
+    return 0
+
+
+def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
+    """The environments with those names; all of them without names."""
+    entries = store.entries()
+    if not names:
+        return entries
+    removable = {entry.name: entry for entry in entries if entry.release}
+    for name in names:
+        if name not in removable:
+            there = f"there are: {', '.join(removable)}" if removable else "there are none"
+            raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
+    return [removable[name] for name in dict.fromkeys(names)]
+
+
+def _state(store: Store, entry: Entry) -> str:
+    if not entry.ready:
+        return "unfinished"
+    damage = store.damage(entry)
+    return f"damaged: {damage}" if damage else f"made {entry.made}"
+
+
+def _absolute(folder: Path | None) -> Path | None:
+    return folder.expanduser().absolute() if folder else None

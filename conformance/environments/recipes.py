@@ -1,0 +1,111 @@
+"""What an engine's build needs to run on a CPU: recipes, and names like ``sglang==0.5.18``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from slotproof.conformance.engines.base import EngineUnusable
+
+_RELEASE = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+
+
+class EnvironmentProblem(EngineUnusable):
+    """An environment can't be made or used. One line; exit status 2."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make environments of one engine.
+
+    A *base* holds the requirements and is shared; the environment of a release holds
+    nothing but that release and sees the base. Sizes are in megabytes, rounded up.
+    """
+
+    engine: str
+    package: str
+    """The engine's name in the package index, and of the module it is imported as."""
+    requirements: tuple[str, ...]
+    """What the base holds, as lines of pip's requirements format."""
+    from_cpu_index: str
+    """The requirement that other indexes may serve as a build for GPUs."""
+    cpu_index: str
+    pythons: tuple[tuple[int, int], ...]
+    base_mb: int
+    release_mb: int
+    driver: Path
+
+    @property
+    def digest(self) -> str:
+        """Another recipe, another base: eight hexadecimal digits.
+
+        >>> SGLANG.digest == SGLANG.digest and len(SGLANG.digest)
+        8
+        """
+        text = "\n".join((self.package, *self.requirements))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def first(self) -> str:
+        """The line of the requirements that comes from the index of CPU builds."""
+        return next(
+            line for line in self.requirements if line.partition("==")[0] == self.from_cpu_index
+        )
+
+    def versions(self) -> str:
+        """
+        >>> SGLANG.versions()
+        '3.11 or 3.12'
+        """
+        return " or ".join(f"{major}.{minor}" for major, minor in self.pythons)
+
+
+def requirements(text: str) -> tuple[str, ...]:
+    """The lines of a requirements file that ask for something.
+
+    >>> requirements("# torch first\\ntorch==2.13.0\\n\\nnumpy  # and this\\n")
+    ('torch==2.13.0', 'numpy')
+    """
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+_SGLANG = files("slotproof.conformance.drivers.sglang")
+
+SGLANG = Recipe(
+    engine="sglang",
+    package="sglang",
+    requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text()),
+    from_cpu_index="torch",
+    cpu_index="https://download.pytorch.org/whl/cpu",
+    pythons=((3, 11), (3, 12)),
+    base_mb=1500,  # while it is made; about 1100 afterwards
+    release_mb=300,
+    driver=Path(str(_SGLANG.joinpath("__main__.py"))),
+)
+
+RECIPES = {recipe.engine: recipe for recipe in (SGLANG,)}
+
+
+def parse(text: str) -> tuple[Recipe, str]:
+    """The recipe and the release that ``ENGINE==RELEASE`` names.
+
+    Raises :class:`EnvironmentProblem`.
+
+    >>> recipe, release = parse("sglang==0.5.10.post1")
+    >>> recipe.engine, release
+    ('sglang', '0.5.10.post1')
+    """
+    engine, _, release = text.partition("==")
+    if engine not in RECIPES:
+        raise EnvironmentProblem(
+            f"{text!r}: there is no recipe for {engine!r}; there are: {', '.join(RECIPES)}"
+        )
+    if not release:
+        raise EnvironmentProblem(f"{text!r} names no release; try {engine}==0.5.23")
+    if not _RELEASE.fullmatch(release):
+        raise EnvironmentProblem(f"{text!r}: {release!r} is no release number, such as 0.5.23")
+    return RECIPES[engine], release

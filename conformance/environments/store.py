@@ -1,0 +1,206 @@
+"""Where environments are kept: a folder per user, one process at a time changing it.
+
+An environment is a folder with a marker file in it, which says what it is. The marker
+says `ready` only once everything else is there, so one whose making was cut short is
+recognised, and made again. A folder without a marker is somebody else's: never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slotproof.conformance.environments.processes import Tell
+from slotproof.conformance.environments.recipes import EnvironmentProblem
+
+MARKER = "slotproof-environment.json"
+VARIABLE = "SLOTPROOF_ENVS"
+_REMOVED = ".removed-"
+
+
+def default_folder() -> Path:
+    """``$SLOTPROOF_ENVS``, or ``slotproof/envs`` in the user's cache folder (XDG)."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():  # the XDG specification: a relative one is to be ignored
+        cache = Path.home() / ".cache"
+    return cache / "slotproof" / "envs"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment: of a release, or (``release`` is empty) a base."""
+
+    name: str
+    """``sglang==0.5.18``; a base is called like its folder."""
+    engine: str
+    release: str
+    recipe: str
+    """The digest of the recipe it was made from."""
+    python_version: str
+    base: str
+    """The folder of the base that a release sees; empty for a base."""
+    made: str
+    """When it was ready, ISO 8601; empty while it is not."""
+    path: Path
+
+    @property
+    def python(self) -> Path:
+        return self.path / "bin" / "python"
+
+    @property
+    def site(self) -> Path:
+        return self.path / "lib" / f"python{self.python_version}" / "site-packages"
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.made)
+
+    def save(self) -> None:
+        """Write the marker, whole or not at all."""
+        fields = {key: value for key, value in asdict(self).items() if key != "path"}
+        beside = self.path.parent  # a marker cut short must not lie in a folder without one
+        with tempfile.NamedTemporaryFile("w", dir=beside, prefix=".marker-", delete=False) as file:
+            json.dump({"format": 1, **fields}, file, indent=1)
+        Path(file.name).replace(self.path / MARKER)
+
+    def megabytes(self) -> int:
+        """What it takes on disk."""
+        total = 0
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with contextlib.suppress(OSError):  # it may be going away right now
+                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118  # thousands of files
+        return round(total / 1e6)
+
+    def to_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields.pop("recipe")
+        return fields | {
+            "made": self.made or None,
+            "release": self.release or None,
+            "base": self.base or None,
+            "path": str(self.path),
+            "python": str(self.python),
+            "megabytes": self.megabytes(),
+        }
+
+
+class Store:
+    """The environments in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def entries(self) -> list[Entry]:
+        """Everything slotproof made here, finished or not, bases last."""
+        with contextlib.suppress(OSError):
+            found = [entry for path in self.folder.iterdir() if (entry := _read(path))]
+            return sorted(found, key=lambda each: (each.release == "", _natural(each.name)))
+        return []
+
+    def find(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries() if entry.name == name), None)
+
+    def damage(self, entry: Entry) -> str | None:
+        """What is missing, as far as it can be seen without starting it."""
+        if not os.access(entry.python, os.X_OK):
+            return f"{entry.python} does not start"
+        module = entry.site / entry.engine if entry.release else entry.site / "pip"
+        if not module.is_dir():
+            return f"{module} is gone"
+        if not entry.release:
+            return None
+        base = _read(self.folder / entry.base)
+        if base is None or not base.ready:
+            return f"its base {self.folder / entry.base} is gone"
+        return self.damage(base)
+
+    @contextmanager
+    def changing(self, tell: Tell) -> Iterator[int]:
+        """Nobody else changes the folder meanwhile; yields the lock's file descriptor.
+
+        Programs that inherit the descriptor hold the lock too: where this process is
+        killed, its pip goes on, and the next one waits until that is over.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"environments can't be kept in {self.folder}: {error.strerror}; "
+                f"{VARIABLE} names another folder"
+            ) from None
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                tell(f"waiting for another slotproof that works in {self.folder}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in self.folder.glob(f"{_REMOVED}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            for left in self.folder.glob(".marker-*"):
+                left.unlink()
+            yield lock
+        finally:
+            os.close(lock)
+
+    def start(self, entry: Entry) -> None:
+        """An empty folder for an environment, marked as not ready. Needs the lock."""
+        if _read(entry.path) is not None:
+            self.remove(entry)
+        try:
+            entry.path.mkdir(exist_ok=True)
+            if any(entry.path.iterdir()):
+                raise EnvironmentProblem(
+                    f"{entry.path} is in the way: slotproof did not make it, so move it yourself"
+                )
+            entry.save()
+        except OSError as error:
+            raise EnvironmentProblem(f"{entry.path} can't be made: {error.strerror}") from None
+
+    def remove(self, entry: Entry) -> None:
+        """Take an environment away at once, whole. Needs the lock."""
+        away = self.folder / f"{_REMOVED}{entry.path.name}"
+        shutil.rmtree(away, ignore_errors=True)
+        try:
+            entry.path.rename(away)
+        except OSError as error:
+            raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
+        shutil.rmtree(away, ignore_errors=True)
+
+    def sweep(self, digests: set[str]) -> None:
+        """Remove bases of former recipes that no release uses. Needs the lock."""
+        entries = self.entries()
+        used = {entry.base for entry in entries}
+        for entry in entries:
+            if not entry.release and entry.recipe not in digests and entry.path.name not in used:
+                self.remove(entry)
+
+
+def _read(path: Path) -> Entry | None:
+    """The environment in a folder, or none if slotproof did not make the folder."""
+    try:
+        fields = json.loads((path / MARKER).read_text())
+        fields.pop("format")
+        return Entry(**fields, path=path)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """An order in which 0.5.9 comes before 0.5.10."""
+    return [
+        (int(part) if part.isdigit() else -1, part) for part in name.replace("==", ".").split(".")
+    ]
