@@ -136,12 +136,12 @@ def schedule(plan: Plan, names: list[str]) -> tuple[int, list[tuple[int, str]]]:
 
 
 @contextmanager
-def own_choices() -> Iterator[None]:
+def _own_choices() -> Iterator[None]:
     """Draw nothing from the source of the modules that happen to be imported.
 
-    Hypothesis takes constants for its examples from there; which modules those are
-    differs between this process and one of ``--jobs``. Needs a name of Hypothesis that is
-    not public; where it is gone, nothing is changed.
+    Hypothesis takes constants for its examples from there, so that the same seed would give
+    other examples after any change of a source, and in a process of ``--jobs``. Needs a name
+    of Hypothesis that is not public; where it is gone, nothing is changed.
     """
     before = getattr(providers, "_get_local_constants", None)
     cache = getattr(providers, "CONSTANTS_CACHE", None)
@@ -172,7 +172,8 @@ def generate(machine: type[RuleBasedStateMachine], plan: Plan, examples: int, in
         suppress_health_check=list(hypothesis.HealthCheck),
         phases=[hypothesis.Phase.generate],
     )
-    run_state_machine_as_test(machine, settings=settings)
+    with _own_choices():
+        run_state_machine_as_test(machine, settings=settings)
 
 
 def plainness(trace: Trace) -> tuple[int, int]:

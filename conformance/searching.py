@@ -19,7 +19,7 @@ from slotproof.conformance.findings import Mark, lead, mark, reporting
 from slotproof.conformance.machine import machine_for
 from slotproof.conformance.minimise import minimise, signature
 from slotproof.conformance.observation import Violation
-from slotproof.conformance.plan import OutOfTime, Part, generate, own_choices
+from slotproof.conformance.plan import OutOfTime, Part, generate
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.trace import Trace
@@ -83,8 +83,7 @@ class _Searching:
         task = self.task
         machine = machine_for(self.referee, self.saw)
         try:
-            with own_choices():
-                generate(machine, task.part.plan, task.examples, task.index)
+            generate(machine, task.part.plan, task.examples, task.index)
         except (OutOfTime, KeyboardInterrupt):
             pass
         except hypothesis.errors.Flaky:
