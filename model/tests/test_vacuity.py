@@ -1,0 +1,50 @@
+"""Proofs of something: conjuncts can be broken, guards can hold under every profile."""
+
+from dataclasses import replace
+
+import pytest
+
+from slotproof.model import state, transitions as t
+from slotproof.model.expr import lift
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.obligations import Spec
+from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.vacuity import impossible, tautologies
+
+KEEPS = {"reference", "aligned", "sglang", "sglang-records"}
+
+
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_every_conjunct_can_be_broken(page_size: int) -> None:
+    """At P = 1 everything is aligned: those conjuncts, and only those, say nothing there."""
+    nothing = tautologies(Spec(), page_size)
+    if page_size == 1:
+        assert {clause.partition(".")[0] for clause in nothing} == {"INV-ALIGN", "INV-ALIGN-STEP"}
+    else:
+        assert nothing == []
+
+
+def test_a_tautology_is_noticed() -> None:
+    drain = INVARIANTS["INV-DRAIN"]
+    empty = replace(drain, conjuncts={"drained": state.turn.kind == state.turn.kind})
+    spec = Spec(invariants={**INVARIANTS, "INV-DRAIN": empty})
+    assert tautologies(spec, 4) == ["INV-DRAIN.drained"]
+
+
+def test_a_profile_forbids_what_it_says_and_nothing_else() -> None:
+    expected = {
+        name: [
+            *(["T-ABORT-PUBLISH"] if name != "sglang-records" else []),
+            *(["T-RETRACT"] if name not in KEEPS else []),
+            *(["T-RETRACT-WIPE"] if name in KEEPS else []),
+        ]
+        for name in PROFILES
+    }
+    assert impossible(Spec(), 4) == expected
+
+
+def test_a_guard_that_a_profile_empties_is_noticed() -> None:
+    never = replace(t.T_PARK, guard={**t.T_PARK.guard, "aligned": lift(False)})
+    found = impossible(Spec({**TRANSITIONS, "T-PARK": never}), 4)
+    assert all("T-PARK" in names for names in found.values())
