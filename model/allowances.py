@@ -145,8 +145,12 @@ ALLOWED: dict[str, Allowance] = {
         ),
         {"new": n},
     ),
-    "T-REJECT": Allowance(session.open & (session.inflight | session.closing)),
-    "T-DOOM": Allowance(_turn & _waiting & ~(slot.holding & (session.history < slot_kv.C))),
+    "T-REJECT": Allowance(
+        session.open & (session.inflight | session.closing) & (n >= 0), {"prompt": n}
+    ),
+    "T-DOOM": Allowance(
+        _turn & _waiting & ~(slot.holding & (session.history < slot_kv.C)) & (n >= 0), {"prompt": n}
+    ),
     "T-PLAIN-SUBMIT": Allowance((turn.kind == NONE) & ~session.open & (n >= 1), {"prompt": n}),
     "T-MATCH": Allowance(
         _waiting & (_plain | ~slot.holding) & _matched, {"m": m, "u": fresh, "swa_u": swa_fresh}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import z3
 
 from slotproof.model import pages, state
-from slotproof.model.evaluate import INDEX, LAYOUT, compile_step
-from slotproof.model.expr import Expr, Sort, Var
+from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source
+from slotproof.model.expr import Expr, Sort, Var, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.obligations import POOLS, Spec, conjuncts
@@ -205,11 +205,12 @@ class Search:
             clause for clause, expr in self.invariants.items()
             if not z3.is_true(model.eval(self.symbols.term(expr, self.layers[-1]), True))
         ]  # fmt: skip
-        both = {**self.layers[-2], **{f"{n}'": t for n, t in self.layers[-1].items()}}
-        clauses += [
-            clause for clause, expr in self.steps.items()
-            if not z3.is_true(model.eval(self.symbols.term(expr, both), True))
-        ]  # fmt: skip
+        if moves:
+            both = {**self.layers[-2], **{f"{n}'": t for n, t in self.layers[-1].items()}}
+            clauses += [
+                clause for clause, expr in self.steps.items()
+                if not z3.is_true(model.eval(self.symbols.term(expr, both), True))
+            ]  # fmt: skip
         return Counterexample(
             self.spec.name, self.page_size, self.pool, start, tuple(moves), tuple(clauses)
         )
@@ -233,16 +234,31 @@ class Search:
 
 
 def replay(spec: Spec, found: Counterexample) -> bool:
-    """Whether the evaluate reading takes the same steps to the same states."""
+    """Whether the evaluate reading takes the same steps to the same states, and breaks the clauses.
+
+    Clauses about a page are Z3's word: evaluate has no pages.
+    """
     vector = [found.start[name] for name in LAYOUT]
+    before_last = vector
     for move in found.moves:
         step = compile_step(spec.transitions[move.transition], found.page_size)
         if step.blocked(vector, move.params) is not None:
             return False
+        before, vector = vector, list(vector)
         step.apply(vector, move.params)
         if any(int(vector[INDEX[name]]) != move.after[name] for name in LAYOUT):
             return False
-    return True
+        before_last = before
+    formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
+    broken = [formulas[clause] for clause in found.clauses if clause in formulas]
+    return all(not _holds(expr, found.page_size, before_last, vector) for expr in broken)
+
+
+def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> bool:
+    """A formula about the last state, or about the last step, on plain integers."""
+    steps = any(name.endswith("'") for name in variables(expr))
+    v, w = (before, now) if steps else (now, now)
+    return bool(eval(source(expr, page_size), {"v": v, "w": w, "min": min, "max": max}))  # noqa: S307  # our own text
 
 
 def shortest(spec: Spec, page_size: int, depth: int) -> Counterexample | None:

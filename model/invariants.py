@@ -84,6 +84,7 @@ CURSOR = state(
     {"given_back": "below the cursor the row owns no sliding-window page, above it every one"},
     slot=(slot_kv.E >= 0) & (slot_kv.E <= slot_kv.A) & is_aligned(slot_kv.E),
     turn=(turn_kv.E >= 0) & (turn_kv.E <= turn_kv.A) & is_aligned(turn_kv.E),
+    no_window=config.swa | ((slot_kv.E == 0) & (turn_kv.E == 0)),
 )
 WINDOW = state(
     "INV-WINDOW",

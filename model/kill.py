@@ -1,8 +1,9 @@
 """Which obligation kills a mutant of the spec, or a proof that nothing can.
 
-A mutant that no obligation refutes is compared with the spec: *equivalent* if
-it allows the same steps. A step that changes nothing, and one that another
-transition of the spec allows, count as allowed: they can break nothing.
+A mutant that no obligation refutes is compared with the spec, at the same page
+sizes: *equivalent* if it allows the same steps, as far as counts and fields go. A
+step that changes nothing, and one that another transition of the spec allows, count
+as allowed: they can break nothing.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
     for page_size in page_sizes:
         prover = Prover(tasks(spec, mutant.id), page_size)
         for task in prover.tasks:
-            empty = prover.vacuity(task)
-            if empty.vacuous:
-                why = "changes nothing" if empty.satisfiable else "can never happen"
-                return Verdict(mutant.name, "killed", f"{task.name} / {why} / P={page_size}")
+            problem = prover.vacuity(task).problem
+            if problem:
+                fate: Fate = "survives" if problem == "unknown" else "killed"
+                return Verdict(mutant.name, fate, f"{task.name} / {problem} / P={page_size}")
             for result in prover.results(task):
-                if result.status != "proved":
+                if result.status == "unknown":
+                    return Verdict(mutant.name, "survives", f"unknown: {result.name}")
+                if result.status == "refuted":
                     return Verdict(mutant.name, "killed", result.name)
     reasons = [_Comparison(mutant, page_size).reason() for page_size in page_sizes]
     if "" in reasons:
@@ -85,7 +88,7 @@ class _Comparison:
         if not self._never(guard_right & ~(guard_wrong & same)):
             return ""
         more = guard_wrong & ~(guard_right & same)
-        idle = self._same(self.wrong, None)
+        idle = self._same(self.wrong, None) & (self.wrong.detaches is None)
         if self._never(more & ~idle):
             return "more steps, which change nothing"
         others = [

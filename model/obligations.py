@@ -35,6 +35,7 @@ from slotproof.model.transitions import TRANSITIONS
 INIT = "INIT"
 POOLS = ("full", "swa")
 _PAGE = frozenset(var.name for var in state.PAGE)
+_CONSTANTS = frozenset(var.name for var in state.CONFIG)
 _WRITABLE = frozenset(var.name for var in state.STATE)
 
 
@@ -61,7 +62,7 @@ class Task:
 
     transition: str
     layer: str
-    """``counts``, ``allowed``, or the pool whose arbitrary page is looked at."""
+    """``counts``, ``allowed``, ``detached``, or the pool whose arbitrary page is looked at."""
     hypotheses: dict[str, Expr]
     """Over the state before and the parameters, by name: invariants, guard, environment."""
     after: dict[str, Expr]
@@ -116,6 +117,8 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
             transition.detaches is not None,
         )
         yield _allowed(transition, {**invariant, **environment})
+        if transition.detaches is not None:
+            yield _detached(transition, guard)
         for pool in POOLS:
             mine = conjuncts(spec, Kind.STATE, pool)
             legal, moved = pages.effect(transition, pool)
@@ -142,6 +145,33 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     return Task(
         transition.id, "allowed", {**hypotheses, "allowance.when": allowance.when}, {}, goals
     )
+
+
+def _detached(transition: Transition, guard: dict[str, Expr]) -> Task:
+    """The request that goes on alone is an actor of its own: what it must be holds of it.
+
+    It holds nothing yet, so of the frame and the pools nothing changes.
+    """
+    prompt = next(var for var in transition.params if var.name == "param.prompt")
+    alone: dict[str, Expr] = {
+        var.name: _nothing(var.name, var.sort)
+        for var in state.STATE
+        if var.name.startswith(("session.", "slot.", "turn."))
+    }
+    alone |= {
+        state.turn.kind.name: lift(state.PLAIN),
+        state.turn.phase.name: lift(state.WAITING),
+        state.turn.prompt.name: prompt,
+    }
+    own = {
+        f"{each.id}.{name}": expr
+        for each in INVARIANTS.values()
+        for name, expr in each.conjuncts.items()
+        if each.kind is Kind.STATE and variables(expr) <= {*alone, *_CONSTANTS}
+    }
+    width = {"environment.width": ENVIRONMENT["width"]}
+    goals = tuple(Goal(clause, primed(expr)) for clause, expr in own.items())
+    return Task(transition.id, "detached", {**guard, **width}, alone, goals)
 
 
 def _initial(invariant: Mapping[str, Expr]) -> Task:
@@ -177,10 +207,16 @@ def primed(expr: Expr) -> Expr:
 
 
 def framing(spec: Spec) -> list[str]:
-    """Transitions that write what is not theirs: must be empty. Checked on the tree itself."""
+    """Transitions that write what is not theirs: must be empty. Checked on the tree itself.
+
+    Only the actor's variables are an effect's to write; figures of pools and rows change
+    by memory moves alone, and totals never.
+    """
     return [
         f"{transition.id} writes {name}"
         for transition in spec.transitions.values()
         for name in transition.full_effect
         if name not in _WRITABLE
+        or name.endswith(".total")
+        or (name in transition.effect and name.startswith(("full.", "swa.", "rows.")))
     ]

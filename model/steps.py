@@ -28,16 +28,21 @@ INFLIGHT_STEP = step(
     clears=implies(session.inflight & ~after(session.inflight), after(turn.kind) != TURN),
     keeps=implies(session.inflight & after(session.inflight), after(turn.prompt) == turn.prompt),
     defers=implies(~session.closing & after(session.closing), session.inflight),
+    closes=implies(session.closing & ~session.inflight, ~after(session.inflight)),
 )
 HISTORY = Invariant(
     "INV-HISTORY",
     Kind.STEP,
     "History changes only when a turn finishes; the next prompt is history plus new tokens.",
     {
+        "sampled": implies(
+            session.open & after(session.open) & (after(session.history) > session.history),
+            after(session.history) <= turn.prompt + turn.output,
+        ),
         "only_at_finish": (after(session.history) == session.history)
         | (session.inflight & ~after(session.inflight) & (after(session.history) >= turn.prompt))
         | ~session.open
-        | ~after(session.open)
+        | ~after(session.open),
     },
     {
         "prompt": "a turn's prompt is, token by token, the history and the new tokens",

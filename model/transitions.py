@@ -170,7 +170,7 @@ T_SUBMIT = Transition(
 T_REJECT = Transition(
     "T-REJECT",
     "A turn while one is in flight becomes a stub: turn, slot and history stay as they are.",
-    guard={"open": session.open, "busy": session.inflight | session.closing},
+    guard={"open": session.open, "busy": session.inflight | session.closing, "prompt": prompt >= 0},
     params=(prompt,),
     detaches="stub",
     source="#22790",
@@ -183,6 +183,7 @@ T_DOOM = Transition(
         "turn": is_turn,
         "waiting": turn.phase == WAITING,
         "covered": implies(slot.holding, session.history >= slot_kv.C),
+        "prompt": prompt >= 0,
     },
     params=(prompt,),
     effect=turn_over,

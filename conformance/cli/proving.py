@@ -37,7 +37,10 @@ def prove(
         str | None,
         typer.Option("--mutant", help="Search the shortest counterexample of a known bug."),
     ] = None,
-    depth: Annotated[int, typer.Option("--depth", help="Transitions at most, with --mutant.")] = 9,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", help="Search so many transitions deep (with --mutant: 9)."),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", help="Processes; 0: one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> int:
@@ -50,9 +53,11 @@ def prove(
     for name in transition or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
-    if mutant is not None:
+    if mutant is not None or depth is not None:
+        if transition or any_page_size or jobs:
+            raise UsageProblem("--mutant and --depth search; --transition, --any, --jobs prove")
         small = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
-        return refute(mutant, small, number(depth, 1, "--depth"), as_json)
+        return refute(mutant, small, number(9 if depth is None else depth, 1, "--depth"), as_json)
     sizes: list[int | None] = [number(size, 1, "--page-size") for size in page_size or ()]
     if any_page_size:
         sizes.append(None)
@@ -92,7 +97,14 @@ def _document(
         "vacuous": [asdict(each) for each in empty],
         "writes_outside": outside,
         "results": [
-            {"name": each.name, "status": each.status, "core": each.core} for each in results
+            {
+                "name": each.name,
+                "page_size": each.page_size,
+                "status": each.status,
+                "core": each.core,
+                "seconds": round(each.seconds, 4),
+            }
+            for each in results
         ],
     }
 
@@ -114,8 +126,7 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
             yield f"    in a state with {values}"
     for each in document["vacuous"]:
         size = each["page_size"] or "any"
-        what = "its step never changes anything" if each["satisfiable"] else "its guard can't hold"
-        yield f"vacuous: {each['transition']}: {what} at P={size}"
+        yield f"vacuous: {each['transition']} at P={size}: {each['problem']}"
     for line in document["writes_outside"]:
         yield f"outside its frame: {line}"
     yield (

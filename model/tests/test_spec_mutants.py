@@ -1,9 +1,16 @@
 """The mutate reading: obligations kill what is wrong, and proofs say why the rest is not."""
 
+from dataclasses import replace
+
 import pytest
 
+from slotproof.model import state, transitions as t
+from slotproof.model.expr import Expr
 from slotproof.model.kill import judge
-from slotproof.model.mutate import systematic
+from slotproof.model.mutate import Mutant, systematic
+from slotproof.model.obligations import Spec, tasks
+from slotproof.model.prove import Prover
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
@@ -68,6 +75,36 @@ def test_what_kills_it_is_what_was_made_for_it(name: str, by: str) -> None:
 )
 def test_what_can_do_no_harm_is_proved_equivalent(name: str, why: str) -> None:
     assert judge(MUTANTS[name]).by == why
+
+
+def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:
+    guard = {**transition.guard, conjunct: kept}
+    return Mutant(f"{transition.id}/by-hand/{conjunct}", replace(transition, guard=guard))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "clause"),
+    [
+        # A turn for a session that is closing.
+        (_part(t.T_SUBMIT, "open", state.session.open), "INV-INFLIGHT-STEP.closes"),
+        # A history with tokens that nobody sampled.
+        (_part(t.T_SAVE, "F", t.F >= 0), "INV-HISTORY.sampled"),
+        # A cursor without a sliding window.
+        (_part(t.T_SWA_ADVANCE, "swa", state.has_kv), "INV-CURSOR.no_window"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_what_a_reviewer_left_out_of_a_conjunction(mutant: Mutant, clause: str) -> None:
+    """The operators drop whole conjuncts; these drop a part of one."""
+    spec = Spec({**TRANSITIONS, mutant.id: mutant.transition})
+    prover = Prover(tasks(spec, mutant.id), 4)
+    refuted = [
+        each.clause
+        for task in prover.tasks
+        for each in prover.results(task)
+        if each.status == "refuted"
+    ]
+    assert clause in refuted
 
 
 @pytest.mark.parametrize("transition", TRANSITIONS)

@@ -1,0 +1,81 @@
+"""The others: when one actor moves, the invariants of any other one still hold.
+
+An induction step looks at the actor that moves, with everybody else in its frame.
+To another actor the mover is part of *its* frame, and the pools change under it.
+Two actors are written out here, the rest is an arbitrary frame of both; what the
+mover adds to the frame of the other is ``state.CONTRIBUTIONS``. The environment's
+facts about the frame are goals too, so they need not be assumed of later states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import z3
+
+from slotproof.model import state
+from slotproof.model.expr import Sort, Var
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import ENVIRONMENT
+from slotproof.model.obligations import Spec, conjuncts
+from slotproof.model.prove import RLIMIT, Result
+from slotproof.model.symbolic import Symbols, Term
+from slotproof.model.transition import Transition
+
+_POOLS = tuple(var for group in (state.full, state.swa, state.rows) for var in vars(group).values())
+_SHARED = (*_POOLS, *state.CONFIG)
+_OWN = tuple(var for var in state.STATE if var not in frozenset(_POOLS))
+
+
+def results(spec: Spec, transition: Transition, page_size: int) -> Iterator[Result]:
+    """One obligation per state conjunct and fact of the environment, about an actor that waits."""
+    goals = {
+        **conjuncts(spec, Kind.STATE),
+        **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
+    }
+    symbols = Symbols(page_size, z3.Context())
+    solver = z3.Solver(ctx=symbols.context)
+    solver.set("random_seed", 0)
+    solver.set("rlimit", RLIMIT)
+
+    def constant(var: Var, whose: str) -> Term:
+        make = z3.Bool if var.sort is Sort.BOOL else z3.Int
+        return make(f"{var.name}.{whose}", symbols.context)
+
+    def holds(values: dict[str, Term]) -> list[Term]:
+        return [symbols.term(expr, values) for expr in goals.values()]
+
+    shared = {var.name: constant(var, "all") for var in _SHARED}
+    mover = {**shared, **{var.name: constant(var, "mover") for var in _OWN}}
+    other = {**shared, **{var.name: constant(var, "other") for var in _OWN}}
+    rest = {var.name: constant(var, "rest") for var in state.FRAME}
+
+    def frame(of: dict[str, Term]) -> dict[str, Term]:
+        """The rest, and one actor more."""
+        found = {}
+        for name, expr in state.CONTRIBUTIONS.items():
+            mine = symbols.term(expr, of)
+            larger = z3.If(rest[name] >= mine, rest[name], mine)
+            found[name] = larger if name == state.frame.lock_max.name else rest[name] + mine
+        return found
+
+    before = {**mover, **frame(other), **{v.name: constant(v, "p") for v in transition.params}}
+    guard = [symbols.term(expr, before) for expr in transition.full_guard.values()]
+    solver.add(*holds(before), *guard, *holds({**other, **frame(mover)}))
+    alone = {**shared, **rest}
+    solver.add(*(symbols.term(ENVIRONMENT[name], alone) for name in ("frame", "locks")))
+    after = {
+        **before,
+        **{name: symbols.term(expr, before) for name, expr in transition.full_effect.items()},
+    }
+    seen = {**other, **{var.name: after[var.name] for var in _POOLS}, **frame(after)}
+    terms = dict(zip(goals, holds(seen), strict=True))
+    solver.add(*symbols.side)
+    name = f"{transition.id} [others]"
+    if solver.check() != z3.sat:
+        yield Result(name, "possible", page_size, "unknown")
+        return
+    for clause, term in terms.items():
+        answer = solver.check(z3.Not(term))
+        status = "proved" if answer == z3.unsat else "refuted" if answer == z3.sat else "unknown"
+        yield Result(name, clause, page_size, status)  # type: ignore[arg-type]  # one of the three
