@@ -6,6 +6,7 @@
 | session, slot | ``sessions[s]``, ``slots[s]``; ``lent`` from ownership where there is no flag |
 | turn | the request of kind *turn* that names the session |
 | an actor of its own | every other request (plain, stub, doomed), and a second turn |
+| E | 0 up to Q: there the cursor stands on the tree's pages and says nothing |
 | locked | it has KV of its own and a tree lock; a lock on nothing (Q = 0) always counts as had |
 """
 
@@ -65,7 +66,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> list[in
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    cursor = slot["E"] if constants.window else 0
+    cursor = _cursor(slot, constants)
     locked = slot["Q"] == 0 or slot["locks"] > 0
     return [1, int(lent), slot["row"], slot["C"], slot["A"], slot["Q"], cursor, int(locked)]
 
@@ -75,10 +76,14 @@ def _turn(request: RequestView, constants: Constants, alone: bool = False) -> li
     values = [kind, PHASES[request["phase"]], request["prompt"], request["output"]]
     if request["phase"] not in _HAS_KV and request["row"] == NO_ROW:
         return values + _NO_TURN[4:]
-    cursor = request["E"] if constants.window else 0
+    cursor = _cursor(request, constants)
     own = request["loan"] is None
     locked = own and (request["Q"] == 0 or request["locks"] > 0)
     return [*values, request["row"], request["C"], request["A"], request["Q"], cursor, int(locked)]
+
+
+def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
+    return view["E"] if constants.window and view["E"] > view["Q"] else 0
 
 
 assert len(EMPTY_ACTOR) == 22 and EMPTY_ACTOR[12] == NONE, "the layout above follows state.STATE"

@@ -2,76 +2,38 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from types import FrameType
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import hypothesis
-from hypothesis.stateful import run_state_machine_as_test
 
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.machine import Counterexample, machine_for
 from slotproof.conformance.minimise import minimise, signature
 from slotproof.conformance.observation import Violation
+from slotproof.conformance.plan import (
+    Outcome,
+    OutOfTime,
+    Part,
+    Plan,
+    Progress,
+    configurations,
+    generate,
+    interruptible,
+    plainness,
+    schedule,
+)
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Iteration, Referee, referee_profile
-from slotproof.conformance.traces.trace import Trace, rows_of
-from slotproof.model.invariants import INVARIANTS
+from slotproof.conformance.traces.trace import Trace
 
-Progress = Callable[[str, int, int], None]
-"""(configuration, examples done, examples in all)."""
+__all__ = ["Outcome", "Plan", "Progress", "replay", "run"]
 
-
-ROUNDS = 5
-"""Each configuration gets its examples in so many parts, so that none waits for all the others."""
 DISTINCT = 4
 """Counterexamples with different first clauses that are looked for at most, once there is one."""
-LEAST = 10
-"""Examples in a part at least: the first one is always the simplest."""
-
-
-@dataclass
-class Plan:
-    """What to run. ``examples`` are shared by the configurations."""
-
-    configs: dict[str, EngineConfig]
-    examples: int = 1400
-    steps: int = 40
-    seed: int = 0
-    profile: str | None = None
-    """Instead of the engine's own."""
-    set_aside: tuple[str, ...] = ()
-    """Clauses whose violations are known and passed over."""
-    shrink: int = 2000
-    """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""
-
-
-@dataclass
-class Outcome:
-    """What a campaign saw."""
-
-    engine: str
-    profile: str
-    coverage: Coverage = field(default_factory=Coverage)
-    configs: list[str] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Configurations that the engine can't take, and why."""
-    examples: int = 0
-    seconds: float = 0.0
-    traces: list[Trace] = field(default_factory=list)
-    """What was found, one per first clause; the plainest first."""
-    interrupted: bool = False
-
-    @property
-    def trace(self) -> Trace | None:
-        """The plainest counterexample."""
-        return self.traces[0] if self.traces else None
 
 
 def run(
@@ -79,96 +41,54 @@ def run(
     spec: str,
     plan: Plan,
     progress: Progress = lambda *_: None,
-    keep: Callable[[Trace], None] = lambda _: None,
+    keep: Callable[[list[Trace]], None] = lambda _: None,
 ) -> Outcome:
     """Run the plan until something is found. Ctrl-C returns what there is so far.
 
-    ``keep`` is given every counterexample as soon as it is seen, and again each
-    time it got shorter: a caller that writes it down loses nothing.
+    ``keep`` is given the counterexamples, the plainest first, as soon as one is seen,
+    and again each time one got shorter: a caller that writes them down loses nothing.
     """
     profile = plan.profile or engine.capabilities.profile
     outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
     started = time.monotonic()
-    possible = {}
-    for name, config in plan.configs.items():
-        reason = engine.capabilities.refuses(config)
-        if reason is None:
-            possible[name] = config
-        else:
-            outcome.skipped[name] = reason
-    if not possible:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
-        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
-    rounds = max(1, min(ROUNDS, plan.examples // (len(possible) * LEAST)))
-    share = max(1, plan.examples // (len(possible) * rounds))
-    turns = [(turn, name) for turn in range(rounds) for name in possible]
+    possible = configurations(engine, plan, outcome)
+    share, turns = schedule(plan, list(possible))
     for index, (turn, name) in enumerate(turns):
         config = possible[name]
         if turn == 0:
             outcome.configs.append(name)
 
         def tell(done: int, name: str = name, index: int = index) -> None:
+            if plan.seconds is not None and time.monotonic() - started > plan.seconds:
+                outcome.out_of_time = True
+                raise OutOfTime
             progress(name, index * share + done, share * len(turns))
 
         def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
-            trace = Trace(
-                engine=outcome.engine,
-                spec=spec,
-                profile=profile,
-                config=config,
-                seed=plan.seed,
-                rows=rows_of(found.log),
-                violations=found.violations,
-                minimal=found.minimal,
-                config_name=name,
-                chosen_profile=plan.profile,
-                set_aside=plan.set_aside,
-            )
+            part = Part(outcome.engine, spec, profile, plan, name, config)
+            trace = part.trace(found.log, found.violations, found.minimal)
             same = signature(found.violations[0])
             outcome.traces = [
                 each for each in outcome.traces if signature(each.violations[0]) != same
             ]
             outcome.traces.append(trace)
-            outcome.traces.sort(key=_plainness)
-            keep(outcome.traces[0])
+            outcome.traces.sort(key=plainness)
+            keep(outcome.traces)
 
         try:
-            with _interruptible(outcome):
+            with interruptible(outcome):
                 _Run(engine, config, plan, outcome, tell, note).go(share, index)
         except KeyboardInterrupt:
             outcome.interrupted = True
+        except OutOfTime:
+            pass
         except (EngineFailed, EngineUnusable):
             if not outcome.traces:
                 raise
-        if outcome.traces or outcome.interrupted:
+        if outcome.traces or outcome.interrupted or outcome.out_of_time:
             break
     outcome.seconds = time.monotonic() - started
     return outcome
-
-
-def _plainness(trace: Trace) -> tuple[int, int]:
-    """Clauses about memory before clauses about steps, then short before long."""
-    order = list(INVARIANTS)
-    first = trace.violations[0].invariant
-    return (order.index(first) if first in order else len(order)), len(trace.rows)
-
-
-@contextmanager
-def _interruptible(outcome: Outcome) -> Iterator[None]:
-    """Remember a Ctrl-C: one that comes inside a garbage collection would be swallowed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        outcome.interrupted = True
-        signal.default_int_handler(number, frame)
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @dataclass
@@ -204,7 +124,7 @@ class _Run:
         if self.outcome.interrupted:
             raise KeyboardInterrupt
         first = not self.known and self.last is None
-        coverage = self.outcome.coverage if first else Coverage()
+        coverage = self.outcome.coverage if first else Coverage(wanted=False)
         if first:
             self.outcome.examples += 1
             self.done += 1
@@ -232,22 +152,11 @@ class _Run:
             self._shrink(self.last)
 
     def _search(self, examples: int, index: int) -> None:
-        machine = machine_for(self.referee, self.saw)
-        machine = hypothesis.seed(self.plan.seed * 1009 + index)(machine)
-        settings = hypothesis.settings(
-            max_examples=examples,
-            stateful_step_count=self.plan.steps,
-            database=None,  # the same seed gives the same trace, whatever was found before
-            deadline=None,
-            report_multiple_bugs=False,
-            print_blob=False,
-            verbosity=hypothesis.Verbosity.quiet,
-            suppress_health_check=list(hypothesis.HealthCheck),
-            phases=[hypothesis.Phase.generate],
-        )
         try:
-            run_state_machine_as_test(machine, settings=settings)
+            generate(machine_for(self.referee, self.saw), self.plan, examples, index)
         except (Counterexample, hypothesis.errors.Flaky):
+            if self.outcome.out_of_time:  # what Hypothesis makes of an example cut short
+                raise OutOfTime from None
             if self.last is None:
                 raise
 
@@ -280,7 +189,8 @@ def replay(
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation."""
     choices = referee_profile(engine, config, profile)
-    referee = Referee(engine, config, seed, profile=choices, set_aside=set_aside)
+    unread = Coverage(wanted=False)
+    referee = Referee(engine, config, seed, unread, choices, set_aside)
     for command in commands:
         if referee.do(command):
             break

@@ -27,6 +27,8 @@ class Coverage:
     unexplained: int = 0
     """Iterations without events that no sequence of transitions was found for."""
     ambiguous: int = 0
+    wanted: bool = True
+    """False where nobody reads it: then no time goes into explaining engines without events."""
 
     def saw_guards(self, world: World, key: str | None) -> None:
         table = outcomes(world.constants.page_size)

@@ -45,6 +45,8 @@ sessions = st.sampled_from(SESSIONS)
 families = st.integers(0, FAMILIES - 1)
 lengths = st.one_of(st.integers(0, 10), st.integers(0, 24))
 new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
+draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
+"""Tokens allocated and committed; cut to what the configuration's drafts can do."""
 
 
 def machine_for(
@@ -57,6 +59,7 @@ def machine_for(
             super().__init__()
             self.referee = make()
             self.offered = self.referee.engine.capabilities.commands
+            self.width, self.topk = self.referee.config.draft, self.referee.config.topk
             self.sent: list[str] = []
             self.broken = False
 
@@ -89,6 +92,15 @@ def machine_for(
         def step(self, count: int = 1) -> None:
             self.do({"do": "step", "n": count})
 
+        def whole(self, session: str, length: int, new: int) -> None:
+            self.submit(session, prompt(1, length), new)
+            self.step(new + 2)
+
+        def draft(self, allocate: int, commit: int) -> None:
+            allocate, commit = min(allocate, self.width * self.topk), min(commit, self.width)
+            rid = self.sent[-1]
+            self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
+
         @initialize()
         def first(self) -> None:
             self.do({"do": "open", "session": "s1"})
@@ -108,8 +120,7 @@ def machine_for(
 
         @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4))
         def whole_turn(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(1, length), new)
-            self.step(new + 2)
+            self.whole(session, length, new)
 
         @rule(session=sessions, length=st.integers(0, 1), new=st.integers(0, 1))
         def bare_turn(self, session: str, length: int, new: int) -> None:
@@ -153,6 +164,14 @@ def machine_for(
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
+        @rule(session=sessions, length=st.integers(1, 4), new=st.integers(2, 4))
+        def close_in_turn(self, session: str, length: int, new: int) -> None:
+            self.whole(session, length, 1)
+            self.submit(session, prompt(0, length), new)
+            self.step()
+            self.do({"do": "close", "session": session})
+            self.step()
+
         @rule(seconds=st.sampled_from([1, 60, 1000]))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
@@ -176,11 +195,17 @@ def machine_for(
             self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
             self.step()
 
-        @precondition(lambda self: "draft" in self.offered and self.sent)
-        @rule(allocate=st.integers(1, 6), commit=st.integers(0, 3))
-        def draft(self, allocate: int, commit: int) -> None:
-            rid = self.sent[-1]
-            self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
+        @precondition(lambda self: "draft" in self.offered and self.width and self.sent)
+        @rule(more=draft_sizes)
+        def draft_last(self, more: tuple[int, int]) -> None:
+            self.draft(*more)
+
+        @precondition(lambda self: "draft" in self.offered and self.width)
+        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
+        def drafted_turn(self, session: str, length: int, new: int, more: tuple[int, int]) -> None:
+            self.submit(session, prompt(1, length), new)
+            self.draft(*more)
+            self.step(new + 2)
 
         @rule(name=st.sampled_from(["flush", "pause", "continue", "abort_all"]))
         def operator(self, name: str) -> None:

@@ -108,7 +108,8 @@ def _simpler(command: Command) -> Iterator[Command]:
     """The same command with one field smaller."""
     for name, value in command.items():
         if isinstance(value, int) and not isinstance(value, bool):
-            for lower in dict.fromkeys((0, 1, value // 2, value - 1)):
+            nearer = (value - (value >> bits) for bits in range(2, value.bit_length()))
+            for lower in dict.fromkeys((0, 1, value // 2, *nearer, value - 1)):
                 if 0 <= lower < value:
                     yield {**command, name: lower}
         elif isinstance(value, list) and value:

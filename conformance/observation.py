@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from slotproof.conformance.client import Client
@@ -23,6 +23,12 @@ class Violation:
     conjunct: str
     detail: str
     transition: str | None = None
+    oracle: str = field(default="", compare=False)
+    """Who says so; not kept in traces."""
+    actor: str | None = field(default=None, compare=False)
+    """The session (or ``/`` and the request) that it is about, where it is about one; not kept."""
+    said: str = field(default="", compare=False)
+    """The end of what the driver wrote on standard error, or of the engine's traceback."""
 
     @property
     def clause(self) -> str:

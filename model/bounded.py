@@ -15,7 +15,8 @@ import z3
 from slotproof.model import pages, state
 from slotproof.model.evaluate import INDEX, LAYOUT, compile_step
 from slotproof.model.expr import Expr, Sort, Var
-from slotproof.model.invariants import ENVIRONMENT, Kind
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.obligations import POOLS, Spec, conjuncts
 from slotproof.model.symbolic import Symbols, Term
 
@@ -117,28 +118,36 @@ class Search:
         self.symbols.side.clear()
 
     def extend(self) -> None:
-        """One more step: some transition leads from the last layer to a new one."""
+        """One more step: some transition leads from the last layer to a new one.
+
+        What can't be enabled after so many steps is left out: a proof a transition, each
+        far cheaper than searching among all of them, and the next layers profit.
+        """
         depth = len(self.layers)
         before, after = self.layers[-1], self._layer(depth)
         chosen = z3.Int(f"step@{depth}", self.context)
-        params: dict[str, Term] = {}
+        params: dict[str, Term] = {
+            var.name: self._constant(var, f"@{depth}")
+            for transition in self.spec.transitions.values()
+            for var in (*transition.params, *pages.CHOICES)
+        }
+        values = {**before, **params}
         options = []
         for number, transition in enumerate(self.spec.transitions.values()):
-            for var in (*transition.params, *pages.CHOICES):
-                params.setdefault(var.name, self._constant(var, f"@{depth}"))
-            values = {**before, **params}
             legal, moved = pages.effect(transition, self.pool)
+            guards = (*transition.full_guard.values(), *legal.values())
+            enabled = z3.And(*(self.symbols.term(expr, values) for expr in guards))
+            self._settle()
+            if self.solver.check(enabled) == z3.unsat:
+                continue
             effect = {**transition.full_effect, **moved}
-            parts = [
-                self.symbols.term(expr, values)
-                for expr in (*transition.full_guard.values(), *legal.values())
-            ]
+            parts = [chosen == number, enabled]
             for var in _CHANGING:
                 name = var.name
                 new = self.symbols.term(effect[name], values) if name in effect else before[name]
                 parts.append(after[name] == new)
-            options.append(z3.Implies(chosen == number, z3.And(*parts)))
-        self.solver.add(chosen >= 0, chosen < len(options), *options)
+            options.append(z3.And(*parts))
+        self.solver.add(z3.Or(z3.BoolVal(False, self.context), *options))
         self._settle()
         self.layers.append(after)
         self.choices.append(chosen)

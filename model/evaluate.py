@@ -14,7 +14,8 @@ from typing import Any
 
 from slotproof.model import state
 from slotproof.model.expr import App, Const, Expr, Op, Var, variables
-from slotproof.model.invariants import INVARIANTS, Kind
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 

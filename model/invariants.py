@@ -1,50 +1,17 @@
 """Every invariant: what must hold, in every state or across every step.
 
 *State* invariants are proved, and evaluated on every snapshot of an engine.
-*Step* invariants relate a state and the next one. *Harness* invariants speak of
-things the spec does not model (tokens, the engine's own checker, liveness):
+*Step* invariants (``steps``) relate a state and the next one. *Harness* invariants
+speak of things the spec does not model (tokens, the engine's own checker, liveness):
 their conjuncts have a sentence and no formula, and the suite checks them on
 engines only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
-
+from slotproof.model.invariant import Invariant, Kind, harness, state
 from slotproof.model.language import *
-
-
-class Kind(Enum):
-    STATE = "state"
-    STEP = "step"
-    HARNESS = "harness"
-
-
-@dataclass(frozen=True)
-class Invariant:
-    """A clause of the spec, cited by its ID; violations name the conjunct too."""
-
-    id: str
-    kind: Kind
-    sentence: str
-    conjuncts: dict[str, Expr] = field(default_factory=dict)
-    observed: dict[str, str] = field(default_factory=dict)
-    """Conjuncts that only the suite can check: name and sentence."""
-
-
-def _state(
-    id: str, sentence: str, observed: dict[str, str] | None = None, **parts: Expr
-) -> Invariant:
-    return Invariant(id, Kind.STATE, sentence, parts, observed or {})
-
-
-def _step(id: str, sentence: str, **parts: Expr) -> Invariant:
-    return Invariant(id, Kind.STEP, sentence, parts)
-
-
-def _harness(id: str, sentence: str, **observed: str) -> Invariant:
-    return Invariant(id, Kind.HARNESS, sentence, {}, observed)
+from slotproof.model.steps import STEPS
 
 
 def _sum(pool: Pool, mine: Expr, rest: Expr) -> dict[str, Expr]:
@@ -58,27 +25,28 @@ def _sum(pool: Pool, mine: Expr, rest: Expr) -> dict[str, Expr]:
 
 _REPORTED = {"reported": "the equation holds for the engine's own figures"}
 
-SUM_FULL = _state(
+SUM_FULL = state(
     "INV-SUM-FULL",
     "available + evictable + protected + held + uncached = total, and no term is negative.",
     _REPORTED,
     **_sum(full, held + uncached, frame.held + frame.uncached),
 )
-SUM_SWA = _state(
+SUM_SWA = state(
     "INV-SUM-SWA",
     "The same for the sliding-window pool, where the cursor has taken its share.",
     _REPORTED,
     **_sum(swa, swa_held + swa_uncached, frame.swa_held + frame.swa_uncached),
 )
-ROWS = _state(
+ROWS = state(
     "INV-ROWS",
     "Free rows and rows of slots and requests (on loan: once) are all rows; no row twice.",
     {"twice": "no row is in the free list twice, or free and used, or used by two"},
     equation=rows.free + slot_rows + turn_rows + frame.rows == rows.total,
     present=(rows.free >= 0) & iff(slot.holding, slot_kv.row != NO_ROW),
     distinct=implies(slot.holding & has_kv & ~slot.lent, slot_kv.row != turn_kv.row),
+    numbered=(slot_kv.row >= NO_ROW) & (turn_kv.row >= NO_ROW),
 )
-ONCE = _state(
+ONCE = state(
     "INV-ONCE",
     "A slot's KV is counted exactly once: held or uncached, never both, never neither.",
     {"reported": "the engine's held and uncached are those that ownership gives"},
@@ -86,7 +54,7 @@ ONCE = _state(
     never_neither=implies(slot.lent, on_loan)
     & implies(slot.holding & ~on_loan, held == private(slot_kv)),
 )
-INFLIGHT = _state(
+INFLIGHT = state(
     "INV-INFLIGHT",
     "A session is in flight exactly while one accepted, unfinished turn of it exists.",
     {"one": "a session never has two unfinished turns"},
@@ -98,30 +66,31 @@ def _order(kv: Kv) -> Expr:
     return conj(kv.Q >= 0, kv.Q <= kv.C, kv.C <= kv.A, config.width >= kv.A)
 
 
-ORDER = _state(
-    "INV-ORDER", "0 ≤ Q ≤ C ≤ A ≤ row width.", slot=_order(slot_kv), turn=_order(turn_kv)
-)
-ALIGN = _state(
+ORDER = state("INV-ORDER", "0 ≤ Q ≤ C ≤ A ≤ row width.", slot=_order(slot_kv), turn=_order(turn_kv))
+ALIGN = state(
     "INV-ALIGN",
     "Q is page-aligned, and only whole pages change hands.",
     {"positions": "position i of a row lies at offset i modulo P of its page"},
     slot=is_aligned(slot_kv.Q),
     turn=is_aligned(turn_kv.Q),
     free=is_aligned(full.available) & is_aligned(swa.available),
+    tree=conj(
+        *(is_aligned(each) for pool in (full, swa) for each in (pool.evictable, pool.protected))
+    ),
 )
-CURSOR = _state(
+CURSOR = state(
     "INV-CURSOR",
     "0 ≤ E ≤ A, and E is page-aligned.",
     {"given_back": "below the cursor the row owns no sliding-window page, above it every one"},
     slot=(slot_kv.E >= 0) & (slot_kv.E <= slot_kv.A) & is_aligned(slot_kv.E),
     turn=(turn_kv.E >= 0) & (turn_kv.E <= turn_kv.A) & is_aligned(turn_kv.E),
 )
-WINDOW = _state(
+WINDOW = state(
     "INV-WINDOW",
     "The window that a request's next token needs is alive: E ≤ max(0, C - W).",
     turn=implies(config.swa & has_kv, maximum(0, turn_kv.C - config.window) >= turn_kv.E),
 )
-COVER = _state(
+COVER = state(
     "INV-COVER",
     "KV covers known tokens only.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot_kv.C),
@@ -130,7 +99,7 @@ COVER = _state(
     ),
     turn=implies(has_kv, turn.prompt + turn.output >= turn_kv.C),
 )
-OWNER = _state(
+OWNER = state(
     "INV-OWNER",
     "Every page has exactly one owner: the free list, the tree, or one private row.",
     {
@@ -144,7 +113,7 @@ OWNER = _state(
     full=page.own == ite(owns_full, 1, 0),
     swa=page.own == ite(owns_swa, 1, 0),
 )
-BACKED = _state(
+BACKED = state(
     "INV-BACKED",
     "Every position below A has a page that its row owns or the tree protects.",
     {
@@ -152,7 +121,7 @@ BACKED = _state(
         "private": "positions from Q to A lie in pages that nobody has given back",
     },
 )
-LOCK = _state(
+LOCK = state(
     "INV-LOCK",
     "Every tree lock taken is released exactly once: whoever has a protected prefix has one.",
     {"count": "each tree page is locked once for each prefix that covers it"},
@@ -161,10 +130,10 @@ LOCK = _state(
     covered=implies(has_kv, full.protected >= turn_kv.Q)
     & implies(slot.holding, full.protected >= slot_kv.Q)
     & (frame.lock_max <= full.protected),
-    bounded=full.protected
-    <= frame.lock_sum + ite(slot_kv.locked, slot_kv.Q, 0) + ite(turn_kv.locked, turn_kv.Q, 0),
+    bounded=full.protected <= frame.lock_sum + lock_sum,
+    swa_bounded=swa.protected <= frame.lock_sum + lock_sum,
 )
-DRAIN = _state(
+DRAIN = state(
     "INV-DRAIN",
     "Nothing in flight and every session closed: all memory and rows are back, no lock is left.",
     {"closed": "after the last close nothing but the tree holds memory"},
@@ -184,7 +153,7 @@ DRAIN = _state(
         ),
     ),
 )
-CLEAN = _state(
+CLEAN = state(
     "INV-CLEAN",
     "What is not there is zero, and a turn never runs beside its session's slot.",
     slot=slot.holding | (~slot.lent & conj(*(each == 0 for each in lengths(slot_kv)))),
@@ -207,6 +176,7 @@ CLEAN = _state(
         ~slot.lent & (turn.phase == MATCHED), (turn_kv.row == NO_ROW) & (turn_kv.A == turn_kv.Q)
     ),
     prompt=implies(turn.kind == TURN, session.history <= turn.prompt),
+    parked=implies(turn.phase == PARKED, turn.prompt + turn.output > turn_kv.C),
 )
 
 ENVIRONMENT: dict[str, Expr] = {
@@ -215,51 +185,24 @@ ENVIRONMENT: dict[str, Expr] = {
     "reserve": (config.reserve >= 0) & (config.reserve <= 1),
     "frame": conj(*(each >= 0 for each in vars(frame).values())),
     "locks": frame.lock_max <= frame.lock_sum,
+    "no_swa": implies(~config.swa, swa.total == 0),
 }
 """What is assumed of the configuration and of all other actors; no invariant says it."""
 
-ALIGN_STEP = _step(
-    "INV-ALIGN-STEP",
-    "Only whole pages are allocated, freed or moved.",
-    full=is_aligned(after(full.available) - full.available),
-    swa=is_aligned(after(swa.available) - swa.available),
-)
-INFLIGHT_STEP = _step(
-    "INV-INFLIGHT-STEP",
-    "Only the turn that is in flight, by ending, clears that; a new one never displaces it.",
-    clears=implies(session.inflight & ~after(session.inflight), after(turn.kind) != TURN),
-    keeps=implies(session.inflight & after(session.inflight), after(turn.prompt) == turn.prompt),
-)
-HISTORY = Invariant(
-    "INV-HISTORY",
-    Kind.STEP,
-    "History changes only when a turn finishes; the next prompt is history plus new tokens.",
-    {
-        "only_at_finish": (after(session.history) == session.history)
-        | (session.inflight & ~after(session.inflight) & (after(session.history) >= turn.prompt))
-        | ~session.open
-        | ~after(session.open)
-    },
-    {
-        "prompt": "a turn's prompt is, token by token, the history and the new tokens",
-        "history": "a session's history is, token by token, that of its finished turns",
-    },
-)
-
-STEP_CLAUSE = _harness(
+STEP_CLAUSE = harness(
     "INV-STEP",
     "What the engine did is what the spec allows: transition and field that differ are named.",
     unknown="the event names a transition, an actor and parameters that exist",
     guard="every transition was enabled when it happened",
     state="after it the engine's state is the one that the spec computes",
 )
-CONTENT = _harness(
+CONTENT = harness(
     "INV-CONTENT",
     "At every committed position lies the KV written for that token at that position.",
     stamp="the KV at each committed position carries its token and position",
     tokens="sampled tokens are those of a run without any cache",
 )
-CHECKER = _harness(
+CHECKER = harness(
     "INV-CHECKER",
     "The engine's own check ran, covers every pool, its figures and its verdict are right.",
     ran="the check ran in every iteration in which something was in a batch",
@@ -268,25 +211,29 @@ CHECKER = _harness(
     verdict="it says leak when memory does not add up",
     alarm="it says leak only then",
 )
-ANSWER = _harness(
+ANSWER = harness(
     "INV-ANSWER",
     "Every request gets exactly one final answer.",
     once="no request is answered twice",
     never_silent="when the engine is drained every request was answered",
 )
-ALIVE = _harness(
+ALIVE = harness(
     "INV-ALIVE",
     "No legal command sequence crashes or hangs the engine.",
     crash="the engine did not raise, exit or send garbage",
     hang="every command was answered within the step timeout",
 )
-PROGRESS = _harness(
+PROGRESS = harness(
     "INV-PROGRESS",
     "A waiting request is not stalled: 16 steps in which nothing runs and nothing changes are a "
     "finding.",
     stalled="something changed within 16 steps",
 )
 
+_HERE = [value for value in list(globals().values()) if isinstance(value, Invariant)]
+
 INVARIANTS: dict[str, Invariant] = {
-    value.id: value for value in list(globals().values()) if isinstance(value, Invariant)
+    **{each.id: each for each in _HERE if each.kind is Kind.STATE},
+    **STEPS,
+    **{each.id: each for each in _HERE if each.kind is Kind.HARNESS},
 }

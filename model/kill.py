@@ -1,22 +1,31 @@
-"""Which obligation kills a mutant of the spec, or why none can."""
+"""Which obligation kills a mutant of the spec, or a proof that nothing can.
+
+A mutant that no obligation refutes is compared with the spec: *equivalent* if
+it allows the same steps. A step that changes nothing, and one that another
+transition of the spec allows, count as allowed: they can break nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 import z3
 
+from slotproof.model import state
+from slotproof.model.expr import Expr
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.mutate import Mutant, systematic
-from slotproof.model.obligations import Spec, Task, tasks
-from slotproof.model.prove import RLIMIT, Prover, _variables
+from slotproof.model.obligations import Spec, conjuncts, tasks
+from slotproof.model.prove import RLIMIT, Prover
 from slotproof.model.symbolic import Symbols, Term
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
-Fate = Literal["killed", "equivalent", "restricts", "survives"]
-"""``restricts``: every step it makes is one that the spec allows, so it can break nothing."""
+Fate = Literal["killed", "equivalent", "survives"]
 
 
 @dataclass(frozen=True)
@@ -26,68 +35,111 @@ class Verdict:
     mutant: str
     fate: Fate
     by: str = ""
-    """The obligation that is refuted."""
+    """The obligation that is refuted; or, of an equivalent one, why it is one."""
 
 
 def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
     """Prove the mutated transition; where all proofs go through, compare it with the right one."""
     spec = Spec(transitions={**TRANSITIONS, mutant.id: mutant.transition}, name=mutant.name)
     for page_size in page_sizes:
-        for task in tasks(spec, mutant.id):
-            prover = Prover(task, page_size)
-            if not prover.satisfiable():
-                return Verdict(mutant.name, "killed", f"vacuity: {task.name} can never happen")
-            for result in prover.results():
+        prover = Prover(tasks(spec, mutant.id), page_size)
+        for task in prover.tasks:
+            empty = prover.vacuity(task)
+            if empty.vacuous:
+                why = "changes nothing" if empty.satisfiable else "can never happen"
+                return Verdict(mutant.name, "killed", f"{task.name} / {why} / P={page_size}")
+            for result in prover.results(task):
                 if result.status != "proved":
                     return Verdict(mutant.name, "killed", result.name)
-    fates = {compare(mutant, page_size) for page_size in page_sizes}
-    worst: Fate = max(fates, key=("equivalent", "restricts", "survives").index)
-    return Verdict(mutant.name, worst)
+    reasons = [_Comparison(mutant, page_size).reason() for page_size in page_sizes]
+    if "" in reasons:
+        return Verdict(mutant.name, "survives")
+    return Verdict(mutant.name, "equivalent", max(reasons, key=len))
 
 
-def compare(mutant: Mutant, page_size: int) -> Fate:
-    """How its steps relate to the right ones, in states within the invariants: both by proof."""
-    right = next(iter(tasks(Spec(), mutant.id)))
-    wrong = next(iter(tasks(Spec({**TRANSITIONS, mutant.id: mutant.transition}), mutant.id)))
-    context = z3.Context()
-    symbols = Symbols(page_size, context)
-    names = {var.name: var for task in (right, wrong) for var in _variables(task)}
-    values = {name: symbols.var(var) for name, var in names.items()}
-    solver = z3.Solver(ctx=context)
-    solver.set("random_seed", 0)
-    solver.set("rlimit", RLIMIT)
-    invariants = {k: e for k, e in right.hypotheses.items() if not k.startswith("guard.")}
-    solver.add(*(symbols.term(expr, values) for expr in invariants.values()))
-    guard_right, guard_wrong = (_guard(task, symbols, values) for task in (right, wrong))
-    written = right.after.keys() | wrong.after.keys()
-    differs = [
-        _value(right, name, symbols, values) != _value(wrong, name, symbols, values)
-        for name in written
-    ]
-    solver.add(*symbols.side)
-    never = z3.BoolVal(False, context)
-    elsewhere = z3.Or(never, *differs)
-    if solver.check(z3.Or(guard_right != guard_wrong, z3.And(guard_right, elsewhere))) == z3.unsat:
-        return "equivalent"
-    more = z3.And(guard_wrong, z3.Or(z3.Not(guard_right), elsewhere))
-    return "restricts" if solver.check(more) == z3.unsat else "survives"
+class _Comparison:
+    """A mutant beside the spec, in all states within the invariants."""
+
+    def __init__(self, mutant: Mutant, page_size: int) -> None:
+        self.context = z3.Context()
+        self.symbols = Symbols(page_size, self.context)
+        self.values: dict[str, Term] = {}
+        for var in (*state.STATE, *state.FRAME, *state.CONFIG):
+            self.values[var.name] = self.symbols.var(var)
+        for transition in (mutant.transition, *TRANSITIONS.values()):
+            for var in transition.params:
+                self.values[var.name] = self.symbols.var(var)
+        self.right, self.wrong = TRANSITIONS[mutant.id], mutant.transition
+        self.solver = z3.Solver(ctx=self.context)
+        self.solver.set("random_seed", 0)
+        self.solver.set("rlimit", RLIMIT)
+        invariants = {**conjuncts(Spec(), Kind.STATE), **ENVIRONMENT}
+        self.solver.add(*(self._term(expr) for expr in invariants.values()))
+
+    def reason(self) -> str:
+        """Why it allows the same steps; empty if it does not."""
+        guard_right, guard_wrong = self._guard(self.right), self._guard(self.wrong)
+        same = self._same(self.right, self.wrong)
+        if self._never((guard_right != guard_wrong) | (guard_right & ~same)):
+            return "same steps"
+        if not self._never(guard_right & ~(guard_wrong & same)):
+            return ""
+        more = guard_wrong & ~(guard_right & same)
+        idle = self._same(self.wrong, None)
+        if self._never(more & ~idle):
+            return "more steps, which change nothing"
+        others = [
+            each
+            for each in TRANSITIONS.values()
+            if each is not self.right and each.detaches == self.wrong.detaches
+        ]
+        allowed = [self._guard(each) & self._same(self.wrong, each) for each in others]
+        if self._never(more & ~idle & ~_any(allowed, self.context)):
+            return "more steps, which other transitions allow"
+        return ""
+
+    def _never(self, condition: z3.BoolRef) -> bool:
+        self.solver.add(*self.symbols.side)
+        self.symbols.side.clear()
+        return bool(self.solver.check(condition) == z3.unsat)
+
+    def _term(self, expr: Expr) -> Term:
+        return self.symbols.term(expr, self.values)
+
+    def _known(self, transition: Transition) -> dict[str, Term]:
+        """The values; a parameter that the mutated transition does not have is zero."""
+        mine = {var.name for var in (*self.wrong.params, *self.right.params)}
+        foreign = [var.name for var in transition.params if var.name not in mine]
+        return {**self.values, **dict.fromkeys(foreign, z3.IntVal(0, self.context))}
+
+    def _guard(self, transition: Transition) -> z3.BoolRef:
+        values = self._known(transition)
+        terms = [self.symbols.term(expr, values) for expr in transition.full_guard.values()]
+        return z3.And(*terms, z3.BoolVal(True, self.context))
+
+    def _same(self, first: Transition, second: Transition | None) -> z3.BoolRef:
+        """Both lead to the same state; without a second one: the first changes nothing."""
+        one, other = self._after(first), self._after(second)
+        differences = [one.get(name, self.values[name]) != other.get(name, self.values[name])
+                       for name in one.keys() | other.keys()]  # fmt: skip
+        return z3.Not(_any(differences, self.context))
+
+    def _after(self, transition: Transition | None) -> dict[str, Term]:
+        if transition is None:
+            return {}
+        values = self._known(transition)
+        effect = transition.full_effect
+        return {name: self.symbols.term(expr, values) for name, expr in effect.items()}
 
 
-def _guard(task: Task, symbols: Symbols, values: dict[str, Term]) -> Term:
-    terms = [
-        symbols.term(expr, values)
-        for name, expr in task.hypotheses.items()
-        if name.startswith("guard.")
-    ]
-    return z3.And(*terms, z3.BoolVal(True, symbols.context))
+def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
+    return z3.Or(*terms, z3.BoolVal(False, context))
 
 
-def _value(task: Task, name: str, symbols: Symbols, values: dict[str, Term]) -> Term:
-    return symbols.term(task.after[name], values) if name in task.after else values[name]
-
-
-def judge_all(jobs: int | None = None) -> list[Verdict]:
-    """The fate of every systematic mutant."""
-    mutants = list(systematic())
+def judge_all(
+    mutants: Iterable[Mutant] | None = None, jobs: int | None = None
+) -> Iterator[Verdict]:
+    """The fate of every systematic mutant, in their order."""
+    wanted = list(systematic() if mutants is None else mutants)
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(judge, mutants, chunksize=8))
+        yield from pool.map(judge, wanted, chunksize=8)

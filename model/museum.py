@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from slotproof.model import transitions as t
 from slotproof.model.expr import App, Expr, ceil_page, ite
-from slotproof.model.invariants import INVARIANTS, Invariant
+from slotproof.model.invariant import Invariant
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.memory import EMPTY, Interval, Mem, Move, give_row, unlock
 from slotproof.model.obligations import Spec
 from slotproof.model.state import (

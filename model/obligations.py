@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slotproof.model import pages, state
+from slotproof.model.allowances import ALLOWED
 from slotproof.model.expr import (
     Const,
     Expr,
@@ -25,7 +26,9 @@ from slotproof.model.expr import (
     variables,
     walk,
 )
-from slotproof.model.invariants import ENVIRONMENT, INVARIANTS, Invariant, Kind
+from slotproof.model.invariant import Invariant, Kind
+from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
+from slotproof.model.meaning import MEANING
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
@@ -58,12 +61,14 @@ class Task:
 
     transition: str
     layer: str
-    """``counts``, or the pool whose arbitrary page is looked at."""
+    """``counts``, ``allowed``, or the pool whose arbitrary page is looked at."""
     hypotheses: dict[str, Expr]
     """Over the state before and the parameters, by name: invariants, guard, environment."""
     after: dict[str, Expr]
     """New values of what is written."""
     goals: tuple[Goal, ...]
+    detaches: bool = False
+    """A request goes on alone: an effect that is not in this actor's variables."""
 
     @property
     def name(self) -> str:
@@ -100,9 +105,17 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
         goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
         goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
+        means = MEANING.get(transition.id, {})
+        goals += [Goal(f"MEANS.{name}", expr) for name, expr in means.items()]
         yield Task(
-            transition.id, "counts", {**invariant, **environment, **guard}, after, tuple(goals)
+            transition.id,
+            "counts",
+            {**invariant, **environment, **guard},
+            after,
+            tuple(goals),
+            transition.detaches is not None,
         )
+        yield _allowed(transition, {**invariant, **environment})
         for pool in POOLS:
             mine = conjuncts(spec, Kind.STATE, pool)
             legal, moved = pages.effect(transition, pool)
@@ -116,6 +129,19 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
                 {**after, **moved},
                 tuple(Goal(clause, primed(expr)) for clause, expr in mine.items()),
             )
+
+
+def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
+    """Where the environment asks for it, every conjunct of the guard holds."""
+    allowance = ALLOWED[transition.id]
+    values = {f"param.{name}": expr for name, expr in allowance.params.items()}
+    goals = tuple(
+        Goal(f"ALLOWS.{name}", substitute(expr, values))
+        for name, expr in transition.full_guard.items()
+    )
+    return Task(
+        transition.id, "allowed", {**hypotheses, "allowance.when": allowance.when}, {}, goals
+    )
 
 
 def _initial(invariant: Mapping[str, Expr]) -> Task:

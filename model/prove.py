@@ -49,86 +49,116 @@ class Result:
 
 @dataclass(frozen=True)
 class Vacuity:
-    """Whether a guard can hold together with the invariants at all."""
+    """Whether a guard can hold together with the invariants, and its step then does something."""
 
     transition: str
     page_size: int | None
     satisfiable: bool
+    idle: bool = False
+    """The step never changes anything."""
+
+    @property
+    def vacuous(self) -> bool:
+        return self.idle or not self.satisfiable
 
 
 class Prover:
-    """One task at one page size."""
+    """All tasks of one transition at one page size, in one solver: they share most hypotheses."""
 
-    def __init__(self, task: Task, page_size: int | None) -> None:
-        self.task = task
+    def __init__(self, work: Iterable[Task], page_size: int | None) -> None:
+        self.tasks = tuple(work)
         self.page_size = page_size
         context = z3.Context()
-        formulas = list(task.hypotheses.values())
-        self.symbols = Symbols(page_size, context, aligned_variables(formulas))
-        before = {var.name: self.symbols.var(var) for var in _variables(task)}
-        after = {name: self.symbols.term(expr, before) for name, expr in task.after.items()}
-        self.values: dict[str, Term] = dict(before)
-        for name in [*before]:
-            self.values[name + "'"] = after.get(name, before[name])
+        hypotheses = [expr for task in self.tasks for expr in task.hypotheses.values()]
+        self.symbols = Symbols(page_size, context, aligned_variables(hypotheses))
+        self.before: dict[str, Term] = {
+            var.name: self.symbols.var(var) for task in self.tasks for var in _variables(task)
+        }
         self.solver = z3.Solver(ctx=context)
         self.solver.set("random_seed", 0)
         self.solver.set("rlimit", RLIMIT)
-        self.named = {z3.Bool(f"use!{name}", context): name for name in task.hypotheses}
-        for label, name in self.named.items():
-            term = self.symbols.term(task.hypotheses[name], self.values)
-            self.solver.add(z3.Implies(label, term))
+        self._labels: dict[Expr, Term] = {}
+
+    def _hypotheses(self, task: Task) -> dict[Term, str]:
+        """A label per hypothesis, whose name the core then shows; each is asserted once."""
+        named = {}
+        for name, expr in task.hypotheses.items():
+            label = self._labels.get(expr)
+            if label is None:
+                label = z3.Bool(f"use!{len(self._labels)}!{name}", self.symbols.context)
+                self._labels[expr] = label
+                self.solver.add(z3.Implies(label, self.symbols.term(expr, self.before)))
+            named[label] = name
         self._settle()
+        return named
 
     def _settle(self) -> None:
         self.solver.add(*self.symbols.side)
         self.symbols.side.clear()
 
-    def satisfiable(self) -> bool:
-        """Whether the hypotheses hold in some state."""
-        return bool(self.solver.check(*self.named) == z3.sat)
+    def vacuity(self, task: Task) -> Vacuity:
+        """Whether the hypotheses hold in some state, and the step then changes something."""
+        labels = list(self._hypotheses(task))
+        possible = bool(self.solver.check(*labels) == z3.sat)
+        if not possible or task.layer != "counts" or task.transition == INIT:
+            return Vacuity(task.name, self.page_size, possible)
+        changes = [
+            self.symbols.term(expr, self.before) != self.before[name]
+            for name, expr in task.after.items()
+        ]
+        self._settle()
+        some = z3.Or(z3.BoolVal(task.detaches, self.symbols.context), *changes)
+        idle = bool(self.solver.check(*labels, some) != z3.sat)
+        return Vacuity(task.name, self.page_size, possible, idle)
 
-    def results(self) -> Iterator[Result]:
+    def results(self, task: Task) -> Iterator[Result]:
         """Every goal of the task."""
-        written = set(self.task.after)
-        for goal in self.task.goals:
+        named = self._hypotheses(task)
+        values = dict(self.before)
+        for name, term in self.before.items():
+            expr = task.after.get(name)
+            values[f"{name}'"] = term if expr is None else self.symbols.term(expr, self.before)
+        self._settle()
+        written = set(task.after)
+        for goal in task.goals:
             touched = {each.removesuffix("'") for each in variables(goal.expr)} & written
-            if not touched and self.task.transition != INIT and goal.clause in self.task.hypotheses:
-                yield self._result(goal.clause, "proved", (goal.clause,), 0.0)
+            if not touched and task.transition != INIT and goal.clause in task.hypotheses:
+                yield self._result(task, goal.clause, "proved", (goal.clause,), 0.0)
                 continue
             started = time.perf_counter()
-            term = self.symbols.term(goal.expr, self.values)
+            term = self.symbols.term(goal.expr, values)
             self._settle()
             self.solver.push()
             self.solver.add(z3.Not(term))
-            answer = self.solver.check(*self.named)
+            answer = self.solver.check(*named)
             seconds = time.perf_counter() - started
             if answer == z3.unsat:
-                used = (self.named[label] for label in self.solver.unsat_core())
-                yield self._result(goal.clause, "proved", tuple(sorted(used)), seconds)
+                used = (named[label] for label in self.solver.unsat_core())
+                yield self._result(task, goal.clause, "proved", tuple(sorted(used)), seconds)
             elif answer == z3.sat:
-                yield self._result(goal.clause, "refuted", (), seconds, self._model())
+                yield self._result(task, goal.clause, "refuted", (), seconds, self._model())
             else:
-                yield self._result(goal.clause, "unknown", (), seconds)
+                yield self._result(task, goal.clause, "unknown", (), seconds)
             self.solver.pop()
 
     def _model(self) -> dict[str, int]:
         model = self.solver.model()
         found = {}
-        for name, term in self.values.items():
-            if not name.endswith("'"):
-                value = model.eval(term, model_completion=True)
-                found[name] = int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
+        for name, term in self.before.items():
+            value = model.eval(term, model_completion=True)
+            found[name] = int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
         return found
 
     def _result(
         self,
+        task: Task,
         clause: str,
         status: Status,
         core: tuple[str, ...],
         seconds: float,
         model: dict[str, int] | None = None,
     ) -> Result:
-        return Result(self.task.name, clause, self.page_size, status, core, model or {}, seconds)
+        return Result(task.name, clause, self.page_size, status, core, model or {}, seconds)
 
 
 def _variables(task: Task) -> list[Var]:
@@ -146,10 +176,10 @@ def _work(job: tuple[Spec, str, int | None]) -> tuple[list[Result], list[Vacuity
     spec, transition, page_size = job
     results: list[Result] = []
     vacuity: list[Vacuity] = []
-    for task in tasks(spec, transition):
-        prover = Prover(task, page_size)
-        vacuity.append(Vacuity(task.name, page_size, prover.satisfiable()))
-        results += prover.results()
+    prover = Prover(tasks(spec, transition), page_size)
+    for task in prover.tasks:
+        vacuity.append(prover.vacuity(task))
+        results += prover.results(task)
     return results, vacuity
 
 

@@ -45,6 +45,8 @@ class Symbols:
         self._fresh = 0
         self._aligned: dict[int, Term] = {}
         """Terms known to be multiples of P, by Z3's id."""
+        self._terms: dict[tuple[object, ...], Term] = {}
+        """What was built, by operator and arguments: formulas share most of their parts."""
         self._kept: list[Term] = []
         """Keeps terms alive whose ids are keys."""
 
@@ -69,7 +71,13 @@ class Symbols:
             return values[expr.name]
         assert isinstance(expr, App)
         args = [self.term(arg, values) for arg in expr.args]
+        key = (expr.op, *(arg.get_id() for arg in args))
+        known = self._terms.get(key)
+        if known is not None:
+            return known
         result = self._apply(expr.op, args)
+        self._terms[key] = result
+        self._kept += args
         closed = expr.op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX)
         parts = args if closed else args[1:] if expr.op is Op.ITE else []
         if parts and all(part.get_id() in self._aligned for part in parts):

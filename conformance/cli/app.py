@@ -12,10 +12,12 @@ from typing import Any
 
 import typer
 
+from slotproof.conformance.cli.checking import check_driver
 from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
 from slotproof.conformance.cli.listing import list_things
+from slotproof.conformance.cli.matrix import matrix
 from slotproof.conformance.cli.proving import prove
 from slotproof.conformance.cli.replaying import replay
 from slotproof.conformance.cli.running import run
@@ -39,6 +41,8 @@ app.command()(prove)
 app.command()(explore)
 app.command()(replay)
 app.command()(show)
+app.command()(matrix)
+app.command("check-driver")(check_driver)
 app.command("list")(list_things)
 app.add_typer(env, name="env")
 

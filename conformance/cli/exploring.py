@@ -21,11 +21,13 @@ from slotproof.conformance.cli.options import (
     DeviceOption,
     JsonOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     number,
     writable,
 )
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf, text
@@ -63,6 +65,7 @@ def explore(
     python: PythonOption = None,
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
     """Explore every state within small bounds: of the spec, or of an engine."""
@@ -86,7 +89,7 @@ def explore(
             raise UsageProblem(f"unknown configuration {each!r}; there are: {', '.join(known)}")
     plan = Plan({each: known[each] for each in config or exploring.CONFIGS}, seed=seed)
     writable(out)
-    under_test = EngineSpec(engine, python, device, step_timeout).open()
+    under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
     try:
         search = _Engine(under_test, engine, plan, out)
         return search.run(

@@ -30,6 +30,12 @@ TimeoutOption = Annotated[
     float,
     typer.Option("--step-timeout", min=0.01, help="Seconds for one iteration; more is a hang."),
 ]
+StartOption = Annotated[
+    float,
+    typer.Option(
+        "--start-timeout", min=0.01, help="Seconds a driver has to say hello, and to reset."
+    ),
+]
 ProfileOption = Annotated[
     str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
 ]

@@ -78,7 +78,7 @@ def _document(
     results: list[Result], vacuity: list[Vacuity], outside: list[str], seconds: float
 ) -> dict[str, Any]:
     failed = [each for each in results if each.status != "proved"]
-    empty = [each for each in vacuity if not each.satisfiable]
+    empty = [each for each in vacuity if each.vacuous]
     return {
         "status": 1 if failed or empty or outside else 0,
         "obligations": len(results),
@@ -116,7 +116,8 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
             yield f"    in a state with {values}"
     for each in document["vacuous"]:
         size = each["page_size"] or "any"
-        yield f"vacuous: the guard of {each['transition']} can't hold at P={size}"
+        what = "its step never changes anything" if each["satisfiable"] else "its guard can't hold"
+        yield f"vacuous: {each['transition']}: {what} at P={size}"
     for line in document["writes_outside"]:
         yield f"outside its frame: {line}"
     yield (

@@ -14,10 +14,12 @@ from slotproof.conformance.cli.options import (
     JsonOption,
     ProfileOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     known_profile,
 )
 from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, with_python
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
@@ -31,6 +33,7 @@ def replay(
     python: PythonOption = None,
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
     profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -38,7 +41,7 @@ def replay(
     old = itf.load(trace)
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or with_python(old.spec, python)
-    under_test = EngineSpec(spec, python, device, step_timeout).open()
+    under_test = EngineSpec(spec, python, device, step_timeout, start_timeout).open()
     try:
         offered = under_test.capabilities.commands
         for command in old.commands:

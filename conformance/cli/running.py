@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slotproof.conformance import campaign, report
+from slotproof.conformance.cli.all_findings import Book, opened, run_all
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     DeviceOption,
@@ -22,12 +17,15 @@ from slotproof.conformance.cli.options import (
     JsonOption,
     ProfileOption,
     PythonOption,
+    StartOption,
     TimeoutOption,
     known_profile,
     number,
     writable,
 )
+from slotproof.conformance.cli.telling import progress_bar, slug
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.traces import itf, text
@@ -62,10 +60,33 @@ def run(
     ),
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Go on after a finding; collect distinct ones.")
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="Stop after so many seconds.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", help="Processes at once, each with an engine (with --all).")
+    ] = 1,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", help="A file of known findings: fail on new ones only."),
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Add what is found to that file.")
+    ] = False,
+    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
+    everything = everything or baseline is not None
+    if number(jobs, 1, "--jobs") > 1 and not everything:
+        raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
+    if update_baseline and baseline is None:
+        raise UsageProblem("--update-baseline needs --baseline FILE")
+    known_findings = opened(baseline, update_baseline)
     plan = campaign.Plan(
         configs,
         examples=number(examples, 1, "--examples"),
@@ -73,39 +94,42 @@ def run(
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
         set_aside=known(set_aside),
+        seconds=seconds,
     )
     writable(out)
-    under_test = EngineSpec(engine, python, device, step_timeout).open()
+    wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
+    under_test = wanted.open()
     try:
+        if everything:
+            book = Book(known_findings, baseline, update_baseline)
+            return run_all(under_test, wanted, plan, jobs, out, book, as_json)
         return _run(under_test, engine, plan, out, as_json)
     finally:
         under_test.close()
 
 
 def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: bool) -> int:
-    path = out / f"{_slug(spec)}-seed{plan.seed}.itf.json"
-    keep = _Keeper(path)
-    with _progress(not as_json) as tell:
+    keep = _Keeper(out / f"{slug(spec)}-seed{plan.seed}.itf.json")
+    with progress_bar(not as_json) as tell:
         outcome = campaign.run(engine, spec, plan, tell, keep)
     summary = report.summary(outcome, plan, engine.capabilities)
-    others = [
-        (each, path.with_name(path.name.replace(".itf.json", f"-{number}.itf.json")))
-        for number, each in enumerate(outcome.traces[1:], 2)
-    ]
-    for each, where in others:
-        _Keeper(where)(each)
+    path = keep.path(0)
     summary["others"] = [
-        {"clause": each.violations[0].clause, "commands": len(each.rows), "trace": str(where)}
-        for each, where in others
+        {
+            "clause": each.violations[0].clause,
+            "commands": len(each.rows),
+            "trace": str(keep.path(number)),
+        }
+        for number, each in enumerate(outcome.traces[1:], 1)
     ]
-    summary["trace"] = str(path) if outcome.trace is not None and keep.saved else None
+    summary["trace"] = str(path) if outcome.trace is not None and not keep.problem else None
     if as_json:
         document = {**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None}
         typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
         return int(summary["status"])
     if outcome.trace is not None:
         typer.echo(text.render(outcome.trace, str(path)))
-        typer.echo(f"trace           {path}" if keep.saved else f"trace           {keep.problem}")
+        typer.echo(f"trace           {keep.problem or path}")
     for other in summary["others"]:
         typer.echo(
             f"also found      {other['clause']} in {other['commands']} commands: {other['trace']}"
@@ -119,17 +143,27 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
 class _Keeper:
     """Writes what is found as soon as it is found; a full disk is told, not fatal."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.saved = False
+    def __init__(self, first: Path) -> None:
+        self.first = first
+        self.written: list[Trace] = []
         self.problem = ""
 
-    def __call__(self, trace: Trace) -> None:
-        try:
-            itf.save(trace, self.path)
-            self.saved = True
-        except OSError as error:
-            self.problem = f"could not be written to {self.path}: {error.strerror}"
+    def path(self, index: int) -> Path:
+        """The plainest counterexample has the plain name, the others have numbers from 2."""
+        if not index:
+            return self.first
+        name = self.first.name.replace(".itf.json", f"-{index + 1}.itf.json")
+        return self.first.with_name(name)
+
+    def __call__(self, traces: list[Trace]) -> None:
+        for index, trace in enumerate(traces):
+            if index < len(self.written) and self.written[index] is trace:
+                continue
+            try:
+                itf.save(trace, self.path(index))
+            except OSError as error:
+                self.problem = f"could not be written to {self.path(index)}: {error.strerror}"
+        self.written = list(traces)
 
 
 def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
@@ -154,23 +188,3 @@ def known(clauses: list[str] | None) -> tuple[str, ...]:
                 "shows them"
             )
     return tuple(clauses or ())
-
-
-def _slug(spec: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", spec).strip("-")[:60]
-
-
-@contextmanager
-def _progress(wanted: bool) -> Iterator[campaign.Progress]:
-    """A bar on a terminal; nothing in a pipe."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting")
-
-        def tell(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
-
-        yield tell

@@ -17,12 +17,19 @@ class EngineUnusable(Exception):
 
 
 class EngineFailed(Exception):
-    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE)."""
+    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
 
-    def __init__(self, how: Literal["crash", "hang"], message: str, trace: str = "") -> None:
+    ``trace`` is its traceback, or the end of what its driver wrote on standard error.
+    """
+
+    def __init__(
+        self, how: Literal["crash", "hang"], message: str, trace: str = "", *, broken: bool = True
+    ) -> None:
         super().__init__(message)
         self.how: Literal["crash", "hang"] = how
         self.trace = trace
+        self.broken = broken
+        """Whether the driver can't go on; otherwise it told of the failure itself."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Capabilities:
     transitions: frozenset[str] = frozenset()
     profile: str = "reference"
     lent: bool = False
+    recompute: bool = False
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
 
@@ -49,6 +57,7 @@ class Capabilities:
             transitions=frozenset(data.get("transitions", ())),
             profile=data.get("profile", "reference"),
             lent=bool(data.get("lent", False)),
+            recompute=bool(data.get("recompute", False)),
             config=dict(data.get("config", {})),
             not_observed=dict(data.get("not_observed", {})),
         )
@@ -79,7 +88,8 @@ class Engine(Protocol):
         """Carry a command out; a snapshot per iteration. Raises :class:`EngineFailed`."""
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """The tokens that follow, computed without any cache; ``None`` where not offered."""
+        """The tokens that follow, computed without any cache, as far as they are certain;
+        ``None`` where not offered. Raises :class:`EngineFailed`."""
 
     def close(self) -> None:
         """Let go of the engine. Never raises."""

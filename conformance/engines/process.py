@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import select
-import signal
-import subprocess
-import tempfile
-import time
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,13 +12,30 @@ from typing import Any
 import jsonschema
 
 from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
-from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.engines.pipe import Pipe
+from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.model.profiles import PROFILES
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
+HELLO = {"op": "hello", "protocol": PROTOCOL}
+
+
+_items = jsonschema.Draft202012Validator.VALIDATORS["items"]
+
+
+def _plain_items(validator: Any, items: Any, instance: Any, schema: Any) -> Any:
+    """The library's keyword, but for lists of integers at once: free lists are long."""
+    plain = items == {"type": "integer"} and isinstance(instance, list)
+    if plain and all(type(each) is int for each in instance):
+        return ()
+    return _items(validator, items, instance, schema)
+
+
+_extend: Any = jsonschema.validators.extend  # has no types
+_Validator = _extend(jsonschema.Draft202012Validator, {"items": _plain_items})
 
 
 @cache
@@ -32,14 +43,28 @@ def validator(definition: str) -> Any:
     """The validator of one definition of the protocol's JSON Schema."""
     text = files("slotproof.conformance.protocol").joinpath("protocol.schema.json").read_text()
     schema = json.loads(text)
-    return jsonschema.Draft202012Validator({**schema, "$ref": f"#/$defs/{definition}"})
+    return _Validator({**schema, "$ref": f"#/$defs/{definition}"})
+
+
+def misfit(definition: str, value: Any) -> str | None:
+    """Where a value does not follow a definition of the schema, and how; one line."""
+    error = next(validator(definition).iter_errors(value), None)
+    if error is None:
+        return None
+    return f"{'/'.join(map(str, error.absolute_path)) or definition}: {error.message}"[:300]
+
+
+def last_words(failure: EngineFailed) -> str:
+    """The last line of what the driver wrote on standard error, or of its traceback."""
+    lines = [line.strip() for line in failure.trace.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
 
 
 class ProcessEngine:
     """Drives an engine through the JSON lines of its driver.
 
     A driver that dies or hangs is started again at the next :meth:`reset`; what
-    it wrote on standard error since then is part of the failure.
+    it wrote on standard error since then is part of the failure. Times in seconds.
     """
 
     def __init__(
@@ -53,10 +78,8 @@ class ProcessEngine:
         self._timeout = step_timeout
         self._start_timeout = start_timeout
         self._env = env
-        self._process: subprocess.Popen[bytes] | None = None
-        self._buffer = b""
+        self._pipe: Pipe | None = None
         self._next = 0
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the driver
         self.name = "unknown"
         self.version = ""
         self.capabilities = Capabilities(commands=frozenset())
@@ -66,32 +89,31 @@ class ProcessEngine:
 
     def _start(self) -> None:
         self._kill()
-        self._stderr.seek(0)
-        self._stderr.truncate()
+        self._pipe = Pipe(self._argv, self._env)
         try:
-            self._process = subprocess.Popen(  # noqa: S603  # the user names the program
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                env=self._env,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise EngineUnusable(f"can't start {self._argv[0]}: {error.strerror}") from None
-        try:
-            hello = self._ask({"op": "hello", "protocol": PROTOCOL}, self._start_timeout)
+            hello = self._ask(HELLO, self._start_timeout)
         except EngineFailed as failure:
-            raise EngineUnusable(f"the driver does not start: {self._said(str(failure))}") from None
+            raise EngineUnusable(not_started(failure)) from None
+        except EngineUnusable as refusal:
+            self._kill()
+            raise EngineUnusable(
+                f"the driver refuses the hello (protocol {PROTOCOL}): {refusal}"
+            ) from None
+        try:
+            self._welcome(hello)
+        except EngineUnusable:
+            self._kill()
+            raise
+
+    def _welcome(self, hello: dict[str, Any]) -> None:
+        """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
         if hello.get("protocol") != PROTOCOL:
             raise EngineUnusable(
                 f"the driver speaks protocol {hello.get('protocol')!r}, this is {PROTOCOL}"
             )
-        try:
-            validator("hello").validate(hello)
-        except jsonschema.ValidationError as error:
-            where = "/".join(map(str, error.absolute_path)) or "hello"
-            raise EngineUnusable(f"the driver's hello: {where}: {error.message}") from None
+        wrong = misfit("hello", hello)
+        if wrong is not None:
+            raise EngineUnusable(f"the driver's hello: {wrong}")
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
@@ -102,79 +124,43 @@ class ProcessEngine:
             )
 
     def _kill(self) -> None:
-        process, self._process, self._buffer = self._process, None, b""
-        if process is None:
-            return
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def _said(self, fallback: str) -> str:
-        """The last line of the driver's standard error, or something else to say."""
-        lines = [line for line in self.stderr().splitlines() if line.strip()]
-        return f"{fallback}: {lines[-1].strip()[:300]}" if lines else fallback
-
-    def stderr(self) -> str:
-        """What the driver wrote on standard error since it was started."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode(errors="replace")
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.kill()
 
     # Messages ------------------------------------------------------------------
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._pipe is None:
             raise EngineFailed("crash", "the driver is not running")
-        self._next += 1
-        line = json.dumps({**message, "id": self._next}, separators=(",", ":")) + "\n"
         try:
-            process.stdin.write(line.encode())
-            process.stdin.flush()
-        except OSError:
-            raise self._broken("crash", "the driver exited") from None
-        answer = self._read(timeout)
+            return self._exchange(self._pipe, message, timeout)
+        except EngineFailed as failure:
+            if failure.broken:
+                self._kill()
+            raise
+
+    def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        self._next += 1
+        pipe.send(json.dumps({**message, "id": self._next}, separators=(",", ":")), timeout)
+        line = pipe.line(timeout)
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise pipe.failed("crash", f"garbage on the wire: {line[:80]!r}")
         if answer.get("id") not in (self._next, None):
-            raise self._broken("crash", f"the driver answered message {answer.get('id')!r}")
+            raise pipe.failed("crash", f"the driver answered message {answer.get('id')!r}")
         if answer.get("ok") is True and isinstance(answer.get("result"), dict):
             result: dict[str, Any] = answer["result"]
             return result
         if answer.get("ok") is False and isinstance(answer.get("error"), str):
             if answer.get("kind") == "usage":
                 raise EngineUnusable(answer["error"])
-            raise EngineFailed("crash", answer["error"], str(answer.get("trace", "")))
-        raise self._broken("crash", "the driver's answer is neither a result nor an error")
-
-    def _read(self, timeout: float) -> dict[str, Any]:
-        """The next line of the driver, parsed. Does not wait longer than the timeout."""
-        process = self._process
-        assert process is not None and process.stdout is not None
-        deadline = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
-            rest = deadline - time.monotonic()
-            if rest <= 0 or not select.select([process.stdout], [], [], rest)[0]:
-                raise self._broken("hang", f"no answer within {timeout:g} s")
-            chunk = os.read(process.stdout.fileno(), 1 << 16)
-            if not chunk:
-                status = process.wait()
-                raise self._broken("crash", f"the driver exited with status {status}")
-            self._buffer += chunk
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
-            raise self._broken("crash", f"garbage on the wire: {line[:80]!r}") from None
-        if not isinstance(answer, dict):
-            raise self._broken("crash", f"garbage on the wire: {line[:80]!r}")
-        return answer
-
-    def _broken(self, how: str, text: str) -> EngineFailed:
-        failure = EngineFailed("hang" if how == "hang" else "crash", text, self.stderr()[-4000:])
-        self._kill()
-        return failure
+            trace = str(answer.get("trace") or pipe.stderr())
+            raise EngineFailed("crash", answer["error"], trace, broken=False)
+        raise pipe.failed("crash", "the driver's answer is neither a result nor an error")
 
     # The engine ------------------------------------------------------------------
 
@@ -182,18 +168,21 @@ class ProcessEngine:
         reason = self.capabilities.refuses(config)
         if reason is not None:
             raise EngineUnusable(f"{self.name} {self.version}: {reason}")
-        if self._process is None:
+        if self._pipe is None:
             self._start()
         message = {"op": "reset", "config": config.to_json(), "seed": seed}
         self._ask(message, self._start_timeout)
 
     def do(self, command: Command) -> list[Snapshot]:
         count = max(1, command.get("n", 1))
-        result = self._ask({"op": "do", "command": command}, self._timeout * count)
-        error = next(validator("snapshots").iter_errors(result), None)
-        if error is not None:
-            where = "/".join(map(str, error.absolute_path))
-            raise EngineFailed("crash", f"garbage on the wire: {where}: {error.message}"[:300])
+        try:
+            result = self._ask({"op": "do", "command": command}, self._timeout * count)
+        except EngineUnusable as refusal:
+            text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
+            raise EngineUnusable(text) from None
+        wrong = misfit("snapshots", result)
+        if wrong is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {wrong}"[:300])
         snapshots: list[Snapshot] = result["snapshots"]
         wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
         if len(snapshots) != wanted:
@@ -202,13 +191,31 @@ class ProcessEngine:
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        """Not offered over the pipe in protocol 1."""
-        del tokens, count
-        return None
+        if not self.capabilities.recompute:
+            return None
+        message = {"op": "recompute", "tokens": tokens, "count": count}
+        result = self._ask(message, self._timeout * count)
+        error = next(validator("recomputed").iter_errors(result), None)
+        if error is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {error.message}"[:300])
+        found: list[int] | None = result["tokens"]
+        return found
 
     def close(self) -> None:
-        if self._process is not None:
+        if self._pipe is not None:
             with contextlib.suppress(EngineFailed, EngineUnusable):
                 self._ask({"op": "bye"}, 2.0)
         self._kill()
-        self._stderr.close()
+
+
+def not_started(failure: EngineFailed) -> str:
+    """One line for a driver that did not get through the handshake."""
+    said = last_words(failure)
+    if failure.how == "hang":
+        said = f"{said} (on standard error)" if said else "nothing on standard error"
+        return (
+            f"the driver does not start: {failure}; sent {json.dumps(HELLO)}, expected one line "
+            "of JSON with its protocol, engine and capabilities; it says: "
+            f"{said}; --start-timeout sets the limit"
+        )
+    return f"the driver does not start: {failure}{': ' + said if said else ''}"

@@ -31,7 +31,7 @@ from slotproof.conformance.protocol.snapshot import (
 from slotproof.impl.config import EngineConfig as ImplConfig
 from slotproof.impl.engine import ReferenceEngine
 from slotproof.impl.model import expected_next
-from slotproof.impl.mutants import MUTANTS
+from slotproof.impl.mutants import MUTANTS, mutant_named
 from slotproof.impl.parts import Parts
 from slotproof.impl.req import KVRecord, Req
 from slotproof.model.transitions import TRANSITIONS
@@ -60,11 +60,12 @@ class InProcessEngine:
     name = "reference"
 
     def __init__(self, mutant: str | None = None, device: str = "cpu") -> None:
-        if mutant is not None and mutant not in MUTANTS:
-            raise EngineUnusable(
-                f"there is no mutant {mutant!r} of the reference engine; "
-                "`slotproof list mutants` shows them"
-            )
+        for name in mutant.split("+") if mutant is not None else ():
+            if name not in MUTANTS:
+                raise EngineUnusable(
+                    f"there is no mutant {name!r} of the reference engine; "
+                    "`slotproof list mutants` shows them"
+                )
         self.version = "1" if mutant is None else f"1 with {mutant}"
         self.mutant = mutant
         self.device = device
@@ -76,6 +77,7 @@ class InProcessEngine:
             transitions=frozenset(TRANSITIONS) - {"T-ABORT-PUBLISH"},
             profile="reference",
             lent=True,
+            recompute=True,
             not_observed={
                 "overlap scheduling": "the reference engine has none",
                 "real attention": "tokens are computed from stamps read back through the row table",
@@ -95,7 +97,7 @@ class InProcessEngine:
             wanted = ImplConfig.of({**config.to_json(), "seed": seed, "device": self.device})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
-        parts = Parts() if self.mutant is None else MUTANTS[self.mutant].apply(Parts())
+        parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
         try:
             self._engine = ReferenceEngine(wanted, parts)
         except RuntimeError as error:

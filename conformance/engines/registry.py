@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine, EngineUnusable
-from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.environments.use import for_engine
@@ -27,24 +27,65 @@ class EngineSpec:
     python: Path | None = None
     device: str = "cpu"
     step_timeout: float = 10.0
+    start_timeout: float = START_TIMEOUT
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line."""
         name, _, rest = self.text.partition(":")
-        family, equals, _ = name.partition("==")
-        if equals and family in RECIPES:
-            return self._release(family)
+        if self._family():
+            return self._release()
         if name == "cmd" or rest or name == "reference":
             self._without_python()
         if name == "reference":
             return self._reference(rest or None, with_mutant=":" in self.text)
-        if self.text == "sglang":
-            return self._sglang()
-        if name == "cmd":
-            return self._command(rest)
+        if self.text == "sglang" or name == "cmd":
+            return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
             return self._factory(name, rest)
         raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+
+    def driver(self) -> list[str]:
+        """The command that starts the engine's driver; an engine that needs none is served.
+
+        Raises :class:`EngineUnusable` with one line.
+        """
+        name, _, rest = self.text.partition(":")
+        if family := self._family():
+            self._without_python(family)
+            return [str(for_engine(self.text).python), str(RECIPES[family].driver)]
+        if self.text == "sglang":
+            return self._sglang()
+        self._without_python()
+        if name == "cmd":
+            return self._command(rest)
+        served = "slotproof.conformance.drivers.served"
+        return [sys.executable, "-m", served, self.text]
+
+    def _family(self) -> str | None:
+        """The engine of which a release is named: ``ENGINE==RELEASE``."""
+        family, equals, _ = self.text.partition("==")
+        return family if equals and family in RECIPES else None
+
+    def _without_python(self, family: str | None = None) -> None:
+        if self.python is None:
+            return
+        if family:
+            raise EngineUnusable(
+                f"{self.text} has an environment of its own; for another one: "
+                f"--engine {family} --python {self.python}"
+            )
+        raise EngineUnusable(
+            f"--python is for sglang, whose build has an environment; {self.text} has none"
+        )
+
+    def _release(self) -> Engine:
+        driver, clean = self.driver(), clean_environment()
+        try:
+            return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
+        except EngineUnusable as error:
+            raise EngineUnusable(
+                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
+            ) from None
 
     def _reference(self, mutant: str | None, with_mutant: bool) -> Engine:
         from slotproof.conformance.engines.reference import InProcessEngine
@@ -61,28 +102,7 @@ class EngineSpec:
                 raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
         return InProcessEngine(mutant, self.device)
 
-    def _without_python(self) -> None:
-        if self.python is not None:
-            raise EngineUnusable(
-                f"--python is for sglang, whose build has an environment; {self.text} has none"
-            )
-
-    def _release(self, family: str) -> Engine:
-        if self.python is not None:
-            raise EngineUnusable(
-                f"{self.text} has an environment of its own; for another one: "
-                f"--engine {family} --python {self.python}"
-            )
-        environment = for_engine(self.text)
-        argv = [str(environment.python), str(RECIPES[family].driver)]
-        try:
-            return ProcessEngine(argv, self.step_timeout, clean_environment())
-        except EngineUnusable as error:
-            raise EngineUnusable(
-                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
-            ) from None
-
-    def _sglang(self) -> Engine:
+    def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"--python {python}: there is no such program")
@@ -99,16 +119,16 @@ class EngineSpec:
                 f"{python} has no sglang; name an environment that has it with --python, "
                 "or a release: --engine sglang==0.5.23"
             )
-        return ProcessEngine([str(python), str(RECIPES["sglang"].driver)], self.step_timeout)
+        return [str(python), str(RECIPES["sglang"].driver)]
 
-    def _command(self, rest: str) -> Engine:
+    def _command(self, rest: str) -> list[str]:
         try:
             argv = shlex.split(rest)
         except ValueError as error:
             raise EngineUnusable(f"cmd:{rest}: {error}") from None
         if not argv:
             raise EngineUnusable("cmd: names no program")
-        return ProcessEngine(argv, self.step_timeout)
+        return argv
 
     def _factory(self, module: str, name: str) -> Engine:
         try:

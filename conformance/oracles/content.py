@@ -12,15 +12,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for rid, expected in seen.recompute.items():
         seen.coverage.checked["INV-CONTENT"] += 1
         output = seen.client.requests[rid].output
-        if output != expected[: len(output)]:
-            pairs = zip(output, expected, strict=False)
-            first = next(i for i, (have, want) in enumerate(pairs) if have != want)
-            yield Violation(
-                "INV-CONTENT",
-                "tokens",
-                f"output {first} of {rid} is {output[first]}; without a cache it is "
-                f"{expected[first]}",
-            )
+        pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
+        wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
+        if wrong is not None:
+            first, have, want = wrong
+            text = f"output {first} of {rid} is {have}; without a cache it is {want}"
+            yield Violation("INV-CONTENT", "tokens", text)
 
 
 def _stamps(seen: Observation) -> Iterator[Violation]:

@@ -17,10 +17,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
             text = f"{sid} remembers {session['history']} tokens, its client {len(expected)}"
-            yield Violation("INV-HISTORY", "history", text)
+            yield Violation("INV-HISTORY", "history", text, actor=sid)
         elif session["hash"] is not None and session["hash"] != token_hash(expected):
             text = f"{sid} remembers other tokens than its client ({len(expected)} of them)"
-            yield Violation("INV-HISTORY", "history", text)
+            yield Violation("INV-HISTORY", "history", text, actor=sid)
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
         if request["kind"] != "turn" or request["session"] is None:
@@ -34,8 +34,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 f"the prompt of {rid} has {request['prompt']} tokens; history and new tokens "
                 f"are {len(prompt)}"
             )
-            yield Violation("INV-HISTORY", "prompt", text)
+            yield Violation("INV-HISTORY", "prompt", text, actor=request["session"])
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:
-            yield Violation("INV-INFLIGHT", "one", f"{sid} has {count} unfinished turns")
+            text = f"{sid} has {count} unfinished turns"
+            yield Violation("INV-INFLIGHT", "one", text, actor=sid)

@@ -18,11 +18,18 @@ from slotproof.model.world import POOLS, World
 _LENT = LAYOUT.index("slot.lent") - POOLS
 _STALE = {LAYOUT.index(f"slot.{name}") - POOLS for name in ("C", "A", "Q", "E")}
 """While a slot is on loan its own lengths may be stale: the turn's count."""
+_CURSORS = {
+    LAYOUT.index(f"{whose}.E") - POOLS: LAYOUT.index(f"{whose}.Q") - POOLS
+    for whose in ("slot", "turn")
+}
+"""Up to Q the cursor stands on the tree's pages; where exactly says nothing."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     events = seen.snapshot.get("events")
     if events is None:
+        if not seen.coverage.wanted:
+            return
         found = explain(seen.before, seen.world, seen.previous, seen.snapshot)
         if found is None:
             seen.coverage.unexplained += 1
@@ -63,6 +70,8 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):
+            if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
+                continue
             if want != have and not (lent and index in _STALE):
                 yield _differs(f"{key} {LAYOUT[POOLS + index]}", want, have, writer)
 

@@ -89,6 +89,10 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
                 yield Violation("INV-CURSOR", "given_back", text)
                 return
             continue
+        tree_s = position < owner.Q
+        unread = pool == "swa" and position < owner.C - seen.config.window
+        if tree_s and unread and index < 0:
+            continue  # the tree may have given it back: no later token looks there
         if index < 0:
             yield Violation("INV-BACKED", "private", f"{where} has no page")
             return
@@ -97,7 +101,7 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
         ):
             yield Violation("INV-ALIGN", "positions", f"{where} lies at index {index}")
             return
-        if position < owner.Q and tree.get(index // size, 0) < 1 and pool == "full":
+        if tree_s and not unread and tree.get(index // size, 0) < 1:
             text = f"{where} is in page {index // size}, which the tree does not hold locked"
             yield Violation("INV-BACKED", "protected", text)
             return

@@ -90,10 +90,10 @@ CONFIGS: dict[str, EngineConfig] = {
     "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2),
     "p16": replace(_base, page_size=16, total_tokens=128, chunk=16),
     "p1-swa": replace(_base, window=2, swa_tokens=40, draft=5),
-    "p4-swa": replace(_base, page_size=4, window=6, swa_tokens=48, chunk=6),
+    "p4-swa": replace(_base, page_size=4, window=6, swa_tokens=48, chunk=8),
     "p16-swa": replace(
         _base, page_size=16, window=8, total_tokens=128, swa_tokens=96, draft=2, topk=3
     ),
-    "p4-aligned": replace(_base, page_size=4, aligned_reuse=True),
+    "p4-aligned": replace(_base, page_size=4, aligned_reuse=True, chunk=6),
 }
 """By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""

@@ -105,6 +105,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                         "conjunct": violation.conjunct,
                         "detail": violation.detail,
                         "transition": violation.transition or "",
+                        **({"said": violation.said} if violation.said else {}),
                     }
                     for violation in trace.violations
                 ],
@@ -159,7 +160,13 @@ def from_itf(data: Any) -> Trace:
         seed=mine["seed"],
         rows=rows,
         violations=[
-            Violation(v["invariant"], v["conjunct"], v["detail"], v["transition"] or None)
+            Violation(
+                v["invariant"],
+                v["conjunct"],
+                v["detail"],
+                v["transition"] or None,
+                v.get("said", ""),
+            )
             for v in mine["violated"]
         ],
         minimal=mine["one_minimal"],

@@ -9,6 +9,8 @@ from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.invariants import INVARIANTS
 
+SAID = 12
+"""Lines shown of what a driver said when it failed; the trace has more."""
 _COLUMNS = ("available", "evictable", "protected", "held", "uncached")
 
 
@@ -37,6 +39,7 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         yield "At the last command:"
         for violation in trace.violations:
             yield f"  {violation}"
+            yield from (f"    | {line}" for line in violation.said.splitlines()[-SAID:])
         yield ""
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotproof.impl.mutants import checks, memory, sessions, slots
-from slotproof.impl.mutants.registry import Mutant
+from slotproof.impl.mutants.registry import Mutant, joined
 
 __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
@@ -14,7 +14,13 @@ MUTANTS: dict[str, Mutant] = {
 
 
 def mutant_named(name: str) -> Mutant:
-    """The mutant; ``ValueError`` with the names there are."""
-    if name not in MUTANTS:
-        raise ValueError(f"unknown mutant {name!r}; there are: {', '.join(sorted(MUTANTS))}")
-    return MUTANTS[name]
+    """The mutant; of ``A+B``, one with both bugs. ``ValueError`` with the names there are.
+
+    >>> mutant_named("22213-double-count+leak-full").breaks
+    ('INV-ONCE', 'INV-SUM-FULL', 'INV-CHECKER', 'INV-OWNER')
+    """
+    names = name.split("+")
+    for each in names:
+        if each not in MUTANTS:
+            raise ValueError(f"unknown mutant {each!r}; there are: {', '.join(sorted(MUTANTS))}")
+    return joined([MUTANTS[each] for each in names])

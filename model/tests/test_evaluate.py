@@ -34,7 +34,8 @@ from slotproof.model.expr import (
     minimum,
     variables,
 )
-from slotproof.model.invariants import INVARIANTS, Kind
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 

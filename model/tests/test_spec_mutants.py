@@ -4,6 +4,7 @@ import pytest
 
 from slotproof.model.kill import judge
 from slotproof.model.mutate import systematic
+from slotproof.model.transitions import TRANSITIONS
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
 
@@ -31,16 +32,49 @@ def test_a_mutant_is_killed(name: str, clause: str) -> None:
     assert f"/ {clause} /" in verdict.by
 
 
-def test_a_stricter_guard_only_restricts() -> None:
-    """Every step it makes is one that the spec allows; both halves are proved."""
-    assert judge(MUTANTS["T-PLAIN-SUBMIT/less-or-equal/nonempty"]).fate == "restricts"
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [
+        ("T-PLAIN-SUBMIT/less-or-equal/nonempty", "T-PLAIN-SUBMIT [allowed] / ALLOWS.nonempty"),
+        ("T-CLOSE/less-or-equal/u.1", "T-CLOSE [allowed] / ALLOWS.u"),
+        ("T-SUBMIT/off-by-one/turn.prompt", "T-SUBMIT / MEANS.new"),
+        ("T-EXTEND/drop-effect/turn.output", "T-EXTEND / MEANS.sampled"),
+        ("T-OPEN/drop-effect/session.open", "T-OPEN / changes nothing"),
+        ("T-PARK/drop-effect/turn.phase", "T-PARK / changes nothing"),
+        ("T-DISCARD/drop-guard/u", "T-DISCARD / INV-LOCK-STEP.falls"),
+        ("T-ABORT-PARTIAL/drop-guard/partial", "T-ABORT-PARTIAL / INV-QUEUED-STEP.slot"),
+        ("T-CLOSE-DEFER/drop-guard/busy", "T-CLOSE-DEFER / INV-INFLIGHT-STEP.defers"),
+        ("T-DECODE/drop-guard/prefilled", "T-DECODE / INV-COVER-STEP.samples"),
+        ("T-SAVE/drop-guard/prefilled", "T-SAVE / INV-COVER-STEP.finishes"),
+        ("T-PLAIN-FINISH/drop-guard/running", "T-PLAIN-FINISH / INV-PUBLISH-STEP.plain"),
+        ("T-REFUSE/branch/swa_u.1.1.1", "T-REFUSE / INV-LOCK-STEP.swa_falls"),
+    ],
+)
+def test_what_kills_it_is_what_was_made_for_it(name: str, by: str) -> None:
+    """Too strict, misnamed, idle, too lax: each kind of obligation has mutants of its own."""
+    assert judge(MUTANTS[name]).by.startswith(by + " ")
 
 
-def test_what_the_invariants_already_say_is_equivalent() -> None:
-    """T-OPEN: a session that is not open has no history, so resetting it changes nothing."""
-    assert judge(MUTANTS["T-OPEN/drop-effect/session.history"]).fate == "equivalent"
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        # A session that is not open has no history: resetting it changes nothing.
+        ("T-OPEN/drop-effect/session.history", "same steps"),
+        # A cursor that "moves" to where it is.
+        ("T-SWA-ADVANCE/less-or-equal/e.0.0", "more steps, which change nothing"),
+        # An abort of a request without a session is T-PLAIN-ABORT.
+        ("T-ABORT/drop-guard/turn", "more steps, which other transitions allow"),
+    ],
+)
+def test_what_can_do_no_harm_is_proved_equivalent(name: str, why: str) -> None:
+    assert judge(MUTANTS[name]).by == why
 
 
-def test_what_no_invariant_speaks_of_survives() -> None:
-    """A session that never opens breaks nothing: invariants are about safety."""
-    assert judge(MUTANTS["T-OPEN/drop-effect/session.open"]).fate == "survives"
+@pytest.mark.parametrize("transition", TRANSITIONS)
+def test_no_mutant_survives(transition: str) -> None:
+    """Killed by an obligation, or proved equivalent; nothing third."""
+    mine = [mutant for mutant in MUTANTS.values() if mutant.id == transition]
+    assert len(mine) > 3
+    verdicts = [judge(mutant) for mutant in mine]
+    assert [each.mutant for each in verdicts if each.fate == "survives"] == []
+    assert any(each.fate == "killed" for each in verdicts)

@@ -59,6 +59,11 @@ class Driver:
             if not isinstance(command, dict):
                 raise UsageError("do: there is no command")
             return self.templates.ask({"command": command})
+        if op == "recompute":
+            tokens, count = request.get("tokens"), request.get("count")
+            if not isinstance(tokens, list) or not isinstance(count, int) or count < 1:
+                raise UsageError("recompute: takes tokens and a count of at least 1")
+            return self.templates.recompute(tokens, count)
         if op == "bye":
             return result({})
         raise UsageError(f"unknown op {op!r}")
@@ -121,3 +126,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    sys.stderr.flush()
+    os._exit(0)  # torch takes its time to leave; a driver is gone within a second

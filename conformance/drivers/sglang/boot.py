@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import window
+
 VOCAB = 256
 
 
@@ -28,15 +30,16 @@ class UsageError(Exception):
 #: Values the engine can take; a field that is absent here takes any sensible value.
 LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
-    "swa_tokens": [0],
-    "window": [0],
     "retract": ["keep"],
     "aligned_reuse": [False],
 }
 
 #: What shapes the scheduler itself. The rest (reserve, timeout) is set per example, so
 #: that configurations which differ only there share one template process.
-SHAPE = ("page_size", "total_tokens", "max_running", "rows", "context_len", "chunk")
+SHAPE = (
+    "page_size", "total_tokens", "swa_tokens", "window", "max_running", "rows", "context_len",
+    "chunk",
+)  # fmt: skip
 
 DEFAULTS: dict[str, Any] = {
     "page_size": 1,
@@ -79,6 +82,9 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("config.context_len: SGLang keeps 6 tokens of it to itself, take 8 up")
     if full["max_running"] < 1 or full["rows"] < 1:
         raise UsageError("config.max_running and config.rows must be at least 1")
+    refusal = window.refusal(full)
+    if refusal is not None:
+        raise UsageError(refusal)
     full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
     if not 0 <= full["reserve"] <= 100:
         raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
@@ -124,15 +130,15 @@ def import_engine() -> str:
     return str(importlib.import_module("sglang").__version__)
 
 
-def write_model(folder: str, context_len: int) -> None:
-    """A one-layer Llama: a `config.json` and nothing else, the weights being random."""
+def write_model(folder: str, context_len: int, layers: int) -> None:
+    """A tiny Llama: a `config.json` and nothing else, the weights being random."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "vocab_size": VOCAB,
         "hidden_size": 32,
         "intermediate_size": 32,
-        "num_hidden_layers": 1,
+        "num_hidden_layers": layers,
         "num_attention_heads": 2,
         "num_key_value_heads": 2,
         "head_dim": 16,
@@ -177,6 +183,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "random_seed": 0,
         "log_level": "error",
         "schedule_policy": "fcfs",
+        **window.server_args(config),
     }
     if dataclasses.is_dataclass(cls):
         has = {field.name for field in dataclasses.fields(cls)}
@@ -191,9 +198,9 @@ def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def model_folder(context_len: int) -> Iterator[str]:
+def model_folder(config: dict[str, Any]) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="slotproof-model-") as folder:
-        write_model(folder, context_len)
+        write_model(folder, config["context_len"], window.LAYERS if config["window"] else 1)
         yield folder
 
 
@@ -201,7 +208,8 @@ def build_scheduler(config: dict[str, Any]) -> Any:
     """A fresh scheduler of this configuration. One per process: SGLang has globals."""
     scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
     args_module = importlib.import_module("sglang.srt.server_args")
-    with model_folder(config["context_len"]) as folder:
+    window.prepare(config)
+    with model_folder(config) as folder:
         args = server_args(config, folder)
         ports = args_module.PortArgs.init_new(args)
         publish_args(scheduler_module, args_module, args)
@@ -216,6 +224,9 @@ def build_scheduler(config: dict[str, Any]) -> Any:
         offered = {"server_args": args, "port_args": ports, "dp_rank": None, **zero}
         scheduler = scheduler_class(**by_signature(scheduler_class.__init__, offered))
     randomise_weights(scheduler)
+    refusal = window.finish(scheduler, model_runner(scheduler).model, config)
+    if refusal is not None:
+        raise UsageError(refusal)
     return scheduler
 
 

@@ -5,7 +5,7 @@ the finished length. Real rounds can't run here, and between two plain decode ro
 longer row would be overwritten, so a draft waits until its turn finishes and is put in
 just before the build saves it: that is where trim has to give it back.
 
-A draft that commits nothing is dropped. Builds from 0.5.18 on set the slot's C to the
+A draft that commits nothing is dropped. Builds from 0.5.15 on set the slot's C to the
 finished length as soon as memory is allocated that far, taking a verify round in flight
 for granted; memory put in without such a round would show a difference of our making.
 """
@@ -44,13 +44,15 @@ class Drafts:
         commit = min(commit, kv.A + allocate - kv.C)
         if commit <= 0:
             return
-        room = self.dialect.figures().available
+        # Not what is deferred: that can't be had before the iteration is over.
+        room = int(self.dialect.scheduler.token_to_kv_pool_allocator.available_size())
+        figures = self.dialect.figures()
         if kv.A + allocate > self.width or allocate + self.dialect.page_size > room:
             return
         if allocate > 0:
             indices = self._allocate(kv.row, kv.A, allocate)
             self.dialect.rows.req_to_token[kv.row, kv.A : kv.A + allocate] = indices
-            self.tracker.count(allocated=room - self.dialect.figures().available)
+            self.tracker.count(allocated=(figures - self.dialect.figures()).available)
         if req.finished_len is None:  # what was committed now is past the end
             req.finished_len = len(req.output_ids)
         req.output_ids.extend([FILLER] * commit)

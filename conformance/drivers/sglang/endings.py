@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dialects.base import Dialect, Figures, Kv
+from dialects.base import Dialect, Figures, Kv, swa_dup
 from draft import Drafts
 from tracker import Tracker
 
@@ -22,6 +22,23 @@ class Endings:
         #: A request without a session is being released: its insertion is part of that.
         self.finishing_plain = False
         self.key_length = 0
+        #: Requests of a retraction round, with what they were to finish with before it.
+        self.retracting: dict[int, Any] = {}
+
+    def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """A round of retractions for want of memory; the last request may be aborted in it."""
+        self.retracting = {id(req): req.to_finish for req in batch.reqs}
+        try:
+            return original(batch, *args, **kwargs)
+        finally:
+            self.retracting = {}
+
+    def _out_of_memory(self, req: Any) -> bool:
+        """Aborted by the round itself. A client's abort may be due as well, and then the
+        request is retracted first and aborted when it comes back."""
+        return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
+            id(req), req.to_finish
+        )
 
     def key_inserted(self, original: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
         """How long the key was that went into the tree; the first one is the longest."""
@@ -46,7 +63,7 @@ class Endings:
             self.finishing_plain = False
         change = dialect.figures() - before
         if turn:
-            self._turn(req, kv, -change.protected, self._published(count))
+            self._turn(req, kv, change, self._published(count))
         else:
             self._plain(req, kv, change)
         return result
@@ -58,10 +75,12 @@ class Endings:
         events[count:] = [event for event in events[count:] if event[0] != "T-INSERT"]
         if not taken:
             return None
-        return {"q": taken[-1]["q"], "dup": sum(each["dup"] for each in taken), "swa_dup": 0}
+        sums = {name: sum(each[name] for each in taken) for name in ("dup", "swa_dup")}
+        return {"q": taken[-1]["q"], **sums}
 
-    def _turn(self, req: Any, kv: Kv, dropped: int, published: dict[str, int] | None) -> None:
+    def _turn(self, req: Any, kv: Kv, change: Figures, published: dict[str, int] | None) -> None:
         tracker = self.tracker
+        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
         sid = tracker.meta(req).session
         if req.finished() and not is_abort(req.finished_reason):
             finished = finished_length(req)
@@ -69,40 +88,41 @@ class Endings:
             tracker.end(req, kv, word(req.finished_reason), finished)
         elif req.finished():
             if published is None:
-                tracker.of(req, "T-ABORT", u=dropped, swa_u=0)
+                tracker.of(req, "T-ABORT", **dropped)
             else:
-                tracker.of(req, "T-ABORT-PUBLISH", u=dropped, swa_u=0, **published)
+                tracker.of(req, "T-ABORT-PUBLISH", **dropped, **published)
             tracker.end(req, kv, "abort", 0)
-        elif is_abort(req.to_finish):
-            tracker.of(req, "T-OOM", u=dropped, swa_u=0)
+        elif self._out_of_memory(req):
+            tracker.of(req, "T-OOM", **dropped)
             tracker.end(req, kv, "abort", 0)
         else:
             tracker.meta(req).counts["retractions"] += 1
             if sid in self.dialect.slots():
                 tracker.of(req, "T-RETRACT")
             else:
-                tracker.of(req, "T-RETRACT-WIPE", u=dropped, swa_u=0)
+                tracker.of(req, "T-RETRACT-WIPE", **dropped)
 
     def _plain(self, req: Any, kv: Kv, change: Figures) -> None:
         tracker = self.tracker
-        grown = change.evictable + change.protected
+        grown = change.grown
         q = max(kv.Q, self.key_length)
         dup = q - kv.Q - grown
-        dropped = -change.protected
-        if not req.finished() and not is_abort(req.to_finish):
+        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+        if not req.finished() and not self._out_of_memory(req):
             tracker.meta(req).counts["retractions"] += 1
-            tracker.of(req, "T-PLAIN-RETRACT", u=dropped, swa_u=0)
+            tracker.of(req, "T-PLAIN-RETRACT", **dropped)
             return
         if self.key_length:
             # An abort may leave its tokens to the tree too, and is then a finish to memory.
             tracker.count(inserted=grown, dup=dup)
-            tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=0, u=dropped, swa_u=0)
+            again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
+            tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
         else:
             name = "T-PLAIN-ABORT" if is_abort(req.finished_reason or req.to_finish) else None
             if name is None:
-                tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, u=dropped, swa_u=0)
+                tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, **dropped)
             else:
-                tracker.of(req, name, u=dropped, swa_u=0)
+                tracker.of(req, name, **dropped)
         reason = req.finished_reason or req.to_finish
         tracker.end(req, kv, word(reason), 0 if is_abort(reason) else finished_length(req))
 

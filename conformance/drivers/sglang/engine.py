@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import fields
 from boot import UsageError
 from checker import Checker, Probe
 from clock import Clock
@@ -41,6 +42,7 @@ TRANSITIONS = (
     "T-PARK",
     "T-INSERT",
     "T-DECODE",
+    "T-SWA-ADVANCE",
     "T-SAVE",
     "T-ABORT",
     "T-ABORT-WAITING",
@@ -52,11 +54,13 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
+PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
+"""What only builds of that profile do."""
 NOT_OBSERVED = {
     "overlap scheduling": "the driver steps the normal event loop, one batch at a time",
     "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
-    "sliding window": "the model of this driver has full attention only",
-    "KV content": "the KV pool is not read back",
+    "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
+    "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
 }
 
@@ -98,8 +102,9 @@ class Engine:
     def do(self, command: dict[str, Any]) -> list[dict[str, Any]]:
         """Carry out one command of a client."""
         name = command.get("do")
+        fields.check(command)
         if name == "step":
-            return [self.step() for _ in range(int(command.get("n", 1)))]
+            return [self.step() for _ in range(command["n"])]
         if name == "tick":
             return [self.tick(float(command["seconds"]))]
         if name not in COMMANDS:
@@ -118,10 +123,11 @@ class Engine:
             for command in consumed:
                 self._action(command)()
             if not getattr(self.scheduler, "_engine_paused", False):
-                self._compute()
+                self.compute()
             return self._snapshot(len(consumed))
 
-    def _compute(self) -> None:
+    def compute(self) -> None:
+        """What one round of the event loop does once it has read its messages."""
         scheduler, dialect = self.scheduler, self.dialect
         batch = dialect.schedule()
         dialect.set_current(batch)
@@ -182,7 +188,8 @@ class Engine:
 
     def _evict(self, tokens: int) -> None:
         module = importlib.import_module("sglang.srt.mem_cache.base_prefix_cache")
-        self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens))
+        also = {} if self.dialect.swa is None else {"swa_num_tokens": tokens}
+        self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens, **also))
 
 
 def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, Any]:
@@ -192,11 +199,12 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
     return {
         "commands": list(COMMANDS),
         "events": True,
-        "pools": ["full"],
+        "pools": ["full", "swa"],
         "page_sizes": page_sizes,
         "config": {k: v for k, v in boot.LIMITS.items() if k != "page_size"},
-        "transitions": list(TRANSITIONS),
+        "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "lent": lent,
+        "recompute": True,
         "not_observed": NOT_OBSERVED,
     }

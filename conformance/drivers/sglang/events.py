@@ -11,8 +11,10 @@ of one iteration:
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
+| `free_swa_out_of_window_slots`, or what it was before | T-SWA-ADVANCE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
+| `ScheduleBatch.retract_decode` | whether a release in it is T-RETRACT or T-OOM |
 | `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
@@ -24,7 +26,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dialects.base import Dialect, Figures
+from boot import UsageError
+from dialects.base import Dialect, Figures, swa_dup
 from draft import Drafts
 from endings import Endings
 from intake import Intake
@@ -54,6 +57,9 @@ class Wrapper:
         self._wrap(policy.PrefillAdder, "add_one_req", self._admit)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
+        self._wrap(batch_module.ScheduleBatch, "retract_decode", self.endings.retract)
+        if self.dialect.swa is not None:
+            self._wrap_cursor(batch_module.ScheduleBatch)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)
@@ -63,7 +69,10 @@ class Wrapper:
     @staticmethod
     def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         """`owner.name(…)` becomes `wrapper(original, …)`."""
-        original = getattr(owner, name)
+        original = getattr(owner, name, None)
+        if original is None:
+            who = owner if isinstance(owner, type) else type(owner)
+            raise UsageError(f"unknown layout: {who.__module__}.{who.__name__} has no {name}")
 
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             return wrapper(original, *args, **kwargs)
@@ -71,18 +80,35 @@ class Wrapper:
         setattr(owner, name, wrapped)
 
     def _wrap_release(self) -> None:
-        """`release_kv_cache` is a function that several modules imported by name."""
+        """Settle the prefill before the request goes."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
-        original = common.release_kv_cache
+        original = getattr(common, "release_kv_cache", None)
+        if original is None:
+            raise UsageError(f"unknown layout: {common.__name__} has no release_kv_cache")
 
         def release_kv_cache(req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
             self._settle(req)
             return self.endings.release(original, req, tree_cache, *args, **kwargs)
 
-        for name, module in list(sys.modules.items()):
-            if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
-                if vars(module).get("release_kv_cache") is original:
-                    module.release_kv_cache = release_kv_cache  # type: ignore[attr-defined]
+        replace_everywhere(original, release_kv_cache)
+
+    def _wrap_cursor(self, batch: Any) -> None:
+        """Builds up to 0.5.12 move the cursor in a method, newer ones in a function."""
+        common: Any = importlib.import_module("sglang.srt.mem_cache.common")
+        original = getattr(common, "free_swa_out_of_window_slots", None)
+        if original is None:
+            method = batch._evict_swa
+
+            def _evict_swa(batch: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+                return self._advance(lambda: method(batch, req, *args, **kwargs), req)
+
+            batch._evict_swa = _evict_swa
+        else:
+
+            def free_swa_out_of_window_slots(req: Any, *args: Any, **kwargs: Any) -> Any:
+                return self._advance(lambda: original(req, *args, **kwargs), req)
+
+            replace_everywhere(original, free_swa_out_of_window_slots)
 
     # Matching and admission ---------------------------------------------------
 
@@ -123,7 +149,8 @@ class Wrapper:
                 self._doom(req)
                 meta.match = self._matched(req)
             if meta.match[0] == "T-MATCH":
-                meta.match[3]["u"] = (self.dialect.figures() - before).protected
+                locked = self.dialect.figures() - before
+                meta.match[3].update(u=locked.protected, swa_u=locked.swa_protected)
             return result
         meta.counts["refusals"] += 1
         if meta.match is not None:
@@ -179,23 +206,56 @@ class Wrapper:
     def _evict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         before = self.dialect.figures()
         result = original(*args, **kwargs)
-        gone = -(self.dialect.figures() - before).evictable
-        if gone:
-            self.tracker.emit("T-EVICT", None, None, n=gone, swa_n=0)
+        change = self.dialect.figures() - before
+        gone, swa_gone = -change.grown, -change.swa_grown
+        if gone or swa_gone:
+            self.tracker.emit("T-EVICT", None, None, n=gone, swa_n=swa_gone)
             self.endings.evicted += gone
         return result
 
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.endings.finishing_plain:
+        if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
-        protected, before = self.dialect.kv(req).Q, self.dialect.figures()
+        was, before, events = self.dialect.kv(req), self.dialect.figures(), self.tracker.events
+        count = len(events)
         result = original(req, *args, **kwargs)
-        change = self.dialect.figures() - before
-        grown = change.evictable + change.protected
-        q = self.dialect.kv(req).Q
-        dup = q - protected - grown
-        self.tracker.count(inserted=grown, dup=dup)
+        change, q = self.dialect.figures() - before, self.dialect.kv(req).Q
+        dup = q - was.Q - change.grown
+        self.tracker.count(inserted=change.grown, dup=dup)
+        # Some builds move the cursor before they insert, and once more afterwards.
+        told, events[count:] = events[count:], []
+        first = [event for event in told if event[3].get("e", 0) <= q]
+        cursor = max([was.E, *(event[3]["e"] for event in first if "e" in event[3])])
+        events.extend(first)
         self.tracker.of(
-            req, "T-INSERT", q=q, dup=dup, swa_dup=0, u=change.protected, swa_u=0, swa_x=0
+            req,
+            "T-INSERT",
+            q=q,
+            dup=dup,
+            swa_dup=swa_dup(self.dialect, was.Q, cursor, q, change),
+            u=change.protected,
+            swa_u=max(0, change.swa_protected),
+            swa_x=max(0, -change.swa_protected),
         )
+        events.extend(event for event in told if event not in first)
         return result
+
+    # The window ---------------------------------------------------------------------
+
+    def _advance(self, move: Callable[[], Any], req: Any) -> Any:
+        """The cursor may move. Up to Q it stands on the tree's pages: there it means nothing,
+        and SGLang sets it to Q before it moves on."""
+        was = self.dialect.kv(req)
+        result = move()
+        cursor = self.dialect.kv(req).E
+        if cursor > max(was.E, was.Q):
+            self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)
+        return result
+
+
+def replace_everywhere(original: Any, wrapped: Any) -> None:
+    """A function that several modules imported by name."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
+            if vars(module).get(wrapped.__name__) is original:
+                setattr(module, wrapped.__name__, wrapped)

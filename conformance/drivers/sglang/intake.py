@@ -112,10 +112,11 @@ class Intake:
         before = self.dialect.figures()
         result = original(sid)
         if sid not in self.dialect.sessions():
-            dropped = -(self.dialect.figures() - before).protected
+            change = self.dialect.figures() - before
             # A second close of a closing session whose turn is over does what the reaper would.
             name = "T-REAP" if self.reaping or pending else "T-CLOSE"
-            self.tracker.emit(name, sid, None, u=dropped, swa_u=0)
+            dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+            self.tracker.emit(name, sid, None, **dropped)
         elif self.dialect.close_pending(session) and not pending:
             self.tracker.emit("T-CLOSE-DEFER", sid, None)
         return result
@@ -134,13 +135,17 @@ class Intake:
         result = original(message)
         if dialect.figures() == before and dialect.slots() == slots:
             return result
-        evictable = before.evictable
+        evictable, swa_left = before.evictable, before.swa_protected
         for sid, pages in prefixes.items():
             for page in pages:
                 locks[page] = locks.get(page, 0) - 1
             free = sum(dialect.page_size for page in pages if locks[page] == 0)
             evictable += free
-            self.tracker.emit("T-DISCARD", sid, None, u=free, swa_u=0)
-        if evictable:
-            self.tracker.emit("T-EVICT", None, None, n=evictable, swa_n=0)
+            # Which slot's lock frees what of the window does not matter: all of them go.
+            swa_free = min(swa_left, len(pages) * dialect.page_size)
+            swa_left -= swa_free
+            self.tracker.emit("T-DISCARD", sid, None, u=free, swa_u=swa_free)
+        swa_evictable = before.swa_grown
+        if evictable or swa_evictable:
+            self.tracker.emit("T-EVICT", None, None, n=evictable, swa_n=swa_evictable)
         return result

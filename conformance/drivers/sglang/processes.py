@@ -1,8 +1,9 @@
 """Templates and children: a clean scheduler per example at the price of a fork.
 
     driver  --socket-->  template (a built scheduler, never stepped)
-                             |  fork per example
-                             +-- child: serves the same socket until the next reset
+       |                     |  fork per example
+       |                     +-- child: serves the same socket until the next reset
+       +-----socket------------- replays: forked once, before any example (`replay.py`)
 
 Only one of template and child reads the socket at a time: the template waits while its
 child lives. A child that ends otherwise than asked is a crash, told by the template.
@@ -10,49 +11,65 @@ child lives. A child that ends otherwise than asked is a crash, told by the temp
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
 import os
 import signal
 import socket
-import sys
 import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import boot
 from boot import UsageError
+from channel import Channel, become, crash, frames, how, one_line
 
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
 KEPT = 8
-_PR_SET_PDEATHSIG = 1
+
+_TURN = {"do": "submit", "session": "s", "max_new": 2, "stop": []}
+#: What a driver is tried with before it says hello.
+REHEARSAL: list[dict[str, Any]] = [
+    {"do": "open", "session": "s"},
+    {**_TURN, "rid": "r1", "tokens": [1, 2, 3]},
+    {"do": "step", "n": 4},
+    {**_TURN, "rid": "r2", "tokens": [4, 5]},
+    {"do": "step", "n": 4},
+    {"do": "close", "session": "s"},
+    {"do": "step", "n": 1},
+]
 
 
-class Channel:
-    """JSON lines over a socket."""
+@dataclass
+class Template:
+    """The driver's end of a template: its process, and the two sockets."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.reader = sock.makefile("rb")
+    pid: int
+    channel: Channel
+    replays: Channel
+    #: What is known already: replays are deterministic.
+    known: dict[tuple[int, ...], list[int] | None] = field(default_factory=dict)
 
-    def send(self, message: dict[str, Any]) -> None:
-        """One message, whole."""
-        self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+    def close(self) -> None:
+        """Close both sockets."""
+        self.channel.close()
+        self.replays.close()
 
-    def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the other side is gone."""
-        line = self.reader.readline()
-        if not line:
-            return None
-        message: dict[str, Any] = json.loads(line)
-        return message
+    def kill(self) -> None:
+        """End it; its children die with it."""
+        self.close()
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
 
 
 class Templates:
     """The driver's side: one template per shape of configuration, one of them in use."""
 
     def __init__(self) -> None:
-        self.channels: dict[str, tuple[int, Channel]] = {}
+        self.channels: dict[str, Template] = {}
         self.current: str | None = None
         self.busy = False
 
@@ -75,7 +92,25 @@ class Templates:
         if not answer.get("ok"):
             raise UsageError(str(answer.get("error")))
         found: dict[str, Any] = answer["result"]
+        self._rehearse(config)
         return found
+
+    def _rehearse(self, config: dict[str, Any]) -> None:
+        """Two turns of a session, so that every reader has read something.
+
+        An error of the driver's own code is a layout that it does not know; one of the
+        engine's is for the examples to find.
+        """
+        self.reset(config)
+        for command in REHEARSAL:
+            answer = self.ask({"command": command})
+            if answer.get("kind") == "crash":
+                where = frames(str(answer.get("trace"))) or [""]
+                if Path(where[-1]).is_relative_to(Path(__file__).parent):
+                    name = Path(where[-1]).name
+                    raise UsageError(f"unknown layout: {answer['error']} (in {name})")
+                break
+        self._finish()
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Pass a command to the running example."""
@@ -87,15 +122,26 @@ class Templates:
             answer.pop("gone", None)
         return answer
 
+    def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
+        """The tokens that follow, replayed on an empty cache of the running configuration."""
+        found = None if self.current is None else self.channels.get(self.current)
+        if found is None:
+            raise UsageError("recompute: reset first")
+        key = (count, *tokens)
+        if key not in found.known:
+            message = {"tokens": tokens, "count": count}
+            answer = found.replays.ask(message)
+            if answer is None:
+                return crash("the process that replays turns died", "")
+            if not answer.get("ok"):
+                return answer
+            found.known[key] = answer["result"]["tokens"]
+        return {"ok": True, "result": {"tokens": found.known[key]}}
+
     def end(self) -> None:
         """Let every template go."""
-        for pid, channel in self.channels.values():
-            channel.sock.close()
-            try:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            except (ProcessLookupError, ChildProcessError):
-                pass
+        for found in self.channels.values():
+            found.kill()
         self.channels.clear()
 
     def _finish(self) -> None:
@@ -104,19 +150,16 @@ class Templates:
             self.busy = False
 
     def _exchange(self, key: str, message: dict[str, Any]) -> dict[str, Any]:
-        pid, channel = self.channels[key]
-        try:
-            channel.send(message)
-            answer = channel.receive()
-        except OSError:
-            answer = None
+        found = self.channels[key]
+        answer = found.channel.ask(message)
         if answer is not None:
             if answer.get("gone"):
-                self._resync(channel)
+                self._resync(found.channel)
             return answer
         del self.channels[key]
+        found.close()
         self.busy = False
-        _, status = os.waitpid(pid, 0)
+        _, status = os.waitpid(found.pid, 0)
         return crash(f"the engine's process died ({how(status)})", "", gone=True)
 
     @staticmethod
@@ -132,31 +175,31 @@ class Templates:
             self.channels[key] = self.channels.pop(key)  # most recently used last
             return
         while len(self.channels) >= KEPT:
-            pid, channel = self.channels.pop(next(iter(self.channels)))
-            channel.sock.close()
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            self.channels.pop(next(iter(self.channels))).kill()
         ours, theirs = socket.socketpair()
+        asking, replaying = socket.socketpair()
         gc.collect()
         pid = os.fork()
         if pid == 0:
             ours.close()
-            for _, other in self.channels.values():
-                other.sock.close()
-            become(lambda: template(Channel(theirs), config))
+            asking.close()
+            for other in self.channels.values():
+                other.close()
+            become(lambda: template(Channel(theirs), Channel(replaying), config))
         theirs.close()
-        channel = Channel(ours)
-        self.channels[key] = (pid, channel)
-        ready = channel.receive()
+        replaying.close()
+        found = self.channels[key] = Template(pid, Channel(ours), Channel(asking))
+        ready = found.channel.receive()
         if ready is None or not ready.get("ok"):
             del self.channels[key]
+            found.close()
             _, status = os.waitpid(pid, 0)
             text = ready.get("error") if ready else f"its process died ({how(status)})"
             raise UsageError(f"the scheduler can't be built: {text}")
 
 
-def template(channel: Channel, config: dict[str, Any]) -> None:
-    """Build a scheduler, then fork a child from it for every example."""
+def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None:
+    """Build a scheduler, then fork a child from it for every example, and one for replays."""
     import dialects
     from engine import Engine, capabilities
 
@@ -169,6 +212,10 @@ def template(channel: Channel, config: dict[str, Any]) -> None:
         return
     gc.collect()
     gc.freeze()
+    if os.fork() == 0:
+        channel.close()
+        become(lambda: replayer(replays, engine))
+    replays.close()
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
         if "capabilities" in message:
@@ -209,36 +256,17 @@ def child(channel: Channel, engine: Any, config: dict[str, Any]) -> None:
         channel.send(answer)
 
 
-def become(work: Any) -> None:
-    """Be another process: die with the parent, do the work, and never return."""
-    status = 1
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        devnull = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(devnull, 0)
-        work()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
+def replayer(channel: Channel, engine: Any) -> None:
+    """Replay turns until nobody asks any more."""
+    from replay import Replay
 
-
-def crash(error: str, trace: str, gone: bool = False) -> dict[str, Any]:
-    """The engine raised, or its process is no more."""
-    answer = {"ok": False, "kind": "crash", "error": error, "trace": trace}
-    return {**answer, "gone": True} if gone else answer
-
-
-def one_line(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
-
-
-def how(status: int) -> str:
-    """How a process ended."""
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
-    return f"exit status {os.WEXITSTATUS(status)}"
+    replay = Replay(engine)
+    while (message := channel.receive()) is not None:
+        try:
+            tokens = replay.tokens(message["tokens"], message["count"])
+            answer: dict[str, Any] = {"ok": True, "result": {"tokens": tokens}}
+        except UsageError as error:
+            answer = {"ok": False, "kind": "usage", "error": one_line(error)}
+        except Exception as error:
+            answer = crash(f"replaying a turn alone: {one_line(error)}", traceback.format_exc())
+        channel.send(answer)

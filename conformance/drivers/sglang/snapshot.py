@@ -27,18 +27,18 @@ class Snapshooter:
         requests = self.requests()
         slots = self.slots()
         return {
-            "pools": {"full": self.pool()},
-            "tree": {"full": [[page, locks] for page, locks in sorted(self.dialect.tree_pages())]},
+            "pools": self.pools(),
+            "tree": self.tree(),
             "rows": self.rows(slots, requests),
             "sessions": self.sessions(),
             "slots": slots,
             "requests": requests,
         }
 
-    def pool(self) -> dict[str, Any]:
-        """Figures and the free list of the one pool there is."""
-        figures = self.dialect.figures()
-        return {
+    def pools(self) -> dict[str, Any]:
+        """Figures and the free list of each pool."""
+        figures, swa = self.dialect.figures(), self.dialect.swa
+        full = {
             "total": self.dialect.total,
             "available": figures.available,
             "evictable": figures.evictable,
@@ -46,6 +46,23 @@ class Snapshooter:
             "free": sorted(self.dialect.free_pages()),
             "counters": self.tracker.counters(figures.available - self.available),
         }
+        if swa is None:
+            return {"full": full}
+        second = {
+            "total": swa.total,
+            "available": figures.swa_available,
+            "evictable": figures.swa_evictable,
+            "protected": figures.swa_protected,
+            "free": sorted(swa.free_pages()),
+        }
+        return {"full": full, "swa": second}
+
+    def tree(self) -> dict[str, Any]:
+        """Pages of the tree with their lock counts."""
+        found = {"full": self.dialect.tree_pages()}
+        if self.dialect.swa is not None:
+            found["swa"] = self.dialect.swa_tree_pages()
+        return {name: [list(each) for each in sorted(pages)] for name, pages in found.items()}
 
     def rows(self, slots: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
         """Free rows, and for the others the KV indices of what their owner has."""
@@ -59,11 +76,14 @@ class Snapshooter:
         for owner in requests.values():
             if owner["row"] >= 0:
                 lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
-        used = {
-            str(row): {"full": self.dialect.row_indices(row, length)}
-            for row, length in sorted(lengths.items())
-        }
+        used = {str(row): self.row(row, length) for row, length in sorted(lengths.items())}
         return {"total": int(self.dialect.rows.size), "free": free, "used": used}
+
+    def row(self, row: int, length: int) -> dict[str, list[int]]:
+        """KV indices of a row's first positions, in each pool."""
+        full = self.dialect.row_indices(row, length)
+        swa = self.dialect.swa
+        return {"full": full} if swa is None else {"full": full, "swa": swa.indices(full)}
 
     def row_numbers(self) -> range:
         """Newer tables have a padding row 0, which is never handed out."""

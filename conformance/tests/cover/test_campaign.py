@@ -55,13 +55,15 @@ def test_another_seed_gives_other_examples() -> None:
 
 
 def test_counterexamples_are_kept_as_found_and_then_shorter() -> None:
-    """keep() has the trace before it is shrunk, and at last what the outcome has."""
-    kept: list[Trace] = []
+    """keep() has each trace before it is shrunk, and at last what the outcome has."""
+    kept: list[list[Trace]] = []
     outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
-    assert outcome.trace == kept[-1] and kept[-1].minimal
-    assert not kept[0].minimal and len(kept[0].rows) > len(kept[-1].rows)
-    assert all(trace.violations for trace in kept)
-    assert len(kept[-1].rows) <= 5
+    assert outcome.traces == kept[-1] and all(trace.minimal for trace in kept[-1])
+    first, last = kept[0][0], kept[-1][0]
+    assert not first.minimal and len(first.rows) > len(last.rows)
+    assert [len(traces) for traces in kept] == sorted(len(traces) for traces in kept)
+    assert all(trace.violations for traces in kept for trace in traces)
+    assert len(last.rows) <= 5
 
 
 def test_coverage_is_of_what_was_looked_at_before_the_finding() -> None:
@@ -81,9 +83,9 @@ def test_ctrl_c_before_anything_was_found() -> None:
 
 def test_ctrl_c_keeps_what_was_found() -> None:
     """While it shrinks: the shortest so far."""
-    kept: list[Trace] = []
+    kept: list[list[Trace]] = []
     whole = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
-    first = len(kept[0].rows)
+    first = len(kept[0][0].rows)
     outcome = campaign.run(
         Interrupted(MUTANT, whole.coverage.commands + 3 * first), "x", ONE, keep=kept.append
     )

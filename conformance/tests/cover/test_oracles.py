@@ -242,6 +242,11 @@ def _(s: Any) -> None:
     s["rows"]["used"][str(request["row"])]["swa"][request["E"] - 1] = 3
 
 
+@breaks("locks", "INV-LOCK.count", "swa")
+def _(s: Any) -> None:
+    s["tree"]["swa"] = [(page, locks + 1) for page, locks in s["tree"]["swa"]]
+
+
 @breaks("locks", "INV-LOCK.count", "idle")
 def _(s: Any) -> None:
     s["tree"]["full"] = [(page, locks + 1) for page, locks in s["tree"]["full"]]

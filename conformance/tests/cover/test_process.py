@@ -12,10 +12,14 @@ import pytest
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
+from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces.trace import Trace, rows_of
 
 DRIVERS = Path(__file__).parent / "drivers"
 STEP = {"do": "step", "n": 1}
@@ -56,12 +60,85 @@ def test_a_driver_that_behaves(toy: Open) -> None:
         ("exit", r"does not start: the driver exited with status 4: no such device$"),
         ("other-protocol", r"the driver speaks protocol 2, this is 1$"),
         ("garbage-hello", r"does not start: garbage on the wire: b'Welcome!'$"),
+        ("refuses-hello", r"the driver refuses the hello \(protocol 1\): protocol 2 only$"),
         ("bad-hello", r"the driver's hello: engine: 'name' is a required property$"),
     ],
 )
 def test_a_driver_that_does_not_start_is_unusable(toy: Open, mode: str, text: str) -> None:
     with pytest.raises(EngineUnusable, match=text):
         toy(mode)
+
+
+def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
+    """One line: what was sent, what was expected, what it said, and how to wait longer."""
+    argv = [sys.executable, str(DRIVERS / "toy.py"), "mute"]
+    with pytest.raises(EngineUnusable) as caught:
+        ProcessEngine(argv, start_timeout=2.0)
+    assert str(caught.value) == (
+        'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 1}, '
+        "expected one line of JSON with its protocol, engine and capabilities; it says: "
+        "waiting for a device (on standard error); --start-timeout sets the limit"
+    )
+
+
+def test_a_driver_that_does_not_read_is_a_hang() -> None:
+    """A message that fills the pipe does not block the suite."""
+    pipe = Pipe([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        with pytest.raises(EngineFailed, match=r"does not read: no line taken within 0\.3 s"):
+            pipe.send("x" * 4_000_000, 0.3)
+    finally:
+        pipe.kill()
+
+
+def test_a_line_without_end_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotproof.conformance.engines.pipe.LONGEST", 100_000)
+    pipe = Pipe([sys.executable, "-c", "print('x' * 1_000_000)"])
+    try:
+        with pytest.raises(EngineFailed, match="garbage on the wire: a line of over 100000 bytes"):
+            pipe.line(60.0)
+    finally:
+        pipe.kill()
+
+
+def test_a_driver_that_was_killed_is_told_by_its_signal() -> None:
+    pipe = Pipe([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"])
+    try:
+        with pytest.raises(EngineFailed, match="the driver was ended by SIGKILL"):
+            pipe.line(60.0)
+    finally:
+        pipe.kill()
+
+
+def test_what_a_driver_said_when_it_died_is_in_the_trace(toy: Open, tmp_path: Path) -> None:
+    """INV-ALIVE.crash: the end of standard error is kept in the file and shown."""
+    referee = Referee(toy("die"), SMALL)
+    (violation,) = referee.do(STEP)
+    assert violation.said == "first line\nout of memory\n"
+    trace = Trace("toy 7", "cmd:", "reference", SMALL, 0, rows_of(referee.log), [violation], False)
+    itf.save(trace, tmp_path / "died.itf.json")
+    again = itf.load(tmp_path / "died.itf.json")
+    assert again.violations[0].said == violation.said
+    assert "    | first line\n    | out of memory\n" in text.render(again)
+
+
+def test_a_run_over_a_driver_that_dies_keeps_the_trace() -> None:
+    """INV-ALIVE.crash: the driver is started again for every replay, and the trace is shrunk."""
+    engine = ProcessEngine([sys.executable, str(DRIVERS / "toy.py"), "die"], 60.0)
+    try:
+        outcome = campaign.run(engine, "cmd:", campaign.Plan({"p1-one": SMALL}, 3, shrink=20))
+    finally:
+        engine.close()
+    assert outcome.trace is not None
+    assert [each["do"] for each in outcome.trace.commands] == ["step"]
+    assert outcome.trace.violations[0].said.endswith("out of memory\n")
+
+
+def test_a_usage_answer_to_a_legal_command_names_the_command(toy: Open) -> None:
+    engine = toy("refuses-step")
+    engine.reset(SMALL, 0)
+    with pytest.raises(EngineUnusable, match="toy refuses a legal command, step 1: not today"):
+        engine.do(STEP)
 
 
 def test_a_program_that_does_not_exist_is_unusable() -> None:
@@ -126,13 +203,13 @@ def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch
     engine = toy("fine", step_timeout=5.0)
     engine.reset(SMALL, 0)
     asked: list[float] = []
-    read = engine._read
+    exchange = engine._exchange
 
-    def noted(timeout: float) -> dict[str, Any]:
+    def noted(pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         asked.append(timeout)
-        return read(timeout)
+        return exchange(pipe, message, timeout)
 
-    monkeypatch.setattr(engine, "_read", noted)
+    monkeypatch.setattr(engine, "_exchange", noted)
     engine.do({"do": "step", "n": 3})
     engine.do({"do": "tick", "seconds": 1})
     assert asked == [15.0, 5.0]
@@ -171,8 +248,39 @@ def test_close_never_raises(toy: Open) -> None:
     engine.close()
 
 
-def wire(*mutant: str) -> ProcessEngine:
-    return ProcessEngine([sys.executable, str(DRIVERS / "reference.py"), *mutant], 60.0)
+def wire(mutant: str = "") -> ProcessEngine:
+    name = f"reference:{mutant}" if mutant else "reference"
+    return ProcessEngine(EngineSpec(name).driver(), 60.0)
+
+
+def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INV-CONTENT.tokens: the driver's answer, and what the referee makes of another one."""
+    with contextlib.closing(wire()) as engine:
+        engine.reset(CONFIGS["p1"], 0)
+        expected = InProcessEngine().recompute([1, 2, 3], 4)
+        assert engine.recompute([1, 2, 3], 4) == expected
+        turn = {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3]}
+        commands: list[dict[str, Any]] = [
+            {"do": "open", "session": "s1"},
+            {**turn, "max_new": 4, "stop": []},
+            {"do": "step", "n": 6},
+        ]
+        certain = [token + 1 for token in expected[:1]]
+        monkeypatch.setattr(engine, "recompute", lambda tokens, count: certain)
+        log = campaign.replay(engine, CONFIGS["p1"], 0, commands).log
+    (violation,) = log[-1].violations
+    assert violation.clause == "INV-CONTENT.tokens"
+    assert violation.detail == (
+        f"output 0 of r1 is {expected[0]}; without a cache it is {expected[0] + 1}"
+    )
+
+
+def test_an_answer_to_recompute_that_is_none_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(wire()) as engine:
+        engine.reset(CONFIGS["p1"], 0)
+        monkeypatch.setattr(engine, "_ask", lambda message, timeout: {"tokens": "abc"})
+        with pytest.raises(EngineFailed, match="garbage on the wire: 'abc' is not of type"):
+            engine.recompute([1], 1)
 
 
 def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 from boot import UsageError
 from dialects.base import Dialect
+from dialects.embedded import EmbeddedDialect
 from dialects.flat import FlatDialect
 from dialects.record import RecordDialect
 from dialects.wrapper import WrapperDialect
 
-DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, WrapperDialect, FlatDialect)
+DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, EmbeddedDialect, WrapperDialect, FlatDialect)
 
 
 def choose(scheduler: Any) -> Dialect:

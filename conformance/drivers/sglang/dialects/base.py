@@ -1,12 +1,33 @@
-"""What every layout has in common, and what a dialect has to say."""
+"""What every layout has in common, and what a dialect has to say.
+
+Where the state is in every layout; what differs is in the dialect's own table.
+
+| spec | protocol | where |
+|---|---|---|
+| full.total | `pools.full.total` | `scheduler.max_total_num_tokens` |
+| full.available | `pools.full.available`, `free` | the free list, deferred frees included |
+| full.evictable | `pools.full.evictable` | `tree_cache.evictable_size()` |
+| full.protected | `pools.full.protected` | `tree_cache.protected_size()` |
+| rows.total | `rows.total` | `req_to_token_pool.size` |
+| rows.free | `rows.free` | `req_to_token_pool.free_slots` |
+| session.open | `sessions` | `session_controller.sessions`: a session that is in it |
+| session.closing | `sessions[s].closing` | `session.close_on_finish` |
+| turn.kind | `requests[r].kind` | noted when it is queued; *doomed* from its T-DOOM on |
+| turn.phase | `requests[r].phase` | `waiting_queue`, `chunked_req` (parked), `last_batch`, \
+`running_batch`; never *matched*: SGLang matches and admits in one iteration |
+| turn.prompt | `requests[r].prompt`, `hash` | `req.origin_input_ids` |
+| turn.output | `requests[r].output` | `req.output_ids` |
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from swa import FullSide, SwaPool
 
 
 @dataclass(frozen=True)
@@ -31,18 +52,27 @@ class Slot:
 
 @dataclass(frozen=True)
 class Figures:
-    """The pool as the engine counts it, deferred frees included; tokens."""
+    """The pools as the engine counts them, deferred frees included; tokens."""
 
     available: int
     evictable: int
     protected: int
+    swa_available: int = 0
+    swa_evictable: int = 0
+    swa_protected: int = 0
 
     def __sub__(self, other: Figures) -> Figures:
-        return Figures(
-            self.available - other.available,
-            self.evictable - other.evictable,
-            self.protected - other.protected,
-        )
+        return Figures(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def grown(self) -> int:
+        """Tokens in the tree."""
+        return self.evictable + self.protected
+
+    @property
+    def swa_grown(self) -> int:
+        """Tokens in the tree, of the sliding-window pool."""
+        return self.swa_evictable + self.swa_protected
 
 
 NO_KV = Kv()
@@ -59,6 +89,11 @@ class Dialect(ABC):
     def __init__(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         self.allocator = scheduler.token_to_kv_pool_allocator
+        #: The second pool, where the model has a sliding window.
+        self.swa: SwaPool | None = None
+        if hasattr(self.allocator, "swa_attn_allocator"):
+            self.swa = SwaPool(scheduler)
+            self.allocator = FullSide(self.allocator)
         self.rows = scheduler.req_to_token_pool
         self.page_size: int = scheduler.page_size
         takes = inspect.signature(scheduler.get_next_batch_to_run).parameters
@@ -81,16 +116,26 @@ class Dialect(ABC):
 
     def figures(self) -> Figures:
         """The pool's figures as they stand, in the midst of an iteration too."""
-        tree = self.scheduler.tree_cache
+        tree, swa = self.scheduler.tree_cache, self.swa
+        available = len(self.free_pages()) * self.page_size
+        if swa is None:
+            return Figures(available, int(tree.evictable_size()), int(tree.protected_size()))
         return Figures(
-            len(self.free_pages()) * self.page_size,
-            int(tree.evictable_size()),
-            int(tree.protected_size()),
+            available,
+            int(tree.full_evictable_size()),
+            int(tree.full_protected_size()),
+            len(swa.free_pages()) * self.page_size,
+            swa.evictable(),
+            swa.protected(),
         )
 
     @abstractmethod
     def tree_pages(self) -> list[tuple[int, int]]:
         """Pages in the prefix tree with their lock counts."""
+
+    @abstractmethod
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        """The same of the sliding-window pool; only where there is one."""
 
     @abstractmethod
     def unlocked_on(self, node: Any) -> int:
@@ -245,3 +290,11 @@ def tensor_pages(tensors: Iterable[Any], page_size: int) -> list[int]:
     for tensor in tensors:
         pages.extend(sorted({int(x) // page_size for x in tensor.tolist()}))
     return pages
+
+
+def swa_dup(dialect: Dialect, q: int, cursor: int, upto: int, change: Figures) -> int:
+    """Private sliding-window tokens of [q, upto) that an insertion freed instead of giving
+    them to the tree, which had them: what is not below the cursor and not in the tree now."""
+    if dialect.swa is None:
+        return 0
+    return max(0, upto - max(q, cursor)) - change.swa_grown

@@ -1,6 +1,6 @@
 """Where the engine's own check is, in three generations.
 
-| | 0.5.10 | 0.5.12 | 0.5.13 and later |
+| | 0.5.10 | 0.5.11, 0.5.12 | 0.5.13 and later |
 |---|---|---|---|
 | where | mixin of the scheduler | the same | `scheduler.invariant_checker` |
 | busy | `self_check_during_busy` | the same | the same |
@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 from typing import Any
+
+from boot import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:
@@ -40,11 +42,14 @@ def owner_of(instance: Any, name: str) -> Any | None:
 def watch(scheduler: Any, probe: Any) -> None:
     """Have ``probe`` told what the check adds up; see `checker.Probe`."""
     checker = checker_of(scheduler)
-    owner = owner_of(checker, "_check_pool_invariant")
-    if owner is not None:
-        _watch_pools(owner, probe)
+    pools = owner_of(checker, "_check_pool_invariant")
+    terms = owner_of(checker, "_get_batch_uncached_size")
+    if pools is not None:
+        _watch_pools(pools, probe)
+    elif terms is not None:
+        _watch_terms(terms, probe)
     else:
-        _watch_terms(owner_of(checker, "_get_batch_uncached_size"), probe)
+        raise UsageError(f"unknown layout: {type(checker).__name__} has no memory check to watch")
 
 
 def _watch_pools(owner: Any, probe: Any) -> None:
@@ -94,6 +99,14 @@ def _watch_terms(owner: Any, probe: Any) -> None:
         probe.add("idle", _terms(scheduler), 0)
         return radix_memory(scheduler)
 
+    hybrid = owner._check_hybrid_memory
+
+    def _check_hybrid_memory(scheduler: Any) -> Any:
+        for pool, terms in _hybrid_terms(scheduler).items():
+            probe.add("idle", terms, 0, pool=pool)
+        return hybrid(scheduler)
+
+    owner._check_hybrid_memory = _check_hybrid_memory
     owner._get_batch_uncached_size = _get_batch_uncached_size
     owner._check_radix_cache_memory = _check_radix_cache_memory
 
@@ -106,4 +119,24 @@ def _terms(scheduler: Any) -> dict[str, int]:
         "protected": int(scheduler.tree_cache.protected_size()),
         "held": int(scheduler._session_held_tokens()),
         "total": int(scheduler.max_total_num_tokens),
+    }
+
+
+def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
+    tree, found = scheduler.tree_cache, scheduler._get_swa_token_info()
+    return {
+        "full": {
+            "available": int(found[4]),
+            "evictable": int(found[5]),
+            "protected": int(tree.full_protected_size()),
+            "held": int(scheduler._session_held_full_tokens()),
+            "total": int(scheduler.full_tokens_per_layer),
+        },
+        "swa": {
+            "available": int(found[6]),
+            "evictable": int(found[7]),
+            "protected": int(tree.swa_protected_size()),
+            "held": int(scheduler._session_held_swa_tokens()),
+            "total": int(scheduler.swa_tokens_per_layer),
+        },
     }

@@ -1,11 +1,15 @@
 """The layout of 0.5.10: as `wrapper.py`, but sessions do not know what is in flight.
 
-| protocol | where it differs from `wrapper.py` |
-|---|---|
-| slots | `SessionAwareCache.slots[sid]` |
-| session in flight | no flag: the turn in `req_nodes`, unfinished and still alive |
-| history | of the turn in `req_nodes`, which is the *current* one from its creation on: |
-|         | its prompt less its new tokens while it lives, prompt and output when it is over |
+Where it differs from `wrapper.py`:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `SessionAwareCache.slots[sid]`, those with a row |
+| session.inflight | `sessions[s].inflight` | the turn in `req_nodes` while it is alive |
+| session.closing | `sessions[s].closing` | there is no deferred close: never |
+| session.history | `sessions[s].history`, `hash` | of the turn in `req_nodes`, which is the \
+*current* one from its creation on: its prompt less its new tokens while it lives, prompt and \
+output when it is over |
 """
 
 from __future__ import annotations

@@ -1,19 +1,30 @@
 """The layout of 0.5.23: one KV record, owned by the session, borrowed by its turns.
 
-| protocol | where |
-|---|---|
-| slots | `UnifiedRadixCache.session.slots[sid]`, those whose `kv.holds_kv` |
-| slot row, C, A, Q | `kv.req_pool_idx, kv_committed_len, kv_allocated_len, cache_protected_len` |
-| slot E | `kv.get_evicted_seqlen(SWA)` |
-| slot locks | one where `slot.lock` is set |
-| slot lent | no flag: on loan when a turn out of the queue has the *same* `kv` object |
-| request row, C, A, Q, E | the same names in `req.kv` |
-| request locks | one where `req.lock` is set; on a first turn `slot.lock` |
-| session in flight | `session._inflight`, and which turn: the live one attached to it |
-| history | `req_nodes`, cut at `committed_origin_len`, and that turn's output |
-| tree | `tree_core` (Rust or Python): `all_values_flatten()`; locks are counted at its |
-|      | `inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none |
-| check | `scheduler.invariant_checker` |
+What `base.py` does not say:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `UnifiedRadixCache.session.slots[sid]`, those whose `kv.holds_kv` |
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+has the *same* `kv` object |
+| slot.row | `slots[s].row` | `slot.kv.req_pool_idx` |
+| slot.C | `slots[s].C` | `slot.kv.kv_committed_len` |
+| slot.A | `slots[s].A` | `slot.kv.kv_allocated_len` |
+| slot.Q | `slots[s].Q` | `slot.kv.cache_protected_len` |
+| slot.E | `slots[s].E` | `slot.kv.get_evicted_seqlen(SWA)` |
+| slot.locked | `slots[s].locks` | `slot.lock` |
+| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+names in `req.kv` |
+| turn.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
+is attached to the session |
+| session.history | `sessions[s].history`, `hash` | `req_nodes`, cut at `committed_origin_len`, \
+and that turn's output |
+
+The tree is `tree_core` (Rust or Python): `all_values_flatten()`; locks are counted at its
+`inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none. The free list is
+`get_all_free_pages()` with the two kinds of groups that may be open. The check:
+`scheduler.invariant_checker`, see `checks.py`.
 
 A slot exists here from its first turn's row on (`StreamingSession.take`), marked
 `publishes_prompt` until that turn ends. The spec makes it at the end, so as long as the
@@ -23,9 +34,11 @@ first turn runs the record is shown as the request's own.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 from dialects.base import NO_KV, Dialect, Kv, Slot, tensor_pages
+from swa import SwaLocks
 
 
 class RecordDialect(Dialect):
@@ -40,10 +53,11 @@ class RecordDialect(Dialect):
         self.streaming = self.cache.session
         self.core = self.cache.tree_core
         component = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
-        self.swa = component.ComponentType.SWA
+        self.swa_kind = component.ComponentType.SWA
         #: Nodes with a lock not given back yet, once per lock.
         self.locked: list[Any] = []
         self._count_locks()
+        self.swa_locks = None if self.swa is None else SwaLocks(self.core, self.swa.window)
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
@@ -94,6 +108,20 @@ class RecordDialect(Dialect):
         flat = (int(x) for x in self.core.all_values_flatten().tolist())
         return [(page, locks.get(page, 0)) for page in self.pages_of(flat)]
 
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        assert self.swa is not None and self.swa_locks is not None
+        locks: dict[int, int] = {}
+        for node, reach, _ in self.swa_locks.taken:
+            path = [int(x) for x in self.cache.path_device_indices(node).tolist()]
+            for page in self._swa_pages(path[len(path) - reach :]):
+                locks[page] = locks.get(page, 0) + 1
+        flat = (int(x) for x in self.core.all_values_flatten().tolist())
+        return [(page, locks.get(page, 0)) for page in self._swa_pages(flat)]
+
+    def _swa_pages(self, full: Iterable[int]) -> list[int]:
+        assert self.swa is not None
+        return self.pages_of(index for index in self.swa.indices(full) if index >= 0)
+
     def unlocked_on(self, node: Any) -> int:
         if not isinstance(node, int):  # a slot's virtual node
             return 0
@@ -108,7 +136,7 @@ class RecordDialect(Dialect):
             int(kv.kv_committed_len),
             int(kv.kv_allocated_len),
             int(kv.cache_protected_len),
-            int(kv.get_evicted_seqlen(self.swa)),
+            int(kv.get_evicted_seqlen(self.swa_kind)),
         )
 
     def kv(self, req: Any) -> Kv:

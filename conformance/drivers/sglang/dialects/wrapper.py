@@ -1,22 +1,33 @@
 """The layout of 0.5.11 to 0.5.18: a wrapper around the tree, the slot's figures copied.
 
-| protocol | where |
-|---|---|
-| slots | `StreamingSession.slots[sid]`, those that hold KV |
-| slot row, C, Q | `req_pool_idx`, `kv_committed_len`, `cache_protected_len` |
-| slot A, E | `kv_allocated_len`, `swa_evicted_seqlen`; in 0.5.18 inside `slot.kv` |
-| slot locks | one where `last_node` is set: the first turn's lock, kept while the slot lives |
-| slot lent | no flag: on loan when a turn out of the queue has the same row |
-| request row, C, A, Q, E | the same names on the request; copied to and from the slot |
-| request locks | one where it runs and its `last_node` is no virtual node |
-| session in flight | `session._inflight`, and which turn: the live one attached to it |
-| history | the turn in `req_nodes`, cut at `committed_origin_len` where there is one |
-| tree | `inner`, a `RadixCache`: nodes with `value` and `lock_ref` |
-| check | see `checks.py` |
+What `base.py` does not say:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `StreamingSession.slots[sid]`, those with a row |
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+has the same row |
+| slot.row | `slots[s].row` | `slot.req_pool_idx` |
+| slot.C | `slots[s].C` | `slot.kv_committed_len` |
+| slot.A | `slots[s].A` | `slot.kv_allocated_len`; where slots have a `kv`, in that |
+| slot.Q | `slots[s].Q` | `slot.cache_protected_len` |
+| slot.E | `slots[s].E` | `slot.swa_evicted_seqlen`; where slots have a `kv`, in that |
+| slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
+| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+names on the request; copied from the slot and to it |
+| turn.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
+is attached to the session |
+| session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
+`committed_origin_len` where there is one |
+
+The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The free list is
+`free_pages`, `release_pages` and an open `free_group`. The check: see `checks.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dialects.base import NO_KV, Dialect, Kv, Slot, tensor_pages
@@ -29,8 +40,12 @@ class WrapperDialect(Dialect):
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
-        self.cache = scheduler.tree_cache
-        self.tree = self.cache.inner
+        self.cache, self.tree = self.session_cache()
+
+    def session_cache(self) -> tuple[Any, Any]:
+        """The object with the slots, and the tree."""
+        cache = self.scheduler.tree_cache
+        return cache, cache.inner
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
@@ -51,22 +66,51 @@ class WrapperDialect(Dialect):
             pages += tensor_pages(allocator.free_group, self.page_size)
         return pages
 
-    def tree_pages(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+    def nodes(self) -> Iterator[Any]:
+        """The tree's nodes but for its root."""
         stack = list(self.tree.root_node.children.values())
         while stack:
             node = stack.pop()
             stack.extend(node.children.values())
-            pages = self.pages_of(int(x) for x in node.value.tolist())
-            found.extend((page, int(node.lock_ref)) for page in pages)
+            yield node
+
+    def node_state(self, node: Any) -> tuple[list[int], int]:
+        """A node's KV indices and its locks."""
+        locks = node.lock_ref if self.swa is None else node.full_lock_ref
+        return [int(x) for x in node.value.tolist()], int(locks)
+
+    def swa_state(self, node: Any) -> tuple[list[int], int]:
+        """The same in the sliding-window pool."""
+        assert self.swa is not None
+        indices = (int(x) for x in node.value.tolist())
+        there = [index for index in self.swa.indices(indices) if index >= 0]
+        return there, int(node.swa_lock_ref)
+
+    def is_node(self, node: Any) -> bool:
+        """Whether this is a node of the tree, and not a slot's virtual node."""
+        return hasattr(node, "children")
+
+    def tree_pages(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for node in self.nodes():
+            indices, locks = self.node_state(node)
+            found.extend((page, locks) for page in self.pages_of(indices))
+        return found
+
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for node in self.nodes():
+            indices, locks = self.swa_state(node)
+            found.extend((page, locks) for page in self.pages_of(indices))
         return found
 
     def unlocked_on(self, node: Any) -> int:
         tokens = 0
         while node is not None and node is not self.tree.root_node:
-            if not hasattr(node, "lock_ref"):  # a slot's virtual node
+            if not self.is_node(node):
                 return 0
-            tokens += len(node.key) if node.lock_ref == 0 else 0
+            indices, locks = self.node_state(node)
+            tokens += len(indices) if locks == 0 else 0
             node = node.parent
         return tokens
 
@@ -90,7 +134,7 @@ class WrapperDialect(Dialect):
         return self._record(req)
 
     def request_locks(self, req: Any) -> int:
-        return int(req.last_node is not None and hasattr(req.last_node, "lock_ref"))
+        return int(req.last_node is not None and self.is_node(req.last_node))
 
     def borrows(self, req: Any) -> str | None:
         row = self.kv(req).row

@@ -68,6 +68,8 @@ def step(total: int, number: int) -> dict[str, object]:
     if strikes("die"):
         sys.stderr.write("first line\nout of memory\n")
         sys.exit(3)
+    if strikes("refuses-step"):
+        return {"ok": False, "kind": "usage", "error": "not today"}
     if strikes("crash"):
         return {"ok": False, "kind": "crash", "error": "RuntimeError: boom", "trace": "line 5\n"}
     if strikes("neither"):
@@ -95,6 +97,13 @@ def main() -> None:
         request = json.loads(line)
         answer: dict[str, object] = {"ok": True, "result": {}}
         if request["op"] == "hello":
+            if MODE == "mute":
+                sys.stderr.write("waiting for a device\n")
+                sys.stderr.flush()
+                time.sleep(600)
+            if MODE == "refuses-hello":
+                say({"id": 1, "ok": False, "kind": "usage", "error": "protocol 2 only"})
+                continue
             if MODE == "garbage-hello":
                 sys.stdout.write("Welcome!\n")
             answer["result"] = {**HELLO, **({"engine": {}} if MODE == "bad-hello" else {})}

@@ -1,0 +1,136 @@
+"""A baseline: findings that a team knows of, with the reason, in a file it can commit.
+
+A run with a baseline fails only on what is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from slotproof.model.invariants import INVARIANTS
+
+TO_EXPLAIN = "to be explained"
+"""The reason of an entry that a run wrote."""
+
+
+class BadBaseline(ValueError):
+    """Not a baseline; one line that says which entry or line is wrong."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finding that is accepted."""
+
+    id: str
+    reason: str
+    engine: str = "*"
+    trace: str | None = None
+
+    def covers(self, engine: str) -> bool:
+        """Whether it is about this engine, given as its name and version.
+
+        >>> Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*").covers(
+        ...     "sglang 0.5.10.post1")
+        True
+        """
+        return fnmatchcase(engine, self.engine)
+
+    def to_json(self) -> dict[str, str]:
+        fields = {"id": self.id, "engine": self.engine, "reason": self.reason}
+        return {**fields, "trace": self.trace} if self.trace else fields
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """All entries, of whatever engine."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def accepted(self, engine: str) -> dict[str, Entry]:
+        """By identity: what is accepted of this engine; the first entry that says so."""
+        result: dict[str, Entry] = {}
+        for entry in self.entries:
+            if entry.covers(engine):
+                result.setdefault(entry.id, entry)
+        return result
+
+    def updated(self, engine: str, found: Mapping[str, str | None]) -> Baseline:
+        """With an entry for everything found (identity to trace); what is there stays as it is.
+
+        An entry that was not seen stays, too: a shorter run may have missed it.
+        """
+        there = self.accepted(engine)
+        new = [
+            Entry(name, TO_EXPLAIN, engine, trace)
+            for name, trace in found.items()
+            if name not in there
+        ]
+        return Baseline((*self.entries, *sorted(new, key=lambda entry: entry.id)))
+
+
+@cache
+def _validator() -> Any:
+    text = files("slotproof.conformance").joinpath("baseline.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def load(path: Path) -> Baseline:
+    """Read a file. Raises :class:`BadBaseline` with one line that names it."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise BadBaseline(f"{path}: {error.strerror}; --update-baseline makes one") from None
+    except json.JSONDecodeError as error:
+        raise BadBaseline(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except (ValueError, RecursionError) as error:
+        raise BadBaseline(f"{path}: not JSON ({str(error)[:100]})") from None
+    wrong = next(_validator().iter_errors(data), None)
+    if wrong is not None:
+        raise BadBaseline(f"{path}{_where(wrong.absolute_path)}: {wrong.message[:200]}")
+    entries: list[Entry] = []
+    for number, fields in enumerate(data["findings"], 1):
+        clause = fields["id"].partition("@")[0]
+        if clause not in _clauses():
+            raise BadBaseline(f"{path}, entry {number}: there is no clause {clause!r}")
+        entry = Entry(**fields)
+        if any((each.id, each.engine) == (entry.id, entry.engine) for each in entries):
+            raise BadBaseline(
+                f"{path}, entry {number}: {entry.id} of {entry.engine} is there twice"
+            )
+        entries.append(entry)
+    return Baseline(tuple(entries))
+
+
+def _where(path: Iterable[str | int]) -> str:
+    parts = list(path)
+    if len(parts) < 2:
+        return ""
+    field = "".join(f", {part}" for part in parts[2:])
+    return f", entry {int(parts[1]) + 1}{field}"
+
+
+def _clauses() -> set[str]:
+    return {
+        f"{each.id}.{name}"
+        for each in INVARIANTS.values()
+        for name in (*each.conjuncts, *each.observed)
+    }
+
+
+def save(baseline: Baseline, path: Path) -> None:
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entries = [entry.to_json() for entry in baseline.entries]
+    text = json.dumps({"slotproof_baseline": 1, "findings": entries}, indent=1, ensure_ascii=False)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text + "\n")
+    temporary.replace(path)

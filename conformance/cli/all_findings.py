@@ -1,0 +1,142 @@
+"""``slotproof run --all``: every distinct finding, and the baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from slotproof.conformance import baseline as baselines, report
+from slotproof.conformance.baseline import BadBaseline, Baseline, Entry
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.telling import progress_bar, slug
+from slotproof.conformance.collecting import Collected, Finding, collect
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.plan import Plan
+from slotproof.conformance.traces.folder import Folder
+from slotproof.conformance.workers import workers_for
+
+
+@dataclass(frozen=True)
+class Book:
+    """The baseline of a run, where it is, and whether to write it."""
+
+    entries: Baseline
+    path: Path | None = None
+    update: bool = False
+
+
+def opened(path: Path | None, may_be_new: bool) -> Baseline:
+    """The baseline that was asked for; raises :class:`UsageProblem` with one line."""
+    if path is None or (may_be_new and not path.exists()):
+        return Baseline()
+    try:
+        return baselines.load(path)
+    except BadBaseline as bad:
+        raise UsageProblem(f"--baseline: {bad}") from None
+
+
+def run_all(
+    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, out: Path, book: Book, as_json: bool
+) -> int:
+    """The whole plan: the summary lists every finding; the status is that of the new ones."""
+    name = f"{engine.name} {engine.version}".strip()
+    known = book.entries.accepted(name)
+    taken = set() if book.update else set(known)
+    keep = Folder(out, slug(spec.text), plan.seed)
+    with progress_bar(not as_json) as tell, workers_for(engine, spec, jobs) as workers:
+        outcome = collect(engine, spec.text, plan, workers, frozenset(taken), keep, tell)
+    summary = report.summary(outcome, plan, engine.capabilities)
+    summary["findings"] = [_finding(each, keep, known) for each in outcome.findings]
+    if book.update and book.path is not None:
+        _update(book, name, summary["findings"])
+        known = {**known, **baselines.load(book.path).accepted(name)}
+        for each in summary["findings"]:
+            each["reason"] = known[each["id"]].reason
+    _judge(summary, outcome, known)
+    if as_json:
+        typer.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+    else:
+        for line in _text(summary):
+            typer.echo(line)
+    return int(summary["status"])
+
+
+def _finding(each: Finding, keep: Folder, known: dict[str, Entry]) -> dict[str, Any]:
+    entry = known.get(each.id)
+    return {
+        "id": each.id,
+        "clause": each.mark.clause,
+        "at": each.mark.at,
+        "detail": each.trace.violations[0].detail,
+        "commands": len(each.trace.rows),
+        "minimal": each.trace.minimal,
+        "configuration": each.trace.config_name,
+        "first_example": each.first,
+        "trace": None if each.id in keep.problems else str(keep.path(each.mark)),
+        "problem": keep.problems.get(each.id),
+        "reason": entry.reason if entry else None,
+    }
+
+
+def _update(book: Book, engine: str, findings: list[dict[str, Any]]) -> None:
+    """Write the baseline; a disk that does not take it is wrong usage, not a crash."""
+    assert book.path is not None
+    try:
+        baselines.save(
+            book.entries.updated(engine, {each["id"]: each["trace"] for each in findings}),
+            book.path,
+        )
+    except OSError as error:
+        raise UsageProblem(f"{book.path} could not be written: {error.strerror}") from None
+
+
+def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry]) -> None:
+    """What the baseline makes of it."""
+    seen = (known.keys() & outcome.accepted) | {
+        each["id"] for each in summary["findings"] if each["reason"] is not None
+    }
+    new = [each for each in summary["findings"] if each["reason"] is None]
+    summary["known"] = {name: known[name].reason for name in sorted(seen)}
+    summary["gone"] = sorted(known.keys() - seen)
+    summary["new"] = len(new)
+    if new:
+        summary["status"] = report.FOUND
+    elif seen:
+        summary["status"] = report.INCONCLUSIVE if outcome.interrupted else report.CONFORMS
+
+
+def _text(summary: dict[str, Any]) -> Iterator[str]:
+    yield from report.text(summary)
+    for each in summary["findings"]:
+        yield ""
+        yield f"{each['id']}"
+        yield f"                {each['detail']}"
+        short = "" if each["minimal"] else ", not minimal"
+        yield (
+            f"                {each['commands']} commands{short}, configuration "
+            f"{each['configuration']}, first in example {each['first_example']}"
+        )
+        yield f"                {each['problem'] or each['trace']}"
+    if summary["findings"]:
+        yield ""
+    for name, reason in summary["known"].items():
+        yield f"known           {name}: {reason}"
+    for name in summary["gone"]:
+        yield f"warning         {name} is in the baseline and was not seen"
+    yield _verdict(summary)
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    new, known = summary["new"], len(summary["known"])
+    also = f", {known} known" if known else ""
+    if new:
+        return f"{new} {'finding' if new == 1 else 'findings'}{also} (seed {summary['seed']})"
+    if known and summary["status"] == report.CONFORMS:
+        return f"nothing new{also} (seed {summary['seed']})"
+    return report.verdict({**summary, "violated": []}) + also

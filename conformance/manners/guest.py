@@ -1,0 +1,175 @@
+"""A driver at the table: raw messages to it, and what it says, however odd."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed
+from slotproof.conformance.engines.pipe import Pipe
+from slotproof.conformance.engines.process import START_TIMEOUT, misfit
+from slotproof.conformance.protocol.commands import FIELDS, Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+
+Answer = dict[str, Any]
+
+SCRIPT: tuple[Command, ...] = (
+    {"do": "open", "session": "s1"},
+    {"do": "open", "session": "s2"},
+    {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3], "max_new": 3, "stop": []},
+    {"do": "step", "n": 1},
+    {"do": "submit", "session": "s2", "rid": "r2", "tokens": [1, 2, 3], "max_new": 2, "stop": []},
+    {"do": "step", "n": 6},
+    {"do": "submit", "session": "s1", "rid": "r3", "tokens": [4], "max_new": 4, "stop": []},
+    {"do": "step", "n": 1},
+    {"do": "abort", "rid": "r3"},
+    {"do": "step", "n": 3},
+    {"do": "tick", "seconds": 1},
+    {"do": "close", "session": "s1"},
+    {"do": "step", "n": 2},
+)
+"""A little life: two sessions, three turns, an abort, a close."""
+
+
+class NotAsked(Exception):
+    """A manner can't be looked at, because of something that another one reports."""
+
+
+@dataclass
+class Guest:
+    """A driver that is started when it is needed, and again after it broke.
+
+    Answers are taken as they come: a wrong ``id`` or a line that is no answer is
+    noted, not fatal. Times in seconds.
+    """
+
+    argv: Sequence[str]
+    seed: int = 0
+    step_timeout: float = 10.0
+    start_timeout: float = START_TIMEOUT
+    config: EngineConfig = field(default_factory=EngineConfig)
+    capabilities: Capabilities | None = None
+    noise: list[str] = field(default_factory=list)
+    """Lines on standard output that are no answers."""
+    numbered: list[str] = field(default_factory=list)
+    """Answers with another id than their message's."""
+    snapshots: list[Snapshot] = field(default_factory=list)
+    """Everything valid that was shown."""
+    welcome: Answer = field(default_factory=dict)
+    """The answer to the first hello."""
+    pipe: Pipe | None = None
+    _next: int = 0
+
+    def start(self) -> Pipe:
+        """The driver's process; a new one that has said hello if there is none."""
+        if self.pipe is None:
+            self.pipe = Pipe(self.argv)
+            hello = self.ask({"op": "hello", "protocol": PROTOCOL}, self.start_timeout)
+            self.welcome = self.welcome or hello
+        return self.pipe
+
+    def again(self) -> Pipe:
+        """Another process."""
+        self.leave()
+        return self.start()
+
+    def leave(self) -> None:
+        """End the driver, whatever it is doing."""
+        if self.pipe is not None:
+            self.pipe.kill()
+            self.pipe = None
+
+    def ask(self, message: Answer, timeout: float | None = None) -> Answer:
+        """The answer to a message. :class:`EngineFailed` where none comes."""
+        self._next += 1
+        return self.say(json.dumps({**message, "id": self._next}), timeout, self._next)
+
+    def say(self, line: str, timeout: float | None = None, number: int | None = None) -> Answer:
+        """The answer to a line, which may be anything."""
+        pipe = self.start()
+        limit = self.step_timeout if timeout is None else timeout
+        deadline = time.monotonic() + limit
+        try:
+            pipe.send(line, limit)
+            while True:
+                answer = self._answer(pipe.line(max(0.0, deadline - time.monotonic())))
+                if answer is not None:
+                    break
+        except EngineFailed as failure:
+            self.leave()
+            text = f"no answer within {limit:g} s" if failure.how == "hang" else str(failure)
+            raise EngineFailed(failure.how, text, failure.trace) from None
+        if answer.get("id") != number:
+            self.numbered.append(f"answer {answer.get('id')!r} to message {number!r}")
+        return answer
+
+    def _answer(self, line: bytes) -> Answer | None:
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
+            return answer
+        self.noise.append(repr(line[:80].decode(errors="replace")))
+        return None
+
+    def reset(self, config: Any = None, seed: int | None = None) -> Answer:
+        wanted = self.config.to_json() if config is None else config
+        message = {"op": "reset", "config": wanted, "seed": self.seed if seed is None else seed}
+        return self.ask(message, self.start_timeout)
+
+    def do(self, command: Any) -> Answer:
+        count = command.get("n", 1) if isinstance(command, dict) else 1
+        limit = self.step_timeout * max(1, count if isinstance(count, int) else 1)
+        return self.ask({"op": "do", "command": command}, limit)
+
+    # What the other manners vouch for --------------------------------------------
+
+    def fresh(self) -> None:
+        """A reset that works; :class:`NotAsked` where it does not."""
+        answer = self.reset()
+        if not answer["ok"]:
+            raise NotAsked(f"reset is answered with: {answer.get('error')}")
+
+    def shown(self, command: Command) -> list[Snapshot]:
+        """Snapshots of a command; :class:`NotAsked` where they can't be read."""
+        answer = self.do(command)
+        if not answer["ok"]:
+            raise NotAsked(f"{command['do']} is answered with: {answer.get('error')}")
+        if misfit("snapshots", answer.get("result")) is not None:
+            raise NotAsked("snapshots do not follow the schema")
+        found: list[Snapshot] = answer["result"]["snapshots"]
+        self.snapshots += found
+        return found
+
+    def one(self) -> Snapshot:
+        """The snapshot of one step."""
+        found = self.shown({"do": "step", "n": 1})
+        if not found:
+            raise NotAsked("a step shows nothing")
+        return found[-1]
+
+    def live(self) -> list[Snapshot]:
+        """The script, as far as the driver offers its commands."""
+        return [snapshot for command in self.script() for snapshot in self.shown(command)]
+
+    def script(self) -> Iterator[Command]:
+        """The commands of the script that the driver offers."""
+        offered = FIELDS.keys() if self.capabilities is None else self.capabilities.commands
+        yield from (command for command in SCRIPT if command["do"] in offered)
+
+
+def refused(answer: Answer) -> str | None:
+    """What is wrong with an answer that should say ``usage``."""
+    if answer["ok"]:
+        return f"answered with a result: {json.dumps(answer.get('result'))[:80]}"
+    if answer.get("kind") != "usage":
+        return f"answered with kind {answer.get('kind')!r}: {answer.get('error')}"
+    error = answer.get("error")
+    if not isinstance(error, str) or not error.strip() or "\n" in error:
+        return f"the error is no line of text: {error!r}"
+    return None

@@ -1,0 +1,1 @@
+"""Tables of findings: one module per kind of rows and columns, one that writes them."""

@@ -1,0 +1,184 @@
+"""Builds × findings: which finding is in which build, where it came, where it is gone.
+
+Every build has the same campaign. What was found in one build only is then replayed on
+the others: that a search missed it says little, that its trace conforms says more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotproof.conformance.campaign import replay
+from slotproof.conformance.collecting import Finding, collect
+from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.findings import mark
+from slotproof.conformance.matrices.table import Cell, Row, Table
+from slotproof.conformance.plan import Plan, Progress, plainness
+from slotproof.conformance.traces.folder import Folder
+from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.workers import workers_for
+from slotproof.model.invariants import INVARIANTS
+
+_NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
+_PYTHON = re.compile(r"(?P<engine>[^@]+)@(?P<python>[^@]*/[^@]*)")
+
+
+@dataclass
+class Build:
+    """A column."""
+
+    name: str
+    spec: EngineSpec
+    folder: Path
+    engine: str = ""
+    """What it calls itself; empty until it has run."""
+    problem: str = ""
+    """Why it has not run."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    cells: dict[str, Cell] = field(default_factory=dict)
+    """What the replay of another build's trace showed."""
+    cut: bool = False
+    """It ended early: out of time, or Ctrl-C."""
+    keep: Folder | None = None
+
+
+def parse(text: str, step_timeout: float, out: Path) -> Build:
+    """A build: ``[NAME=]ENGINE[@PYTHON]``; the Python is a path with a slash.
+
+    >>> build = parse("old=sglang@/env/bin/python", 10, Path("out"))
+    >>> build.name, build.spec.text, str(build.spec.python)
+    ('old', 'sglang', '/env/bin/python')
+    >>> parse("sglang==0.5.23", 10, Path("out")).name
+    'sglang==0.5.23'
+    """
+    named = _NAME.fullmatch(text)
+    name, engine = (named["name"], named["engine"]) if named else (text, text)
+    with_python = None if engine.startswith("cmd:") else _PYTHON.fullmatch(engine)
+    python = None
+    if with_python:
+        engine, python = with_python["engine"], Path(with_python["python"])
+    return Build(name, EngineSpec(engine, python, step_timeout=step_timeout), out)
+
+
+def run(
+    builds: list[Build], plan: Plan, jobs: int, tell: Progress, write: Callable[[Table], None]
+) -> bool:
+    """Run every build, then replay across; ``write`` gets the table after each of them.
+
+    Gives back whether it came to its end: Ctrl-C ends it with what there is.
+    """
+    for build in builds:
+        try:
+            engine = build.spec.open()
+        except EngineUnusable as problem:
+            build.problem = str(problem)
+            continue
+        try:
+            interrupted = _campaign(build, engine, plan, jobs, tell)
+        except EngineUnusable as problem:
+            build.problem, interrupted = str(problem), False
+        finally:
+            engine.close()
+        write(table(builds, plan))
+        if interrupted:
+            return False
+    for build in builds:
+        try:
+            _across(build, builds)
+        except EngineUnusable as problem:
+            build.problem = str(problem)
+        except KeyboardInterrupt:
+            return False
+        write(table(builds, plan))
+    return True
+
+
+def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
+    build.engine = f"{engine.name} {engine.version}".strip()
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
+    build.keep = Folder(build.folder / "traces", slug, plan.seed)
+    with workers_for(engine, build.spec, jobs) as workers:
+        seen = collect(engine, build.spec.text, plan, workers, keeper=build.keep, progress=tell)
+    build.findings = {each.id: each for each in seen.findings}
+    build.cut = seen.interrupted or seen.out_of_time
+    return seen.interrupted
+
+
+def _across(build: Build, builds: list[Build]) -> None:
+    """Replay on this build what was found on others only."""
+    missing = {
+        name: finding for name, finding in shortest(builds).items() if name not in build.findings
+    }
+    if not missing or build.problem or not build.engine:
+        return
+    engine = build.spec.open()
+    try:
+        for name, finding in missing.items():
+            build.cells[name] = _replayed(engine, name, finding.trace)
+    finally:
+        engine.close()
+
+
+def _replayed(engine: Engine, name: str, trace: Trace) -> Cell:
+    reason = engine.capabilities.refuses(trace.config)
+    if reason is None and not {each["do"] for each in trace.commands} <= (
+        engine.capabilities.commands
+    ):
+        reason = "a command of the trace is not offered"
+    if reason is not None:
+        return Cell("can't run", "odd", title=reason)
+    log = replay(
+        engine, trace.config, trace.seed, trace.commands, trace.chosen_profile, trace.set_aside
+    ).log
+    broken = log[-1].violations
+    if not broken:
+        return Cell("no", "good", title="the trace of the other build conforms here")
+    if name in {mark(log[-1], each).id for each in broken}:
+        return Cell(str(len(log)), "bad", title="by the trace of another build")
+    return Cell("other", "odd", title=f"the trace of the other build shows {broken[0]}")
+
+
+def shortest(builds: list[Build]) -> dict[str, Finding]:
+    """Every finding with its shortest trace; the plainest first."""
+    best: dict[str, Finding] = {}
+    for build in builds:
+        for name, finding in build.findings.items():
+            if name not in best or len(finding.trace.rows) < len(best[name].trace.rows):
+                best[name] = finding
+    return dict(sorted(best.items(), key=lambda each: plainness(each[1].trace)))
+
+
+def table(builds: list[Build], plan: Plan) -> Table:
+    """What is known so far."""
+    rows = []
+    for name, finding in shortest(builds).items():
+        cells = [_cell(build, name) for build in builds]
+        seen = [index for index, cell in enumerate(cells) if cell.kind == "bad"]
+        after = builds[seen[-1] + 1 :] if seen else []
+        clean = [build.name for build in after if _cell(build, name).kind == "good"]
+        sentence = INVARIANTS[finding.trace.violations[0].invariant].sentence
+        first = builds[seen[0]].name if seen else ""
+        rows.append(Row(name, sentence, [*cells, Cell(first), Cell(clean[0] if clean else "")]))
+    notes = [
+        "Numbers: commands of the shortest trace that shows it.",
+        "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
+        f"Seed {plan.seed}, {plan.examples} examples for each build.",
+    ]
+    notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]
+    notes += [f"{build.name} ended early." for build in builds if build.cut]
+    columns = [build.name for build in builds]
+    return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
+
+
+def _cell(build: Build, name: str) -> Cell:
+    finding = build.findings.get(name)
+    if finding is not None and build.keep is not None:
+        path = os.path.relpath(build.keep.path(finding.mark), build.folder)
+        link = None if name in build.keep.problems else path
+        return Cell(str(len(finding.trace.rows)), "bad", link, str(finding.trace.violations[0]))
+    return build.cells.get(name, Cell("not run" if build.problem else ""))

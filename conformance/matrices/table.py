@@ -1,0 +1,98 @@
+"""A table of findings: as Markdown, as JSON, and as one HTML page without anything beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import jinja2
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is said of a row in a column."""
+
+    text: str = ""
+    kind: Literal["bad", "good", "odd", "none"] = "none"
+    """Something was found; it is not there; it can't be said; nothing to say."""
+    link: str | None = None
+    """A file, as seen from the table."""
+    title: str = ""
+    """More about it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    note: str
+    cells: list[Cell]
+
+
+@dataclass
+class Table:
+    """What ``slotproof matrix`` writes."""
+
+    title: str
+    corner: str
+    """What the rows are."""
+    columns: list[str]
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown.
+
+    >>> print(markdown(Table("T", "bug", ["a"], [Row("x|y", "n", [Cell("3", link="t.json")])])))
+    # T
+    <BLANKLINE>
+    | bug | a |
+    |---|---|
+    | x\\|y | [3](t.json) |
+    <BLANKLINE>
+    """
+    lines = [f"# {table.title}", "", *table.notes, *([""] if table.notes else [])]
+    lines.append("| " + " | ".join(map(_plain, [table.corner, *table.columns])) + " |")
+    lines.append("|" + "---|" * (len(table.columns) + 1))
+    for row in table.rows:
+        cells = [
+            f"[{_plain(each.text)}]({each.link})" if each.link else _plain(each.text)
+            for each in row.cells
+        ]
+        lines.append("| " + " | ".join([_plain(row.name), *cells]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+@cache
+def _template() -> jinja2.Template:
+    text = files("slotproof.conformance.matrices").joinpath("matrix.html.jinja").read_text()
+    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        text
+    )
+
+
+def html(table: Table) -> str:
+    """One page; no script, nothing to load."""
+    return _template().render(table=table)
+
+
+def write(table: Table, out: Path) -> None:
+    """``matrix.md``, ``matrix.json`` and ``matrix.html`` in the folder. Raises ``OSError``."""
+    out.mkdir(parents=True, exist_ok=True)
+    document = json.dumps(asdict(table), indent=1, ensure_ascii=False) + "\n"
+    for name, text in (
+        ("matrix.md", markdown(table)),
+        ("matrix.json", document),
+        ("matrix.html", html(table)),
+    ):
+        temporary = out / f"{name}.tmp"
+        temporary.write_text(text)
+        temporary.replace(out / name)

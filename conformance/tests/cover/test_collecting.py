@@ -1,0 +1,135 @@
+"""Campaigns that go on after a finding: every distinct one, the same for any number of jobs."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance import campaign
+from slotproof.conformance.collecting import Collected, Keeper, collect
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.findings import Mark
+from slotproof.conformance.plan import Plan
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.folder import Folder
+from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.workers import Processes
+
+NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
+BOTH = f"{NOISE}+{LEAK}"
+REPORTED = "INV-SUM-FULL.reported@T-RESTORE"
+PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=20)
+
+
+class Log(Keeper):
+    """Every call, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, bool]] = []
+
+    def keep(self, mark: Mark, trace: Trace) -> None:
+        self.calls.append(("keep", mark.id, trace.minimal))
+
+    def forget(self, mark: Mark) -> None:
+        self.calls.append(("forget", mark.id, False))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collected, Path]:
+    """What is found where one bug only makes noise and the other loses memory."""
+    out = tmp_path_factory.mktemp("traces")
+    found = collect(InProcessEngine(BOTH), "both", PLAN, keeper=Folder(out, "both", 0))
+    return found, out
+
+
+def test_noise_does_not_hide_a_leak(both: tuple[Collected, Path]) -> None:
+    """The double count happens at every restore, the leak at few of them, later."""
+    found = {each.id: each for each in both[0].findings}
+    assert REPORTED in found and "INV-SUM-FULL.equation@T-RESTORE" in found
+    assert all(each.trace.minimal and len(each.trace.rows) <= 6 for each in found.values())
+    assert both[0].coverage.set_aside["INV-SUM-FULL.reported"] > 0
+    assert both[0].examples >= PLAN.examples, "it went on"
+    assert 1 <= found[REPORTED].first < found["INV-SUM-FULL.equation@T-RESTORE"].first
+
+
+def test_every_finding_has_a_file_that_replays(both: tuple[Collected, Path]) -> None:
+    found, out = both
+    names = {f"both-seed0-{each.mark.slug}.itf.json" for each in found.findings}
+    assert {path.name for path in out.iterdir()} == names
+    for each in found.findings:
+        trace = itf.load(out / f"both-seed0-{each.mark.slug}.itf.json")
+        log = campaign.replay(
+            InProcessEngine(BOTH), trace.config, 0, trace.commands, set_aside=trace.set_aside
+        ).log
+        assert each.mark.clause in {violation.clause for violation in log[-1].violations}
+
+
+def test_jobs_change_nothing(both: tuple[Collected, Path]) -> None:
+    workers = Processes(EngineSpec(f"reference:{BOTH}"), 2)
+    try:
+        found = collect(InProcessEngine(BOTH), "both", PLAN, workers)
+    finally:
+        workers.close()
+    assert found.findings == both[0].findings
+    assert found.coverage == both[0].coverage and found.examples == both[0].examples
+
+
+def test_it_is_kept_at_once_and_again_when_shorter() -> None:
+    log = Log()
+    found = collect(InProcessEngine(NOISE), "x", PLAN, keeper=log)
+    assert [each.id for each in found.findings] == [REPORTED]
+    assert log.calls[0][::2] == ("keep", False), "as it was found"
+    assert log.calls.index(("keep", REPORTED, True)) > 0
+    kept = {name for what, name, _ in log.calls if what == "keep"}
+    gone = {name for what, name, _ in log.calls if what == "forget"}
+    assert kept - gone == {REPORTED}
+
+
+def test_what_is_accepted_is_seen_and_not_kept() -> None:
+    log = Log()
+    found = collect(InProcessEngine(NOISE), "x", PLAN, accepted=frozenset([REPORTED]), keeper=log)
+    assert found.accepted == {REPORTED} and found.findings == [] and found.trace is None
+    assert not [call for call in log.calls if call[1] == REPORTED]
+
+
+def test_nothing_is_found_on_the_reference() -> None:
+    found = collect(InProcessEngine(), "x", replace(PLAN, examples=10))
+    assert found.findings == [] and found.examples >= 10 and found.configs == ["p1-draft"]
+
+
+class Interrupted(InProcessEngine):
+    """Ctrl-C at the n-th command."""
+
+    def __init__(self, mutant: str | None, at: int) -> None:
+        super().__init__(mutant)
+        self.left = at
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.left -= 1
+        if self.left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return super().do(command)
+
+
+def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
+    """In the middle of the search: what there is, as it is."""
+    engine = Interrupted("leak-full", 120)
+    found = collect(engine, "x", PLAN, keeper=Folder(tmp_path, "x", 0))
+    assert found.interrupted and found.examples < PLAN.examples
+    assert found.findings and not any(each.trace.minimal for each in found.findings)
+    assert len(list(tmp_path.iterdir())) == len(found.findings)
+
+
+def test_time_that_is_over_ends_it() -> None:
+    found = collect(InProcessEngine(), "x", replace(PLAN, examples=5000, seconds=0.5))
+    assert found.out_of_time and not found.interrupted
+    assert found.examples < 5000
+    outcome = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=5000, seconds=0.5))
+    assert outcome.out_of_time and outcome.examples < 5000

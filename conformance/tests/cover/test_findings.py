@@ -1,0 +1,111 @@
+"""What a finding is named by, and by what it is recognised."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.findings import Mark, lead, mark, reporting
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.snapshot import Event
+from slotproof.conformance.referee import Iteration, Referee, empty_snapshot
+
+RESTORE: list[Event] = [
+    ("T-SUBMIT", "s1", "r2", {}),
+    ("T-RESTORE", "s1", "r2", {}),
+    ("T-EXTEND", "s1", "r2", {}),
+    ("T-PLAIN-ABORT", None, "r9", {}),
+]
+REAL = Violation("INV-OWNER", "lost", "1 page")
+NOISE = Violation("INV-ONCE", "reported", "held 1")
+
+
+def iteration(events: list[Event] | None, *violations: Violation) -> Iteration:
+    snapshot = empty_snapshot()
+    if events is not None:
+        snapshot["events"] = events
+    return Iteration({"do": "step", "n": 1}, [snapshot], list(violations), judged=1)
+
+
+def found(events: list[Event] | None, *violations: Violation) -> str:
+    return mark(iteration(events, *violations), violations[0]).id
+
+
+def test_it_is_named_by_what_is_not_ordinary() -> None:
+    assert found(RESTORE[:3], REAL) == "INV-OWNER.lost@T-RESTORE"
+    assert found(RESTORE[2:3], REAL) == "INV-OWNER.lost@T-EXTEND"
+    assert found([("T-DECODE", "s1", "r", {}), ("T-SAVE", "s1", "r", {})], REAL).endswith("@T-SAVE")
+
+
+def test_only_transitions_of_the_session_it_is_about_count() -> None:
+    assert found(RESTORE, REAL) == "INV-OWNER.lost@T-PLAIN-ABORT"
+    assert found(RESTORE, Violation("INV-HISTORY", "history", "", actor="s1")).endswith(
+        "@T-RESTORE"
+    )
+    assert found(RESTORE, Violation("INV-CLEAN", "row", "", actor="/r9")).endswith("@T-PLAIN-ABORT")
+
+
+def test_what_the_spec_does_not_allow_comes_first() -> None:
+    guard = Violation("INV-STEP", "guard", "needs idle", "T-SUBMIT")
+    differs = Violation("INV-STEP", "state", "1, not 2", "T-EXTEND")
+    assert found(RESTORE, REAL, differs, guard) == "INV-OWNER.lost@T-SUBMIT"
+    assert found(RESTORE, differs, guard) == "INV-STEP.state@T-EXTEND"
+
+
+def test_without_transitions_it_is_the_command() -> None:
+    assert found(None, REAL) == found([], REAL) == "INV-OWNER.lost@step"
+    crash = Violation("INV-ALIVE", "crash", "KeyError: 'r17' in 3 batches")
+    log = Iteration({"do": "close", "session": "s1"}, [], [crash])
+    assert mark(log, crash).id == "INV-ALIVE.crash@close:KeyError-in-batches"
+    assert mark(log, crash).slug == "INV-ALIVE.crash@close-KeyError-in-batches"
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "same"),
+    [
+        (("T-RESTORE", "T-EXTEND"), ("T-RESTORE", "T-MATCH", "T-EXTEND"), True),
+        (("T-SUBMIT", "T-RESTORE"), ("T-RESTORE", "T-PARK"), True),  # submitted before
+        (("T-RESTORE", "T-EXTEND"), ("T-MATCH", "T-EXTEND"), False),
+        (("T-MATCH", "T-EXTEND"), ("T-MATCH", "T-EXTEND", "T-SAVE"), True),
+        (("T-MATCH", "T-EXTEND"), ("T-MATCH", "T-DOOM", "T-EXTEND"), False),
+        ((), ("T-CLOSE",), True),
+    ],
+)
+def test_a_longer_example_is_recognised(
+    known: tuple[str, ...], seen: tuple[str, ...], same: bool
+) -> None:
+    old, new = (Mark("INV-OWNER.lost", each, "step") for each in (known, seen))
+    assert old.explains(new) is same
+    assert not old.explains(Mark("INV-OWNER.shared", seen, "step"))
+
+
+def test_a_finding_is_named_by_more_than_the_reporting() -> None:
+    """INV-SUM-FULL.reported comes first in the list, and says nothing of the memory."""
+    assert lead([NOISE, REAL]) is REAL and lead([NOISE]) is NOISE
+    assert reporting(Violation("INV-CHECKER", "alarm", "")) and not reporting(REAL)
+
+
+def test_an_example_goes_on_with_a_clause_set_aside() -> None:
+    """Also in the middle of `step 3`; what else breaks then is seen."""
+    asked: list[set[str]] = []
+
+    def passes(entry: Iteration) -> bool:
+        asked.append({each.clause for each in entry.violations})
+        return True
+
+    engine = InProcessEngine("22213-double-count")
+    referee = Referee(engine, CONFIGS["p1"], passes=passes)
+    turn = {"session": "s1", "tokens": [1, 2], "max_new": 3, "stop": []}
+    for command in (
+        {"do": "open", "session": "s1"},
+        {"do": "submit", "rid": "r1", **turn},
+        {"do": "step", "n": 5},
+        {"do": "submit", "rid": "r2", **turn},
+        {"do": "step", "n": 3},
+    ):
+        assert referee.do(command) == []
+    assert [entry.judged for entry in referee.log] == [0, 0, 5, 0, 3]
+    assert len(asked) == 1 and "INV-ONCE.reported" in asked[0]
+    assert asked[0] <= referee.set_aside
+    assert referee.coverage.set_aside["INV-ONCE.reported"] > 1

@@ -1,0 +1,182 @@
+"""Manners of drivers: the examples have all of them, and each one that is missing is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance import campaign
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.manners import MANNERS, check, messages
+from slotproof.conformance.manners.guest import Guest
+from slotproof.conformance.protocol.config import CONFIGS
+
+DRIVERS = Path(__file__).parent / "drivers"
+EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="toy.js needs Node.js, which is not here")
+LANGUAGES = [
+    pytest.param([sys.executable, str(EXAMPLES / "toy.py")], id="python"),
+    pytest.param([NODE or "node", str(EXAMPLES / "toy.js")], id="node", marks=needs_node),
+]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine may need longer than a second to end a process."""
+    monkeypatch.setattr(messages, "PATIENCE", 5.0)
+
+
+def unmannerly(mode: str) -> list[str]:
+    return [sys.executable, str(DRIVERS / "unmannerly.py"), mode]
+
+
+def missing(argv: list[str], **limits: float) -> dict[str, list[str]]:
+    """The manners that are not ok, and what was seen."""
+    visit = check(Guest(argv, step_timeout=limits.get("step_timeout", 30.0)))
+    return {each.manner.name: each.seen for each in visit.findings if each.result == "not ok"}
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_the_example_drivers_have_every_manner(argv: list[str]) -> None:
+    visit = check(Guest(argv))
+    assert [(each.manner.name, each.result, each.seen) for each in visit.findings] == [
+        (manner.name, "ok", []) for manner in MANNERS
+    ]
+    assert visit.clean and visit.config == "p1"
+
+
+SEEN = {
+    "handshake": "engine: 'version' is a required property",
+    "versions": "hello for protocol 999 is answered with protocol 999",
+    "unknown-message": "{'op': 'sing'} is answered with a result: {}",
+    "bad-line": "the driver exited with status 1: json.decoder.JSONDecodeError",
+    "impossible-config": "a configuration with {'total_tokens': -1} is answered with a result",
+    "unknown-command": "command {'do': 'dance'} is answered with a result",
+    "bad-arguments": "{'do': 'abort'} is answered with a result",
+    "snapshot": "after step 6: snapshots/",
+    "empty-step": "step 3 shows 1 snapshots",
+    "inbox": "a step after open and submit says that it consumed 0 commands",
+    "reset": 'sessions after a reset: {"s1"',
+    "counts": "full: evictable and protected are 1, the tree has 0 pages",
+    "events": "there is no transition 'T-FINISH'",
+    "determinism": "iteration 1 differs in pools",
+    "bye": "it still runs 5 s after bye",
+    "end-of-input": "it still runs 5 s after the end of its input",
+    "ids": "answer None to message 1",
+    "quiet": "a line that is no answer: 'loading weights: 100%'",
+}
+
+
+@pytest.mark.parametrize("mode", [manner.name for manner in MANNERS])
+def test_exactly_the_missing_manner_is_reported(mode: str) -> None:
+    """One driver per manner, which has all others."""
+    found = missing(unmannerly(mode))
+    assert list(found) == [mode]
+    assert SEEN[mode] in " / ".join(found[mode])
+
+
+def test_standard_error_may_be_anything() -> None:
+    assert missing(unmannerly("stderr")) == {}
+
+
+def test_what_can_not_be_asked_is_not_called_ok() -> None:
+    """Snapshots that can't be read say nothing of the manners that look into them."""
+    visit = check(Guest(unmannerly("snapshot")))
+    results = {each.manner.name: (each.result, each.seen) for each in visit.findings}
+    assert results["counts"] == ("not asked", ["snapshots do not follow the schema"])
+    assert not visit.clean
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("exit", "does not start: the driver exited with status 4: no such device"),
+        ("other-protocol", "the driver speaks protocol 2, this is 1"),
+        ("mute", 'no answer within 0.5 s; sent {"op": "hello", "protocol": 1}, expected one line'),
+    ],
+)
+def test_a_driver_that_does_not_start(mode: str, text: str) -> None:
+    argv = [sys.executable, str(DRIVERS / "toy.py"), mode]
+    limit = 0.5 if mode == "mute" else 60.0
+    with pytest.raises(EngineUnusable) as caught:
+        check(Guest(argv, start_timeout=limit))
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_the_bug_behind_the_switch_is_found(argv: list[str]) -> None:
+    """By the default plan of `run`: the first configuration suffices."""
+    engine = ProcessEngine([*argv, "--bug"], 60.0)
+    try:
+        outcome = campaign.run(engine, "cmd:", campaign.Plan({"p1": CONFIGS["p1"]}, shrink=300))
+    finally:
+        engine.close()
+    assert outcome.trace is not None
+    clauses = {each.violations[0].clause for each in outcome.traces}
+    assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.turn"}
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_without_the_switch_nothing_is_found(argv: list[str]) -> None:
+    engine = ProcessEngine(argv, 60.0)
+    plan = campaign.Plan({name: CONFIGS[name] for name in ("p1", "p1-tight")}, examples=24)
+    try:
+        outcome = campaign.run(engine, "cmd:", plan)
+    finally:
+        engine.close()
+    assert outcome.trace is None and outcome.coverage.iterations > 100
+
+
+# The command -------------------------------------------------------------------
+
+
+def words(argv: list[str]) -> str:
+    return " ".join(argv)
+
+
+def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["check-driver", words(unmannerly("quiet"))]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:17]] == ["ok"] * 17
+    assert lines[17].startswith("not ok     quiet")
+    assert lines[18].strip().startswith("seen: a line that is no answer: 'loading weights")
+    assert lines[-2].strip().startswith("mend: print to standard error")
+    assert lines[-1] == "toy 1, configuration p1: 17 ok, 1 not ok"
+
+
+def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [sys.executable, str(EXAMPLES / "toy.py")]
+    assert status(["check-driver", f"cmd:{words(argv)}", "--json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (document["status"], document["engine"]) == (0, "toy")
+    assert {each["result"] for each in document["manners"]} == {"ok"}
+
+
+def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    """An engine that answers in process is served behind a pipe."""
+    assert status(["check-driver", "reference", "--step-timeout", "60"]) == 0
+    assert "reference over the wire 1, configuration p1: 18 ok" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("driver", "text"),
+    [
+        ("/no/such/driver", "can't start /no/such/driver: No such file"),
+        ("reference:nobody", "there is no mutant 'nobody'"),
+        ("", "names no program"),
+    ],
+)
+def test_what_does_not_start_is_told_in_one_line(
+    driver: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["check-driver", driver]) == 2
+    told = capsys.readouterr().err
+    assert text in told and told.count("\n") == 1

@@ -1,0 +1,108 @@
+"""The SGLang driver without a build: what it says of layouts, known and unknown."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slotproof.model.evaluate import LAYOUT
+
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+LAYOUTS = {"flat": ["wrapper", "flat"], "wrapper": ["wrapper"], "record": ["record"]}
+"""The tables that one reads for a layout, after that of `base`."""
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """``load(name)``: a module of the driver, whose modules import each other by bare name."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(DRIVER))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_dialect_says_where_each_field_of_the_spec_is(load: Any, layout: str) -> None:
+    modules: list[ModuleType] = [load(f"dialects.{name}") for name in ("base", *LAYOUTS[layout])]
+    said = {
+        name
+        for module in modules
+        for cell in re.findall(r"^\| ([a-z]+\.[\w., ]+) \| `", module.__doc__ or "", re.MULTILINE)
+        for name in cell.split(", ")
+    }
+    wanted = {name for name in LAYOUT if name.partition(".")[0] not in ("swa", "frame", "config")}
+    assert wanted - said == set()
+    assert said - wanted == set()
+
+
+def test_an_unknown_layout_is_one_clear_line(load: Any) -> None:
+    dialects, boot = load("dialects"), load("boot")
+    strange = SimpleNamespace(tree_cache=SimpleNamespace(inner=None))
+    with pytest.raises(boot.UsageError) as caught:
+        dialects.choose(strange)
+    assert str(caught.value) == (
+        "unknown layout: the cache is types.SimpleNamespace; known are "
+        "UnifiedRadixCache.session (one KV record), StreamingSession (a wrapper, figures "
+        "copied), SessionAwareCache (no flag for what is in flight)"
+    )
+
+
+def test_a_method_that_is_gone_is_one_clear_line(load: Any) -> None:
+    events, boot = load("events"), load("boot")
+    with pytest.raises(boot.UsageError, match=r"^unknown layout: types.SimpleNamespace has no _x$"):
+        events.Wrapper._wrap(SimpleNamespace(), "_x", print)
+
+
+def test_a_check_that_is_nowhere_is_one_clear_line(load: Any) -> None:
+    checks, boot = load("dialects.checks"), load("boot")
+    with pytest.raises(boot.UsageError, match=r"^unknown layout: SimpleNamespace has no memory c"):
+        checks.watch(SimpleNamespace(), None)
+
+
+class Crashing:
+    """A template whose engine crashes at its first step, somewhere."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["command"]["do"] != "step":
+            return {"ok": True, "result": {"snapshots": []}}
+        trace = f'Traceback:\n  File "x.py", line 1\n  File "{self.file}", line 2, in f\n'
+        return {"ok": False, "kind": "crash", "error": "AttributeError: no y", "trace": trace}
+
+
+@pytest.mark.parametrize(("file", "refused"), [(DRIVER / "snapshot.py", True), ("/x/s.py", False)])
+def test_a_rehearsal_tells_a_layout_from_a_bug_of_the_build(
+    load: Any, monkeypatch: pytest.MonkeyPatch, file: Path, refused: bool
+) -> None:
+    processes, boot = load("processes"), load("boot")
+    templates = processes.Templates()
+    monkeypatch.setattr(templates, "reset", lambda config: None)
+    monkeypatch.setattr(templates, "ask", Crashing(Path(file)))
+    if refused:
+        with pytest.raises(boot.UsageError, match=r"^unknown layout: .* no y \(in snapshot.py\)$"):
+            templates._rehearse({})
+    else:
+        templates._rehearse({})
+
+
+@pytest.mark.parametrize(
+    ("margins", "count", "certain"),
+    [([9, 1, 1, 1], 3, 3), ([0, 1, 1e-6, 1], 3, 1), ([1, 0, 1], 2, 0)],
+)
+def test_a_replay_ends_before_the_first_tie(
+    load: Any, margins: list[float], count: int, certain: int
+) -> None:
+    """INV-CONTENT.tokens: rounding decides such a token, and may decide otherwise."""
+    replay = load("replay").Replay.__new__(load("replay").Replay)
+    replay.margins = margins
+    assert replay._certain(count) == certain

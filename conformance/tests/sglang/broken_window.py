@@ -1,0 +1,84 @@
+"""The SGLang driver with one thing wrong in the build's sliding-window pool.
+
+    ENV/bin/python broken_window.py FAULT
+
+The build is changed in the template process, so every forked child has the fault. What the
+driver then shows must be caught: nothing in the driver knows of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+
+
+def lost_page(scheduler: Any) -> None:
+    """A free of sliding-window tokens forgets its last page."""
+    pages = scheduler.token_to_kv_pool_allocator.swa_attn_allocator
+    free = pages.free_page_ids
+    pages.free_page_ids = lambda ids: free(ids[:-1])
+
+
+def cursor_ahead(scheduler: Any) -> None:
+    """The cursor is one page past what was given back."""
+    batch: Any = sys.modules["sglang.srt.managers.schedule_batch"]
+    move = batch.ScheduleBatch._evict_swa
+    kind: Any = sys.modules["sglang.srt.mem_cache.unified_cache.component_type"]
+    swa = kind.ComponentType.SWA
+
+    def _evict_swa(self: Any, req: Any, *args: Any, **kwargs: Any) -> None:
+        before = req.kv.get_evicted_seqlen(swa)
+        move(self, req, *args, **kwargs)
+        after = req.kv.get_evicted_seqlen(swa)
+        if after > before:
+            req.kv.set_evicted_seqlen(swa, after + scheduler.page_size)
+
+    batch.ScheduleBatch._evict_swa = _evict_swa
+
+
+def lock_kept(scheduler: Any) -> None:
+    """A lock that is given back keeps its sliding-window part."""
+    core = scheduler.tree_cache.tree_core
+    give = core.dec_lock_ref
+    core.dec_lock_ref = lambda node, params, skip_swa=False: give(node, params, True)
+
+
+def miscounted(scheduler: Any) -> None:
+    """The engine's own check takes the full pool's held tokens for the second pool's."""
+    observer: Any = type(scheduler.invariant_checker.pool_stats_observer)
+    observer.session_held_swa_tokens = observer.session_held_tokens
+
+
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "lost-page": lost_page,
+    "cursor-ahead": cursor_ahead,
+    "lock-kept": lock_kept,
+    "miscounted": miscounted,
+}
+
+
+def main() -> None:
+    """Run the driver, with the fault put in where a scheduler has been built."""
+    sys.path.insert(0, str(DRIVER))
+    import runpy
+
+    import boot  # type: ignore[import-not-found]  # the driver's, not ours
+
+    build = boot.build_scheduler
+
+    def build_scheduler(config: dict[str, Any]) -> Any:
+        scheduler = build(config)
+        if config["window"]:
+            FAULTS[sys.argv[1]](scheduler)
+        return scheduler
+
+    boot.build_scheduler = build_scheduler
+    runpy.run_path(str(DRIVER / "__main__.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

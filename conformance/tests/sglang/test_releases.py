@@ -1,0 +1,160 @@
+"""Each SGLang release that the driver serves, in short; `make test` takes two of them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance import campaign
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.referee import Referee
+
+pytestmark = pytest.mark.sglang
+
+RELEASES = ("0.5.10.post1", "0.5.11", "0.5.12", "0.5.13", "0.5.15", "0.5.18", "0.5.23")
+OLD = "0.5.10.post1"
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+STEP: Command = {"do": "step", "n": 1}
+OPEN: Command = {"do": "open", "session": "s1"}
+CLOSE: Command = {"do": "close", "session": "s1"}
+REPORTED = (
+    "INV-SUM-FULL.reported",
+    "INV-ONCE.reported",
+    "INV-CHECKER.figures",
+    "INV-CHECKER.alarm",
+)
+"""The double count of 0.5.10, which only its own check says."""
+
+
+def python_of(release: str) -> Path:
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def build(request: pytest.FixtureRequest) -> Iterator[ProcessEngine]:
+    engine = EngineSpec("sglang", python_of(request.param), step_timeout=60).open()
+    assert isinstance(engine, ProcessEngine)
+    with closing(engine):
+        yield engine
+
+
+def turn(rid: str, length: int, max_new: int, session: str | None = "s1") -> Command:
+    tokens = list(range(1, length + 1))
+    fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
+    return {"do": "submit", **fields}
+
+
+def steps(count: int) -> Command:
+    return {"do": "step", "n": count}
+
+
+LIVES: dict[str, tuple[str, list[Command]]] = {
+    "two turns": ("p1", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)]),
+    "pages of 4": ("p4", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)]),
+    "pages of 16": ("p16", [OPEN, turn("r1", 20, 4), steps(8), turn("r2", 3, 3), steps(6)]),
+    "chunks": ("p1-chunk", [OPEN, turn("r1", 11, 4), steps(9), turn("r2", 9, 3), steps(9)]),
+    "tight": ("p4-tight", [OPEN, turn("r1", 9, 2), turn("r2", 8, 2, None), steps(12)]),
+    "pause": ("p1", [OPEN, turn("r1", 3, 3), STEP, {"do": "pause"}, steps(2), {"do": "continue"},
+                     steps(4)]),
+    "no new token": ("p1", [OPEN, turn("r1", 3, 0), steps(3)]),
+    "stop token": ("p1", [OPEN, {**turn("r1", 3, 6), "stop": [119, 207, 203]}, steps(8)]),
+    "timeout": ("p1", [OPEN, turn("r1", 3, 2), steps(4), {"do": "tick", "seconds": 1000}]),
+}  # fmt: skip
+"""What every release does right, by name: configuration and commands."""
+
+LATER: dict[str, tuple[str, list[Command]]] = {
+    "a running turn is aborted": ("p1", [
+        OPEN, turn("r1", 3, 2), steps(4), turn("r2", 3, 6), steps(2), {"do": "abort", "rid": "r2"},
+        steps(2), turn("r3", 2, 2), steps(4)]),
+    "a parked turn is aborted": ("p1-chunk", [
+        OPEN, turn("r1", 14, 6), steps(2), {"do": "abort", "rid": "r1"}, steps(4)]),
+    "too long": ("p1", [
+        OPEN, turn("r1", 6, 4), steps(6), turn("r2", 44, 3), steps(3), turn("r3", 2, 2), steps(4)]),
+    "closed in mid-turn": ("p1", [
+        OPEN, turn("r1", 3, 2), steps(4), turn("r2", 3, 6), steps(2), CLOSE, steps(8),
+        {"do": "tick", "seconds": 10}]),
+    "a draft": ("p1-draft", [
+        OPEN, turn("r1", 3, 3), steps(2),
+        {"do": "draft", "rid": "r1", "allocate": 2, "commit": 2}, steps(4)]),
+}  # fmt: skip
+"""What releases after 0.5.10 do right: #22790, #21875, #22897."""
+
+
+def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
+    """Nothing is found, the engine's own check agrees, and all memory comes back."""
+    aside = REPORTED if build.version == OLD else ()
+    commands = [*commands, CLOSE, steps(2)]
+    referee = campaign.replay(build, CONFIGS[config], 0, commands, set_aside=aside)
+    assert [str(each) for each in referee.log[-1].violations] == []
+    snapshots = [snapshot for entry in referee.log for snapshot in entry.snapshots]
+    checks = [snapshot["checker"] for snapshot in snapshots if snapshot["checker"]["ran"]]
+    assert checks and all(set(check["pools"]) == {"full"} for check in checks)
+    if build.version != OLD:
+        assert {check["verdict"] for check in checks} == {"ok"}
+    pool = snapshots[-1]["pools"]["full"]
+    assert pool["available"] + pool["evictable"] == pool["total"], "INV-DRAIN"
+    return referee
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
+    """INV-STEP, INV-CONTENT.tokens, INV-DRAIN: in lockstep with the spec, tokens as without a
+    cache."""
+    referee = lived(build, *LIVES[life])
+    assert referee.coverage.checked["INV-CONTENT"] >= int(life != "no new token")
+
+
+@pytest.mark.parametrize("life", LATER)
+def test_what_releases_after_0_5_10_do_right(build: ProcessEngine, life: str) -> None:
+    if build.version == OLD:
+        pytest.skip("0.5.10 has these bugs: docs/findings")
+    referee = lived(build, *LATER[life])
+    marks = [snapshot.get("injected") for entry in referee.log for snapshot in entry.snapshots]
+    assert any(marks) == (life == "a draft")
+
+
+def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> None:
+    """INV-INFLIGHT, INV-HISTORY: docs/findings, section 3; before it, a lost token (#22862)."""
+    commands = [OPEN, turn("r1", 2, 8), steps(2), {"do": "retract"}, STEP]
+    found = campaign.replay(build, CONFIGS["p1"], 0, commands, set_aside=REPORTED).log[-1]
+    clauses = {violation.clause for violation in found.violations}
+    if build.version == OLD:
+        assert "INV-OWNER.lost" in clauses
+    else:
+        assert {"INV-INFLIGHT.iff", "INV-HISTORY.history"} <= clauses
+
+
+EVIL = """
+import runpy, sys
+sys.path.insert(0, {driver!r})
+import engine
+compute = engine.Engine.compute
+def corrupted(self):
+    if self.iterations == 3:
+        for buffer in self.dialect.allocator.get_kvcache().v_buffer:
+            buffer.neg_()
+    return compute(self)
+engine.Engine.compute = corrupted
+runpy.run_path({driver!r} + "/__main__.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("release", [OLD, "0.5.13", "0.5.23"])
+def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
+    tmp_path: Path, release: str
+) -> None:
+    """INV-CONTENT.tokens: the KV is negated in the third iteration; the figures stay right."""
+    script = tmp_path / "evil.py"
+    script.write_text(EVIL.format(driver=str(DRIVER)))
+    commands = [OPEN, turn("r1", 7, 6), steps(8)]
+    with closing(ProcessEngine([str(python_of(release)), str(script)], 60)) as engine:
+        log = campaign.replay(engine, CONFIGS["p1"], 0, commands, set_aside=REPORTED).log
+    (violation,) = log[-1].violations
+    assert violation.clause == "INV-CONTENT.tokens"
+    assert violation.detail.startswith("output 2 of r1 is ")

@@ -1,0 +1,96 @@
+"""The sliding-window pool of real builds: what the driver shows of it can be wrong, and is seen.
+
+Faults are put into the build itself (`broken_window.py`), or are bugs that an old release had.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance import campaign
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.referee import Referee
+from slotproof.conformance.traces import itf
+
+pytestmark = pytest.mark.sglang
+
+FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
+BROKEN = Path(__file__).with_name("broken_window.py")
+NEW = "0.5.23"
+
+
+def python_of(release: str) -> Path:
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
+
+
+def _turn(rid: str, tokens: list[int], max_new: int) -> Command:
+    return {"do": "submit", "session": "s1", "rid": rid, "tokens": tokens, "max_new": max_new,
+            "stop": []}  # fmt: skip
+
+
+TURNS: list[Command] = [
+    {"do": "open", "session": "s1"},
+    _turn("r1", [1, 2, 3, 4, 5, 6, 7, 8, 9], 12),
+    {"do": "step", "n": 13},
+    _turn("r2", [10, 11], 12),
+    {"do": "step", "n": 13},
+    {"do": "close", "session": "s1"},
+    {"do": "step", "n": 2},
+]
+"""Two turns long enough for the cursor to pass the prompt, then everything goes back."""
+
+
+def _replay(engine: EngineSpec, config: str) -> Referee:
+    build = engine.open()
+    try:
+        return campaign.replay(build, CONFIGS[config], 0, TURNS)
+    finally:
+        build.close()
+
+
+@pytest.mark.parametrize("config", ["p1-swa", "p4-swa"])
+@pytest.mark.parametrize("release", ["0.5.12", "0.5.18", "0.5.23"])
+def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(release: str, config: str) -> None:
+    referee = _replay(EngineSpec("sglang", python_of(release), step_timeout=30), config)
+    assert not referee.log[-1].violations
+    shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
+    assert all(set(s["pools"]) == set(s["tree"]) == {"full", "swa"} for s in shown)
+    assert {s["pools"]["swa"]["total"] for s in shown} == {CONFIGS[config].swa_tokens}
+    assert max(slot["E"] for s in shown for slot in s["slots"].values()) > 0
+    assert any(event[0] == "T-SWA-ADVANCE" for s in shown for event in s["events"])
+    assert any("swa" in s["checker"]["pools"] for s in shown)
+
+
+@pytest.mark.parametrize(
+    ("fault", "clauses"),
+    [
+        ("lost-page", {"INV-SUM-SWA.equation", "INV-OWNER.lost"}),
+        ("cursor-ahead", {"INV-CURSOR.given_back", "INV-SUM-SWA.equation"}),
+        ("lock-kept", {"INV-DRAIN.drained", "INV-STEP.guard"}),
+        ("miscounted", {"INV-ONCE.reported", "INV-CHECKER.figures"}),
+    ],
+)
+def test_a_fault_in_the_second_pool_is_seen(fault: str, clauses: set[str]) -> None:
+    program = f"cmd:{python_of(NEW)} {BROKEN} {fault}"
+    seen = {
+        v.clause for v in _replay(EngineSpec(program, step_timeout=30), "p1-swa").log[-1].violations
+    }
+    assert clauses <= seen
+
+
+@pytest.mark.parametrize(
+    "name", ["sglang-0.5.18-swa-deferred-free", "sglang-0.5.12-swa-locked-full"]
+)
+def test_what_old_releases_got_wrong_is_mended(name: str) -> None:
+    """`test_builds.py` replays the same traces on the releases that have the bugs."""
+    trace = itf.load(FINDINGS / f"{name}.itf.json")
+    build = EngineSpec("sglang", python_of(NEW), step_timeout=30).open()
+    try:
+        log = campaign.replay(build, trace.config, trace.seed, trace.commands).log
+    finally:
+        build.close()
+    assert not log[-1].violations
