@@ -10,6 +10,7 @@ RUN_FLAGS ?=
 # The releases that the tests drive; their environments are kept in the checkout.
 SGLANG ?= 0.5.10.post1 0.5.23
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
+export SLOTPROOF_RELEASES = $(SGLANG)
 
 .PHONY: run test lint types soak sglang-env sglang-envs test-sglang bench clean
 

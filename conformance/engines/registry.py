@@ -32,9 +32,8 @@ class EngineSpec:
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line."""
         name, _, rest = self.text.partition(":")
-        family, equals, _ = name.partition("==")
-        if equals and family in RECIPES:
-            return self._release(family)
+        if self._family():
+            return self._release()
         if name == "cmd" or rest or name == "reference":
             self._without_python()
         if name == "reference":
@@ -51,15 +50,42 @@ class EngineSpec:
         Raises :class:`EngineUnusable` with one line.
         """
         name, _, rest = self.text.partition(":")
-        family, equals, _ = name.partition("==")
-        if equals and family in RECIPES:
+        if family := self._family():
+            self._without_python(family)
             return [str(for_engine(self.text).python), str(RECIPES[family].driver)]
         if self.text == "sglang":
             return self._sglang()
+        self._without_python()
         if name == "cmd":
             return self._command(rest)
         served = "slotproof.conformance.drivers.served"
         return [sys.executable, "-m", served, self.text]
+
+    def _family(self) -> str | None:
+        """The engine of which a release is named: ``ENGINE==RELEASE``."""
+        family, equals, _ = self.text.partition("==")
+        return family if equals and family in RECIPES else None
+
+    def _without_python(self, family: str | None = None) -> None:
+        if self.python is None:
+            return
+        if family:
+            raise EngineUnusable(
+                f"{self.text} has an environment of its own; for another one: "
+                f"--engine {family} --python {self.python}"
+            )
+        raise EngineUnusable(
+            f"--python is for sglang, whose build has an environment; {self.text} has none"
+        )
+
+    def _release(self) -> Engine:
+        driver, clean = self.driver(), clean_environment()
+        try:
+            return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
+        except EngineUnusable as error:
+            raise EngineUnusable(
+                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
+            ) from None
 
     def _reference(self, mutant: str | None, with_mutant: bool) -> Engine:
         from slotproof.conformance.engines.reference import InProcessEngine
@@ -75,27 +101,6 @@ class EngineSpec:
                 reason = str(error).splitlines()[0]
                 raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
         return InProcessEngine(mutant, self.device)
-
-    def _without_python(self) -> None:
-        if self.python is not None:
-            raise EngineUnusable(
-                f"--python is for sglang, whose build has an environment; {self.text} has none"
-            )
-
-    def _release(self, family: str) -> Engine:
-        if self.python is not None:
-            raise EngineUnusable(
-                f"{self.text} has an environment of its own; for another one: "
-                f"--engine {family} --python {self.python}"
-            )
-        try:
-            return ProcessEngine(
-                self.driver(), self.step_timeout, clean_environment(), self.start_timeout
-            )
-        except EngineUnusable as error:
-            raise EngineUnusable(
-                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
-            ) from None
 
     def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)

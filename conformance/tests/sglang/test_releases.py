@@ -1,7 +1,5 @@
-"""Each SGLang release that the driver serves, in short. `SLOTPROOF_SGLANG` names the folder with
-the environments, `sglang-RELEASE` each; a release without one is skipped."""
+"""Each SGLang release that the driver serves, in short; `make test` takes two of them."""
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.referee import Referee
@@ -33,11 +32,8 @@ REPORTED = (
 
 
 def python_of(release: str) -> Path:
-    """The interpreter of the release's environment; the test is skipped where there is none."""
-    path = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
-    if not path.exists():
-        pytest.skip(f"there is no {path}")
-    return path.absolute()
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
 
 
 @pytest.fixture(scope="module", params=RELEASES)

@@ -3,13 +3,13 @@
 Faults are put into the build itself (`broken_window.py`), or are bugs that an old release had.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.referee import Referee
@@ -23,10 +23,8 @@ NEW = "0.5.23"
 
 
 def python_of(release: str) -> Path:
-    """The interpreter of the release's environment; fails where there is none."""
-    path = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
-    assert path.exists(), f"no {path}: run make sglang-env V={release}"
-    return path.absolute()
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
 
 
 def _turn(rid: str, tokens: list[int], max_new: int) -> Command:
