@@ -165,7 +165,7 @@ def from_itf(data: Any) -> Trace:
                 v["conjunct"],
                 v["detail"],
                 v["transition"] or None,
-                v.get("said", ""),
+                said=v.get("said", ""),
             )
             for v in mine["violated"]
         ],

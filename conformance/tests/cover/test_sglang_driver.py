@@ -50,15 +50,16 @@ def test_an_unknown_layout_is_one_clear_line(load: Any) -> None:
         dialects.choose(strange)
     assert str(caught.value) == (
         "unknown layout: the cache is types.SimpleNamespace; known are "
-        "UnifiedRadixCache.session (one KV record), StreamingSession (a wrapper, figures "
-        "copied), SessionAwareCache (no flag for what is in flight)"
+        "UnifiedRadixCache.session (one KV record), UnifiedRadixCache.session (figures "
+        "copied), StreamingSession (a wrapper, figures copied), SessionAwareCache (no flag for "
+        "what is in flight)"
     )
 
 
 def test_a_method_that_is_gone_is_one_clear_line(load: Any) -> None:
     events, boot = load("events"), load("boot")
     with pytest.raises(boot.UsageError, match=r"^unknown layout: types.SimpleNamespace has no _x$"):
-        events.Wrapper._wrap(SimpleNamespace(), "_x", print)
+        events.Wrapper._wrap(SimpleNamespace(), SimpleNamespace(), "_x", print)
 
 
 def test_a_check_that_is_nowhere_is_one_clear_line(load: Any) -> None:
