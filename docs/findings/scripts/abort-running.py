@@ -1,6 +1,6 @@
 """An aborted turn stays in the history, its KV in the slot.
 
-    ENV/bin/python docs/findings/scripts/abort-running.py
+ENV/bin/python docs/findings/scripts/abort-running.py
 """
 
 from harness import Engine, main

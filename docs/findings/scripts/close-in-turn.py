@@ -1,6 +1,6 @@
 """A close while a second turn runs: the scheduler ends.
 
-    ENV/bin/python docs/findings/scripts/close-in-turn.py
+ENV/bin/python docs/findings/scripts/close-in-turn.py
 """
 
 from harness import Engine, main

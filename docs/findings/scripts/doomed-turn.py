@@ -1,6 +1,6 @@
 """A turn that is too long destroys its session's slot.
 
-    ENV/bin/python docs/findings/scripts/doomed-turn.py
+ENV/bin/python docs/findings/scripts/doomed-turn.py
 """
 
 from harness import Engine, figure, main
@@ -16,7 +16,8 @@ def finding():
     print("answers:", engine.answers)
     slot = engine.slot("s1")
     committed, allocated, protected = (
-        figure(slot, name) for name in ("kv_committed_len", "kv_allocated_len", "cache_protected_len")
+        figure(slot, name)
+        for name in ("kv_committed_len", "kv_allocated_len", "cache_protected_len")
     )
     print(f"slot: committed {committed}, allocated {allocated}, protected {protected}")
     print(f"it holds {allocated - protected} tokens; the history is {engine.history('s1')}")

@@ -1,6 +1,6 @@
 """A turn's KV is counted twice while it runs on its slot's row.
 
-    ENV/bin/python docs/findings/scripts/double-count.py
+ENV/bin/python docs/findings/scripts/double-count.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """What a speculative round commits past the finish stays in the slot.
 
-    ENV/bin/python docs/findings/scripts/draft-tail.py
+ENV/bin/python docs/findings/scripts/draft-tail.py
 """
 
 from harness import Engine, figure, main

@@ -1,6 +1,6 @@
 """A first turn without tokens: the scheduler ends.
 
-    ENV/bin/python docs/findings/scripts/empty-first-turn.py
+ENV/bin/python docs/findings/scripts/empty-first-turn.py
 """
 
 from harness import Engine, main

@@ -117,7 +117,9 @@ class Engine:
         if type(output).__name__ == "AbortReq":
             self.answers[output.rid] = words(output.finished_reason or {"type": "abort"})
         for rid, reason in zip(
-            getattr(output, "rids", None) or (), getattr(output, "finished_reasons", ()), strict=False
+            getattr(output, "rids", None) or (),
+            getattr(output, "finished_reasons", ()),
+            strict=False,
         ):
             if reason is not None:
                 self.answers[rid] = words(reason)
@@ -199,7 +201,10 @@ class Engine:
 
     def inflight(self, session):
         """Whether the engine takes a turn of the session to be in flight."""
-        return self.controller.sessions[session]._inflight
+        session = self.controller.sessions[session]
+        if hasattr(session, "_inflight"):
+            return session._inflight
+        return any(not node.req.finished() for node in session.req_nodes.values())  # 0.5.10
 
     def sum(self):
         """Tokens with an owner, as (available, in the tree, in slots); only while nothing runs."""
@@ -263,7 +268,9 @@ def build(server):
     publish = getattr(scheduler_module, "publish", None)
     ranks = getattr(scheduler_module, "SpawnRanks", None)
     if publish is None:
-        importlib.import_module("sglang.srt.server_args").set_global_server_args_for_scheduler(server)
+        importlib.import_module("sglang.srt.server_args").set_global_server_args_for_scheduler(
+            server
+        )
     elif ranks is None:
         publish(server, role="scheduler")
     else:

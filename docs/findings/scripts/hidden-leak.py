@@ -1,6 +1,6 @@
 """A token is lost, and the double count of another hides it from the check.
 
-    ENV/bin/python docs/findings/scripts/hidden-leak.py
+ENV/bin/python docs/findings/scripts/hidden-leak.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """An idle session keeps a plain request waiting for ever.
 
-    ENV/bin/python docs/findings/scripts/idle-session-pins.py
+ENV/bin/python docs/findings/scripts/idle-session-pins.py
 """
 
 from harness import Engine, main

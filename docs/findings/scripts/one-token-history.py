@@ -1,6 +1,6 @@
 """A history of one token and a turn that adds none: the scheduler ends, or a token is lost.
 
-    ENV/bin/python docs/findings/scripts/one-token-history.py
+ENV/bin/python docs/findings/scripts/one-token-history.py
 """
 
 from harness import Engine, main

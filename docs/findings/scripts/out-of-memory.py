@@ -1,6 +1,6 @@
 """Two sessions fill the pool: one is aborted and keeps everything; nothing runs any more.
 
-    ENV/bin/python docs/findings/scripts/out-of-memory.py
+ENV/bin/python docs/findings/scripts/out-of-memory.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """A session's only turn waits for ever: it is charged a page that it does not need.
 
-    ENV/bin/python docs/findings/scripts/page-16-waits.py
+ENV/bin/python docs/findings/scripts/page-16-waits.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """A queued turn that is aborted stays in flight: every later turn is rejected.
 
-    ENV/bin/python docs/findings/scripts/queued-abort.py
+ENV/bin/python docs/findings/scripts/queued-abort.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """Aborting a rejected turn that still waits ends the claim of the live one.
 
-    ENV/bin/python docs/findings/scripts/queued-stub-aborted.py
+ENV/bin/python docs/findings/scripts/queued-stub-aborted.py
 """
 
 from harness import Engine, main, row

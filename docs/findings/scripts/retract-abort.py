@@ -1,6 +1,6 @@
 """A retracted turn that is then aborted stays in the history.
 
-    ENV/bin/python docs/findings/scripts/retract-abort.py
+ENV/bin/python docs/findings/scripts/retract-abort.py
 """
 
 from harness import Engine, main

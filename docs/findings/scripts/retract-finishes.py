@@ -1,6 +1,6 @@
 """A retracted turn is taken for a finished one; the next turn runs beside it on the same KV.
 
-    ENV/bin/python docs/findings/scripts/retract-finishes.py
+ENV/bin/python docs/findings/scripts/retract-finishes.py
 """
 
 from harness import Engine, main, row

@@ -1,6 +1,6 @@
 """A retracted turn writes over a token of its slot, which then belongs to nobody.
 
-    ENV/bin/python docs/findings/scripts/retract-tail.py
+ENV/bin/python docs/findings/scripts/retract-tail.py
 """
 
 from harness import Engine, main

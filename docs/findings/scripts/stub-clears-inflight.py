@@ -1,6 +1,6 @@
 """A rejected turn ends the claim of the live one; a third turn runs on the same KV.
 
-    ENV/bin/python docs/findings/scripts/stub-clears-inflight.py
+ENV/bin/python docs/findings/scripts/stub-clears-inflight.py
 """
 
 from harness import Engine, main, row

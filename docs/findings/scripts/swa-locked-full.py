@@ -1,6 +1,6 @@
 """Sliding window: full KV that a running turn reads is freed under it.
 
-    ENV/bin/python docs/findings/scripts/swa-locked-full.py
+ENV/bin/python docs/findings/scripts/swa-locked-full.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """Two turns for a fresh session in one iteration: the scheduler ends, or memory is lost.
 
-    ENV/bin/python docs/findings/scripts/two-first-turns.py
+ENV/bin/python docs/findings/scripts/two-first-turns.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """Two turns of one session are accepted at once.
 
-    ENV/bin/python docs/findings/scripts/two-in-flight.py
+ENV/bin/python docs/findings/scripts/two-in-flight.py
 """
 
 from harness import Engine, main, row
