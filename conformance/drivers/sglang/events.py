@@ -259,5 +259,5 @@ def replace_everywhere(original: Any, wrapped: Any) -> None:
     """A function that several modules imported by name."""
     for name, module in list(sys.modules.items()):
         if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
-            if vars(module).get(wrapped.__name__) is original:
-                setattr(module, wrapped.__name__, wrapped)
+            if vars(module).get(original.__name__) is original:
+                setattr(module, original.__name__, wrapped)

@@ -120,7 +120,7 @@ def test_what_releases_after_0_5_10_do_right(build: ProcessEngine, life: str) ->
 
 
 def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> None:
-    """INV-INFLIGHT, INV-HISTORY: docs/findings, section 3; before it, a lost token (#22862)."""
+    """INV-INFLIGHT, INV-HISTORY: docs/findings/retract-finishes.md; before it, #22862."""
     commands = [OPEN, turn("r1", 2, 8), steps(2), {"do": "retract"}, STEP]
     found = campaign.replay(build, CONFIGS["p1"], 0, commands, set_aside=REPORTED).log[-1]
     clauses = {violation.clause for violation in found.violations}

@@ -1,0 +1,331 @@
+"""A real SGLang scheduler on a CPU, stepped by hand: one layer, random weights, no sockets.
+
+For the scripts beside it. Serves 0.5.10.post1 to 0.5.23. Everything that a script shows is
+read from the engine's own objects; the methods below only build its input messages.
+"""
+
+import dataclasses
+import importlib.util
+import inspect
+import json
+import logging
+import os
+import pathlib
+import sys
+import tempfile
+import traceback
+import warnings
+from array import array
+
+for name, value in {
+    "OMP_NUM_THREADS": "1",
+    "SGLANG_CPU_OMP_THREADS_BIND": "0-1",
+    "HF_HUB_OFFLINE": "1",
+    "SGLANG_SWA_EVICTION_INTERVAL": "1",
+    "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "1",
+    "SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE": "1",
+    "SGLANG_CHECK_KV_PAGE_INVARIANTS": "1",
+}.items():
+    os.environ.setdefault(name, value)
+
+import torch
+import torch._inductor.runtime.triton_compat  # before the stubs: it would take one for Triton
+import torch.utils._triton
+
+torch.set_num_threads(1)
+warnings.simplefilter("ignore")  # of packages that are absent; what SGLang logs as well
+logging.disable()
+torch.utils._triton.has_triton()
+
+import stubs
+
+stubs.install()
+
+from transformers import AutoConfig
+
+_register = AutoConfig.register
+AutoConfig.register = lambda kind, config, exist_ok=False: _register(kind, config, exist_ok=True)
+
+import sglang
+from sglang.srt.managers import io_struct, scheduler as scheduler_module
+from sglang.srt.mem_cache.base_prefix_cache import EvictParams
+from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang.srt.server_args import PortArgs, ServerArgs
+
+MODEL = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256,
+    "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 512, "rope_theta": 10000.0, "torch_dtype": "float32",
+    "bos_token_id": None, "eos_token_id": None, "tie_word_embeddings": False,
+}  # fmt: skip
+WINDOW, SWA_TOKENS = 2, 40
+
+
+def fields(kind):
+    if dataclasses.is_dataclass(kind):
+        return {field.name for field in dataclasses.fields(kind)}
+    return set(getattr(kind, "__struct_fields__", ())) or set(inspect.signature(kind).parameters)
+
+
+def make(kind, **wanted):
+    """``kind(…)`` with those fields that this release has; None for what else it requires."""
+    given = {key: value for key, value in wanted.items() if key in fields(kind)}
+    for key, parameter in inspect.signature(kind).parameters.items():
+        if parameter.default is inspect.Parameter.empty:
+            given.setdefault(key, None)
+    return kind(**given)
+
+
+class Engine:
+    """One scheduler; `answers` has what each finished request's client was told."""
+
+    def __init__(self, tokens=64, page_size=1, running=4, rows=4, context=48, window=False):
+        self.answers, self.window = {}, window
+        if window:
+            slide()
+        args = {
+            "device": "cpu", "load_format": "dummy", "attention_backend": "torch_native",
+            "sampling_backend": "pytorch", "grammar_backend": "none", "dtype": "float32",
+            "disable_overlap_schedule": True, "skip_tokenizer_init": True,
+            "disable_cuda_graph": True, "disable_piecewise_cuda_graph": True,
+            "max_total_tokens": tokens, "max_running_requests": rows,
+            "pp_max_micro_batch_size": running, "page_size": page_size,
+            "chunked_prefill_size": -1, "context_length": context, "random_seed": 0,
+            "enable_streaming_session": True, "mem_fraction_static": 0.5, "log_level": "error",
+            "schedule_policy": "fcfs",
+        }  # fmt: skip
+        if window:
+            args["swa_full_tokens_ratio"] = (SWA_TOKENS + 0.5) / tokens
+        with tempfile.TemporaryDirectory() as folder:
+            model = {**MODEL, "num_hidden_layers": 2 if window else 1}
+            pathlib.Path(folder, "config.json").write_text(json.dumps(model))
+            server = make(ServerArgs, model_path=folder, **args)
+            self.scheduler = build(server)
+        self.cache = self.scheduler.tree_cache
+        self.allocator = self.scheduler.token_to_kv_pool_allocator
+        self.controller = self.scheduler.session_controller
+        if window:
+            read_through_mapping(self.scheduler, self.allocator)
+        admit_without_reserve(self.scheduler)
+        for module in list(sys.modules.values()):
+            sender = vars(module).get("SenderWrapper") if module else None
+            if isinstance(sender, type):
+                sender.send_output = lambda _, output, recv_obj=None: self._answer(output)
+
+    def _answer(self, output):
+        if type(output).__name__ == "AbortReq":
+            self.answers[output.rid] = words(output.finished_reason or {"type": "abort"})
+        for rid, reason in zip(
+            getattr(output, "rids", None) or (),
+            getattr(output, "finished_reasons", ()),
+            strict=False,
+        ):
+            if reason is not None:
+                self.answers[rid] = words(reason)
+
+    # What clients send; it arrives at once.
+
+    def _send(self, message):
+        with torch.inference_mode():
+            self.scheduler.process_input_requests([message])
+
+    def open(self, session):
+        self._send(
+            make(io_struct.OpenSessionReqInput, session_id=session, streaming=True,
+                 capacity_of_str_len=1 << 20)
+        )  # fmt: skip
+
+    def submit(self, rid, tokens, max_new, session=None):
+        sampling = SamplingParams(max_new_tokens=max_new, temperature=0.0)
+        sampling.normalize(None)
+        arrays = "array" in str(io_struct.TokenizedGenerateReqInput.__annotations__["input_ids"])
+        extra = {"session_params": make(io_struct.SessionParams, id=session)} if session else {}
+        self._send(
+            make(io_struct.TokenizedGenerateReqInput, rid=rid, input_text="", stream=False,
+                 input_ids=array("q", tokens) if arrays else tokens, sampling_params=sampling,
+                 return_logprob=False, logprob_start_len=-1, top_logprobs_num=0, **extra)
+        )  # fmt: skip
+
+    def abort(self, rid):
+        self._send(make(io_struct.AbortReq, rid=rid))
+
+    def close(self, session):
+        self._send(make(io_struct.CloseSessionReqInput, session_id=session))
+
+    def retract(self):
+        """Retract what runs, by the engine's own pause; then go on."""
+        self.scheduler.pause_generation(io_struct.PauseGenerationReqInput(mode="retract"))
+        self.scheduler._engine_paused = False
+
+    def evict(self, tokens):
+        """Evict from the prefix tree, as an allocation that runs short does."""
+        self.cache.evict(make(EvictParams, num_tokens=tokens, swa_num_tokens=tokens))
+
+    # One iteration of the event loop.
+
+    def step(self, count=1):
+        for _ in range(count):
+            with torch.inference_mode():
+                self._iterate()
+
+    def _iterate(self):
+        scheduler = self.scheduler
+        if "running_batch" in inspect.signature(scheduler.get_next_batch_to_run).parameters:
+            plan = scheduler.get_next_batch_to_run(
+                running_batch=scheduler.running_batch, last_batch=scheduler.last_batch
+            )
+            scheduler.running_batch, batch = plan.running_batch, plan.batch_to_run
+        else:
+            batch = scheduler.get_next_batch_to_run()
+        for name in ("cur_batch", "cur_batch_for_debug"):
+            if hasattr(scheduler, name):
+                setattr(scheduler, name, batch)
+        if batch:
+            scheduler.process_batch_result(batch, scheduler.run_batch(batch))
+        scheduler.last_batch = batch
+
+    # What is seen.
+
+    def check(self):
+        """The engine's own memory check: its complaint, or "ok"."""
+        scheduler = self.scheduler
+        checker = getattr(scheduler, "invariant_checker", scheduler)
+        try:
+            if not scheduler.last_batch:
+                (getattr(scheduler, "on_idle", None) or scheduler.self_check_during_idle)()
+            checker.self_check_during_busy()
+        except (AssertionError, ValueError) as complaint:
+            return " ".join(str(complaint).split())[:160]
+        return "ok"
+
+    def inflight(self, session):
+        """Whether the engine takes a turn of the session to be in flight."""
+        session = self.controller.sessions[session]
+        if hasattr(session, "_inflight"):
+            return session._inflight
+        return any(not node.req.finished() for node in session.req_nodes.values())  # 0.5.10
+
+    def sum(self):
+        """Tokens with an owner, as (available, in the tree, in slots); only while nothing runs."""
+        tree = self.cache.evictable_size() + self.cache.protected_size()
+        held = sum(
+            figure(slot, "kv_allocated_len") - figure(slot, "cache_protected_len")
+            for slot in getattr(self.cache, "session", self.cache).slots.values()
+            if row(slot) is not None
+        )
+        return self.allocator.available_size(), tree, held
+
+    def indices(self, holder):
+        """The KV indices of a request or a slot, by position."""
+        length = figure(holder, "kv_allocated_len")
+        return self.scheduler.req_to_token_pool.req_to_token[row(holder), :length].tolist()
+
+    def slot(self, session):
+        """The slot of a session: the record, wherever this release keeps its figures."""
+        slots = getattr(self.cache, "session", self.cache).slots
+        return slots.get(session)
+
+    def history(self, session):
+        """The tokens that the next turn's prompt would begin with, None before the first."""
+        session = self.controller.sessions[session]
+        if not session.req_nodes:
+            return None
+        req = next(iter(session.req_nodes.values())).req
+        length = getattr(session, "committed_origin_len", None)
+        out = req.output_ids[: req.sampling_params.max_new_tokens]
+        return [int(x) for x in (*req.origin_input_ids[:length], *out)]
+
+    def running(self):
+        scheduler, found = self.scheduler, {}
+        for batch in (scheduler.running_batch, scheduler.last_batch):
+            for req in batch.reqs if batch else ():
+                if not req.finished():
+                    found[req.rid] = req
+        return found
+
+    def waiting(self):
+        return [req.rid for req in self.scheduler.waiting_queue]
+
+
+def words(reason):
+    """A finish reason in a line."""
+    return ": ".join(filter(None, (reason["type"], reason.get("message"))))
+
+
+def figure(holder, name):
+    """A figure of a request's or a slot's KV, wherever this release keeps it."""
+    return getattr(holder if hasattr(holder, name) else holder.kv, name)
+
+
+def row(holder):
+    """The row of a request or a slot."""
+    return figure(holder, "req_pool_idx")
+
+
+def build(server):
+    ports = PortArgs.init_new(server)
+    publish = getattr(scheduler_module, "publish", None)
+    ranks = getattr(scheduler_module, "SpawnRanks", None)
+    if publish is None:
+        importlib.import_module("sglang.srt.server_args").set_global_server_args_for_scheduler(
+            server
+        )
+    elif ranks is None:
+        publish(server, role="scheduler")
+    else:
+        publish(server, role="scheduler", ranks=ranks(world_rank=0, dp_rank=None, gpu_id=0))
+    parameters = inspect.signature(scheduler_module.Scheduler.__init__).parameters
+    zero = ("gpu_id", "tp_rank", "moe_ep_rank", "pp_rank", "attn_cp_rank", "moe_dp_rank")
+    offered = {"server_args": server, "port_args": ports, "dp_rank": None, **dict.fromkeys(zero, 0)}
+    return scheduler_module.Scheduler(**{k: v for k, v in offered.items() if k in parameters})
+
+
+def admit_without_reserve(scheduler):
+    """Admission sets nothing aside for tokens to come."""
+    tracker = getattr(scheduler, "new_token_ratio_tracker", None)
+    if tracker is not None:
+        tracker.init = tracker.min = tracker.current = tracker.decay = 0.0
+    else:
+        scheduler.init_new_token_ratio = scheduler.min_new_token_ratio = 0.0
+        scheduler.new_token_ratio = scheduler.new_token_ratio_decay = 0.0
+
+
+def slide():
+    """Make the second layer of the model a sliding one; no release takes Llama for that."""
+    from sglang.srt.configs import model_config
+    from sglang.srt.models.llama import LlamaForCausalLM
+
+    model_config.is_hybrid_swa_model = lambda *_, **__: True
+    model_config.get_hybrid_layer_ids = lambda *_, **__: ([1], [0])
+    LlamaForCausalLM.get_attention_sliding_window_size = lambda _: WINDOW
+
+
+def read_through_mapping(scheduler, allocator):
+    """`torch_native` reads the sliding layer with indices of the full pool."""
+    worker = getattr(scheduler.tp_worker, "worker", scheduler.tp_worker)
+    worker.model_runner.model.model.layers[1].self_attn.attn.sliding_window_size = WINDOW
+    pool = allocator.get_kvcache()
+    for name in ("get_key_buffer", "get_value_buffer"):
+
+        def buffer(layer_id, read=getattr(pool, name)):
+            found = read(layer_id)
+            return found[allocator.full_to_swa_index_mapping[:-1]] if layer_id == 1 else found
+
+        setattr(pool, name, buffer)
+
+
+def main(finding):
+    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
+    print(f"SGLang {sglang.__version__}")
+    try:
+        wrong = finding()
+    except BaseException:
+        traceback.print_exc()
+        status = 2
+    else:
+        print(f"BUG: {wrong}" if wrong else "not seen")
+        status = 1 if wrong else 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # SGLang's threads need not be asked
