@@ -257,7 +257,8 @@ class Wrapper:
 
 def replace_everywhere(original: Any, wrapped: Any) -> None:
     """A function that several modules imported by name."""
+    called = str(original.__name__)
     for name, module in list(sys.modules.items()):
         if name.startswith("sglang.") and module is not None:  # noqa: SIM102  # vars(None)
-            if vars(module).get(original.__name__) is original:
-                setattr(module, original.__name__, wrapped)
+            if vars(module).get(called) is original:
+                setattr(module, called, wrapped)
