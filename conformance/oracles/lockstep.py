@@ -15,6 +15,7 @@ from slotproof.conformance.explain import explain
 from slotproof.conformance.observation import Observation, Violation
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.evaluate import LAYOUT
+from slotproof.model.steps import STEPS
 from slotproof.model.world import POOLS, World
 
 _LENT = LAYOUT.index("slot.lent") - POOLS
@@ -49,7 +50,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
     """Move the spec by the events, in order; what it does not allow."""
     if events:
-        for invariant in ("INV-STEP", "INV-ALIGN-STEP", "INV-INFLIGHT-STEP"):
+        for invariant in ("INV-STEP", *STEPS):
             coverage.checked[invariant] += 1
     for transition, sid, rid, params in events:
         coverage.saw_guards(world, world.key(transition, sid, rid))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slotproof.model import state, transitions as t
-from slotproof.model.expr import Expr
+from slotproof.model.expr import Expr, is_aligned
 from slotproof.model.kill import judge
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, tasks
@@ -48,7 +48,7 @@ def test_a_mutant_is_killed(name: str, clause: str) -> None:
         ("T-EXTEND/drop-effect/turn.output", "T-EXTEND / MEANS.sampled"),
         ("T-OPEN/drop-effect/session.open", "T-OPEN / changes nothing"),
         ("T-PARK/drop-effect/turn.phase", "T-PARK / changes nothing"),
-        ("T-DISCARD/drop-guard/u", "T-DISCARD / INV-LOCK-STEP.falls"),
+        ("T-DISCARD/drop-guard/u", "T-DISCARD / INV-ALIGN.tree"),
         ("T-ABORT-PARTIAL/drop-guard/partial", "T-ABORT-PARTIAL / INV-QUEUED-STEP.slot"),
         ("T-CLOSE-DEFER/drop-guard/busy", "T-CLOSE-DEFER / INV-INFLIGHT-STEP.defers"),
         ("T-DECODE/drop-guard/prefilled", "T-DECODE / INV-COVER-STEP.samples"),
@@ -89,6 +89,8 @@ def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:
         (_part(t.T_SUBMIT, "open", state.session.open), "INV-INFLIGHT-STEP.closes"),
         # A history with tokens that nobody sampled.
         (_part(t.T_SAVE, "F", t.F >= 0), "INV-HISTORY.sampled"),
+        # An unlock of more than the slot had locked.
+        (_part(t.T_DISCARD, "u", (t.u >= 0) & is_aligned(t.u)), "INV-LOCK-STEP.falls"),
         # A cursor without a sliding window.
         (_part(t.T_SWA_ADVANCE, "swa", state.has_kv), "INV-CURSOR.no_window"),
     ],

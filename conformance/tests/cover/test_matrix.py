@@ -50,7 +50,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ([], "one of --engines A,B,… and --mutants"),
+        ([], "one of --engines A,B,…, --mutants and --spec"),
         (["--mutants", "--engines", "reference"], "one of --engines"),
         (["--engines", ","], "names no build"),
         (["--engines", "reference,reference"], "'reference' is there twice"),
