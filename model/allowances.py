@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.model.language import *
-from slotproof.model.transitions import turn_locked
+from slotproof.model.transitions import in_batch, is_plain, is_turn, known, turn_locked
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,6 @@ def given(name: str) -> Var:
 
 _waiting = turn.phase == WAITING
 _running = turn.phase == RUNNING
-_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
-_turn = turn.kind == TURN
-_plain = turn.kind == PLAIN
-_known = turn.prompt + turn.output
 
 others, swa_others = given("others"), given("swa_others")
 """Tree pages that are locked by others, in tokens: what stays protected after an unlock."""
@@ -78,7 +74,7 @@ m, fresh, swa_fresh = given("m"), given("fresh"), given("swa_fresh")
 _matched = conj(
     is_aligned(m),
     m >= 0,
-    m + config.reserve <= _known,
+    m + config.reserve <= known,
     m <= config.width,
     is_aligned(fresh),
     fresh >= 0,
@@ -98,7 +94,7 @@ _inserted = conj(
     is_aligned(q),
     q >= turn_kv.Q,
     q <= turn_kv.C,
-    q <= _known,
+    q <= known,
     is_aligned(dup),
     dup >= 0,
     turn_kv.Q + dup <= q,
@@ -108,7 +104,7 @@ _inserted = conj(
 )
 _published = {"q": q, "dup": dup, "swa_dup": swa_dup}
 
-_length = minimum(slot_kv.C, _known - config.reserve)
+_length = minimum(slot_kv.C, known - config.reserve)
 _reuse = ite(config.aligned_reuse, floor_page(_length), _length)
 _window_alive = (
     (slot_kv.E == 0)
@@ -126,7 +122,7 @@ def _room(tokens: Expr) -> Expr:
     return (tokens <= full.available) & (~config.swa | (tokens <= swa.available))
 
 
-_aborting = _unlocking(_turn & has_kv, turn_locked, turn_kv)
+_aborting = _unlocking(is_turn & has_kv, turn_locked, turn_kv)
 _relock = given("relock")
 """What of the tree's sliding-window pages the request locks anew after an insert."""
 
@@ -149,31 +145,34 @@ ALLOWED: dict[str, Allowance] = {
         session.open & (session.inflight | session.closing) & (n >= 0), {"prompt": n}
     ),
     "T-DOOM": Allowance(
-        _turn & _waiting & ~(slot.holding & (session.history < slot_kv.C)) & (n >= 0), {"prompt": n}
+        is_turn & _waiting & ~(slot.holding & (session.history < slot_kv.C)) & (n >= 0),
+        {"prompt": n},
     ),
     "T-PLAIN-SUBMIT": Allowance((turn.kind == NONE) & ~session.open & (n >= 1), {"prompt": n}),
     "T-MATCH": Allowance(
-        _waiting & (_plain | ~slot.holding) & _matched, {"m": m, "u": fresh, "swa_u": swa_fresh}
+        _waiting & (is_plain | ~slot.holding) & _matched, {"m": m, "u": fresh, "swa_u": swa_fresh}
     ),
-    "T-RESTORE": Allowance(_turn & _waiting & slot.holding & (_reuse >= slot_kv.Q) & _window_alive),
+    "T-RESTORE": Allowance(
+        is_turn & _waiting & slot.holding & (_reuse >= slot_kv.Q) & _window_alive
+    ),
     "T-DISCARD": _unlocking(slot.holding & ~slot.lent, slot_kv.locked, slot_kv),
     "T-REFUSE": _unlocking(turn.phase == MATCHED, turn_kv.locked, turn_kv),
     "T-EXTEND": Allowance(
         conj(
             (turn.phase == MATCHED) | (turn.phase == PARKED),
             t >= turn_kv.C,
-            t <= _known,
+            t <= known,
             t <= config.width,
-            (sampled == 0) | ((sampled == 1) & (t == _known)),
+            (sampled == 0) | ((sampled == 1) & (t == known)),
             ite(turn_kv.row == NO_ROW, (row >= 0) & (rows.free >= 1), row == turn_kv.row),
             _room(ceil_page(t) - ceil_page(turn_kv.A)),
         ),
         {"t": t, "sampled": sampled, "row": row},
     ),
-    "T-PARK": Allowance(_running & (_known > turn_kv.C)),
+    "T-PARK": Allowance(_running & (known > turn_kv.C)),
     "T-INSERT": Allowance(
         conj(
-            _batch & ~slot.lent,
+            in_batch & ~slot.lent,
             _inserted,
             is_aligned(fresh),
             fresh >= q - turn_kv.Q - dup,
@@ -191,7 +190,7 @@ ALLOWED: dict[str, Allowance] = {
     ),
     "T-DECODE": Allowance(
         conj(
-            _running & (_known <= turn_kv.C + 1),
+            _running & (known <= turn_kv.C + 1),
             d >= 0,
             k >= 0,
             turn_kv.C + k <= turn_kv.A + d,
@@ -201,12 +200,12 @@ ALLOWED: dict[str, Allowance] = {
         {"d": d, "k": k},
     ),
     "T-SWA-ADVANCE": Allowance(
-        config.swa & _batch & is_aligned(e) & (e > turn_kv.E) & (e + config.window <= turn_kv.C),
+        config.swa & in_batch & is_aligned(e) & (e > turn_kv.E) & (e + config.window <= turn_kv.C),
         {"e": e},
     ),
     "T-SAVE": Allowance(
         conj(
-            _turn & _running,
+            is_turn & _running,
             turn.prompt <= turn_kv.C,
             F >= 0,
             turn.output >= F,
@@ -216,27 +215,27 @@ ALLOWED: dict[str, Allowance] = {
     ),
     "T-ABORT": _aborting,
     "T-ABORT-PUBLISH": _unlocking(
-        _turn & _batch & config.abort_publishes & _inserted, turn_locked, turn_kv, **_published
+        is_turn & in_batch & config.abort_publishes & _inserted, turn_locked, turn_kv, **_published
     ),
     "T-OOM": _aborting,
     "T-ABORT-WAITING": Allowance(
-        _turn & _waiting & ~(slot.holding & (session.history < slot_kv.C))
+        is_turn & _waiting & ~(slot.holding & (session.history < slot_kv.C))
     ),
     "T-ABORT-PARTIAL": Allowance(
         conj(
-            _turn & _waiting,
+            is_turn & _waiting,
             slot.holding & (session.history < slot_kv.C) & (session.history >= slot_kv.Q),
         )
     ),
-    "T-RETRACT": Allowance(_turn & _batch & config.retract_keeps),
-    "T-RETRACT-WIPE": _unlocking(_turn & _batch & ~config.retract_keeps, turn_locked, turn_kv),
+    "T-RETRACT": Allowance(is_turn & in_batch & config.retract_keeps),
+    "T-RETRACT-WIPE": _unlocking(is_turn & in_batch & ~config.retract_keeps, turn_locked, turn_kv),
     "T-EVICT": Allowance(
         _short & _swa_short & (n <= full.evictable) & (swa_n <= swa.evictable),
         {"n": n, "swa_n": swa_n},
     ),
     "T-PLAIN-FINISH": _unlocking(
-        _plain & _running & _inserted, turn_kv.locked, turn_kv, **_published
+        is_plain & _running & _inserted, turn_kv.locked, turn_kv, **_published
     ),
-    "T-PLAIN-ABORT": _unlocking(_plain, turn_kv.locked, turn_kv),
-    "T-PLAIN-RETRACT": _unlocking(_plain & _batch, turn_kv.locked, turn_kv),
+    "T-PLAIN-ABORT": _unlocking(is_plain, turn_kv.locked, turn_kv),
+    "T-PLAIN-RETRACT": _unlocking(is_plain & in_batch, turn_kv.locked, turn_kv),
 }

@@ -63,8 +63,7 @@ class Search:
         self.spec, self.page_size, self.pool = spec, page_size, pool
         self.context = z3.Context()
         self.symbols = Symbols(page_size, self.context)
-        self.solver = z3.Solver(ctx=self.context)
-        self.solver.set("random_seed", 0)
+        self.solver = self.symbols.solver(RLIMIT)
         self.invariants = {
             **conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STATE, over_pages=pool)
         }  # fmt: skip
@@ -111,11 +110,7 @@ class Search:
 
     def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
         self.solver.add(*(self.symbols.term(expr, values) for expr in formulas))
-        self._settle()
-
-    def _settle(self) -> None:
-        self.solver.add(*self.symbols.side)
-        self.symbols.side.clear()
+        self.symbols.settle(self.solver)
 
     def extend(self) -> None:
         """One more step: some transition leads from the last layer to a new one.
@@ -137,7 +132,7 @@ class Search:
             legal, moved = pages.effect(transition, self.pool)
             guards = (*transition.full_guard.values(), *legal.values())
             enabled = z3.And(*(self.symbols.term(expr, values) for expr in guards))
-            self._settle()
+            self.symbols.settle(self.solver)
             if self.solver.check(enabled) == z3.unsat:
                 continue
             effect = {**transition.full_effect, **moved}
@@ -148,7 +143,7 @@ class Search:
                 parts.append(after[name] == new)
             options.append(z3.And(*parts))
         self.solver.add(z3.Or(z3.BoolVal(False, self.context), *options))
-        self._settle()
+        self.symbols.settle(self.solver)
         self.layers.append(after)
         self.choices.append(chosen)
         self.params.append(params)
@@ -160,13 +155,12 @@ class Search:
         if len(self.layers) > 1:
             both = {**self.layers[-2], **{f"{name}'": term for name, term in last.items()}}
             terms += [self.symbols.term(expr, both) for expr in self.steps.values()]
-        self._settle()
+        self.symbols.settle(self.solver)
         return z3.Not(z3.And(*terms))
 
     def run(self, depth: int) -> Counterexample | None:
         """The shortest counterexample of at most that depth, or ``None``: there is none."""
         for _ in range(depth + 1):
-            self.solver.set("rlimit", RLIMIT)
             bad = self.violated()
             self.solver.push()
             self.solver.add(bad)

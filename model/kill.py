@@ -21,7 +21,7 @@ from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, conjuncts, tasks
-from slotproof.model.prove import RLIMIT, Prover
+from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
@@ -73,9 +73,7 @@ class _Comparison:
             for var in transition.params:
                 self.values[var.name] = self.symbols.var(var)
         self.right, self.wrong = TRANSITIONS[mutant.id], mutant.transition
-        self.solver = z3.Solver(ctx=self.context)
-        self.solver.set("random_seed", 0)
-        self.solver.set("rlimit", RLIMIT)
+        self.solver = self.symbols.solver()
         invariants = {**conjuncts(Spec(), Kind.STATE), **ENVIRONMENT}
         self.solver.add(*(self._term(expr) for expr in invariants.values()))
 
@@ -102,8 +100,7 @@ class _Comparison:
         return ""
 
     def _never(self, condition: z3.BoolRef) -> bool:
-        self.solver.add(*self.symbols.side)
-        self.symbols.side.clear()
+        self.symbols.settle(self.solver)
         return bool(self.solver.check(condition) == z3.unsat)
 
     def _term(self, expr: Expr) -> Term:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from slotproof.model import pages, state
 from slotproof.model.allowances import ALLOWED
@@ -34,6 +35,7 @@ from slotproof.model.transitions import TRANSITIONS
 
 INIT = "INIT"
 POOLS = ("full", "swa")
+Status = Literal["proved", "refuted", "unknown"]
 _PAGE = frozenset(var.name for var in state.PAGE)
 _CONSTANTS = frozenset(var.name for var in state.CONFIG)
 _WRITABLE = frozenset(var.name for var in state.STATE)
@@ -74,6 +76,25 @@ class Task:
     @property
     def name(self) -> str:
         return self.transition if self.layer == "counts" else f"{self.transition} [{self.layer}]"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one obligation: ``T-RESTORE / INV-ONCE.never_both / P=16``."""
+
+    transition: str
+    clause: str
+    page_size: int | None
+    status: Status
+    core: tuple[str, ...] = ()
+    """Hypotheses that the proof used; the clause alone where framing suffices."""
+    model: dict[str, int] = field(default_factory=dict)
+    """Where it is refuted: a state before, and parameters."""
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
 
 
 def conjuncts(spec: Spec, kind: Kind, over_pages: str | None = None) -> dict[str, Expr]:

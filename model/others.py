@@ -17,8 +17,7 @@ from slotproof.model import state
 from slotproof.model.expr import Sort, Var
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import Spec, conjuncts
-from slotproof.model.prove import RLIMIT, Result
+from slotproof.model.obligations import Result, Spec, Status, conjuncts
 from slotproof.model.symbolic import Symbols, Term
 from slotproof.model.transition import Transition
 
@@ -34,9 +33,7 @@ def results(spec: Spec, transition: Transition, page_size: int) -> Iterator[Resu
         **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
     }
     symbols = Symbols(page_size, z3.Context())
-    solver = z3.Solver(ctx=symbols.context)
-    solver.set("random_seed", 0)
-    solver.set("rlimit", RLIMIT)
+    solver = symbols.solver()
 
     def constant(var: Var, whose: str) -> Term:
         make = z3.Bool if var.sort is Sort.BOOL else z3.Int
@@ -70,12 +67,12 @@ def results(spec: Spec, transition: Transition, page_size: int) -> Iterator[Resu
     }
     seen = {**other, **{var.name: after[var.name] for var in _POOLS}, **frame(after)}
     terms = dict(zip(goals, holds(seen), strict=True))
-    solver.add(*symbols.side)
+    symbols.settle(solver)
     name = f"{transition.id} [others]"
     if solver.check() != z3.sat:
         yield Result(name, "possible", page_size, "unknown")
         return
     for clause, term in terms.items():
         answer = solver.check(z3.Not(term))
-        status = "proved" if answer == z3.unsat else "refuted" if answer == z3.sat else "unknown"
-        yield Result(name, clause, page_size, status)  # type: ignore[arg-type]  # one of the three
+        status: Status = "refuted" if answer == z3.sat else "unknown"
+        yield Result(name, clause, page_size, "proved" if answer == z3.unsat else status)

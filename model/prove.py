@@ -1,4 +1,4 @@
-"""Discharging obligations with Z3: one solver per task, one check per goal.
+"""Discharging obligations with Z3: one solver per transition, one check per goal.
 
 Every hypothesis is an assumption with a name, so that each proof says what it
 used. A goal of whose variables the transition writes none is preserved by
@@ -12,41 +12,18 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import z3
 
-from slotproof.model import pages, state
+from slotproof.model import others, pages, state
 from slotproof.model.expr import Expr, Var, variables, walk
-from slotproof.model.obligations import INIT, Spec, Task, tasks
+from slotproof.model.obligations import INIT, Result, Spec, Status, Task, tasks
 from slotproof.model.symbolic import Symbols, Term, aligned_variables
 
-RLIMIT = 50_000_000
-"""Z3's resource units per check; far above what any obligation needs."""
 PAGE_SIZES = (1, 4, 16, 64)
 OTHERS_AT = 4
 """The page size at which the invariants of other actors are proved too (tests: 1 and 64)."""
-Status = Literal["proved", "refuted", "unknown"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """One obligation: ``T-RESTORE / INV-ONCE.never_both / P=16``."""
-
-    transition: str
-    clause: str
-    page_size: int | None
-    status: Status
-    core: tuple[str, ...] = ()
-    """Hypotheses that the proof used; the clause alone where framing suffices."""
-    model: dict[str, int] = field(default_factory=dict)
-    """Where it is refuted: a state before, and parameters."""
-    seconds: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class Vacuity:
     transition: str
     page_size: int | None
     problem: str = ""
-    """Proved; or ``unknown``, where Z3 gave up."""
+    """``can never happen`` or ``changes nothing``, by proof; ``unknown`` where Z3 gave up."""
 
     @property
     def vacuous(self) -> bool:
@@ -75,9 +52,7 @@ class Prover:
         self.before: dict[str, Term] = {
             var.name: self.symbols.var(var) for task in self.tasks for var in _variables(task)
         }
-        self.solver = z3.Solver(ctx=context)
-        self.solver.set("random_seed", 0)
-        self.solver.set("rlimit", RLIMIT)
+        self.solver = self.symbols.solver()
         self._labels: dict[Expr, Term] = {}
 
     def _hypotheses(self, task: Task) -> dict[Term, str]:
@@ -90,12 +65,8 @@ class Prover:
                 self._labels[expr] = label
                 self.solver.add(z3.Implies(label, self.symbols.term(expr, self.before)))
             named[label] = name
-        self._settle()
+        self.symbols.settle(self.solver)
         return named
-
-    def _settle(self) -> None:
-        self.solver.add(*self.symbols.side)
-        self.symbols.side.clear()
 
     def vacuity(self, task: Task) -> Vacuity:
         """Whether the hypotheses hold in some state, and the step then changes something."""
@@ -110,7 +81,7 @@ class Prover:
             self.symbols.term(expr, self.before) != self.before[name]
             for name, expr in task.after.items()
         ]
-        self._settle()
+        self.symbols.settle(self.solver)
         some = z3.Or(z3.BoolVal(task.detaches, self.symbols.context), *changes)
         answer = self.solver.check(*labels, some)
         why = "" if answer == z3.sat else "changes nothing" if answer == z3.unsat else "unknown"
@@ -123,7 +94,7 @@ class Prover:
         for name, term in self.before.items():
             expr = task.after.get(name)
             values[f"{name}'"] = term if expr is None else self.symbols.term(expr, self.before)
-        self._settle()
+        self.symbols.settle(self.solver)
         written = set(task.after)
         for goal in task.goals:
             touched = {each.removesuffix("'") for each in variables(goal.expr)} & written
@@ -132,7 +103,7 @@ class Prover:
                 continue
             started = time.perf_counter()
             term = self.symbols.term(goal.expr, values)
-            self._settle()
+            self.symbols.settle(self.solver)
             self.solver.push()
             self.solver.add(z3.Not(term))
             answer = self.solver.check(*named)
@@ -186,8 +157,6 @@ def _work(job: tuple[Spec, str, int | None]) -> tuple[list[Result], list[Vacuity
         vacuity.append(prover.vacuity(task))
         results += prover.results(task)
     if page_size == OTHERS_AT and transition != INIT:
-        from slotproof.model import others  # it builds on this module
-
         results += others.results(spec, spec.transitions[transition], page_size)
     return results, vacuity
 

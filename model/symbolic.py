@@ -16,12 +16,14 @@ from slotproof.model.expr import App, Const, Expr, Op, Sort, Var, same
 
 Term: TypeAlias = Any
 """A Z3 term: z3-solver has no types."""
+RLIMIT = 50_000_000
+"""Z3's resource units per check; far above what any obligation needs."""
 
 
 class Symbols:
     """Z3 terms for expressions over named variables, in one context.
 
-    ``side`` collects what defines the floors; assert it along with the terms.
+    ``side`` collects what defines the floors: ``settle`` asserts it along with the terms.
 
     With ``page_size`` ``None`` the page size is a symbol P ≥ 1. Then P·q would
     not be linear, so a floor is a fresh f with f ≤ x < f + P that counts as a
@@ -49,6 +51,18 @@ class Symbols:
         """What was built, by operator and arguments: formulas share most of their parts."""
         self._kept: list[Term] = []
         """Keeps terms alive whose ids are keys."""
+
+    def solver(self, rlimit: int = RLIMIT) -> z3.Solver:
+        """A solver for these terms: a fixed seed, and resource units instead of wall time."""
+        made = z3.Solver(ctx=self.context)
+        made.set("random_seed", 0)
+        made.set("rlimit", rlimit)
+        return made
+
+    def settle(self, solver: z3.Solver) -> None:
+        """Assert what the terms built since the last time need."""
+        solver.add(*self.side)
+        self.side.clear()
 
     def var(self, var: Var) -> Term:
         """The constant of a variable before the transition, or of a parameter.

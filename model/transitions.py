@@ -75,7 +75,7 @@ def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
 
 turn_locked = turn_kv.locked | (slot.lent & slot_kv.locked)
 turn_row = turn_kv.row != NO_ROW
-_in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
+in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
 
 
 def to_tree(upto: Var) -> tuple[Mem, Mem]:
@@ -315,7 +315,7 @@ T_INSERT = Transition(
     "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
     "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
     guard={
-        "running": _in_batch,
+        "running": in_batch,
         "no_slot": ~slot.lent,
         **insertable,
         "u": (q - turn_kv.Q - dup <= u) & is_aligned(u) & (u <= q - turn_kv.Q),
@@ -356,7 +356,7 @@ T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
     "The SWA cursor moves up to e: no later token's window reaches below it.",
     guard={
-        "swa": config.swa & _in_batch,
+        "swa": config.swa & in_batch,
         "e": (e > turn_kv.E) & is_aligned(e) & (e <= floor_page(turn_kv.C - config.window)),
     },
     params=(e,),
@@ -409,12 +409,7 @@ T_ABORT = Transition(
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
     "A running turn is aborted as by T-ABORT, but its KV goes to the tree up to q.",
-    guard={
-        **_abort_guard,
-        "in_batch": _in_batch,
-        "publishes": config.abort_publishes,
-        **insertable,
-    },
+    guard={**_abort_guard, "in_batch": in_batch, "publishes": config.abort_publishes, **insertable},
     params=(q, dup, swa_dup, u, swa_u),
     memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=_abort_effect,
@@ -457,7 +452,7 @@ T_RETRACT = Transition(
     "T-RETRACT",
     "A turn is taken out of the batch and keeps its KV in the slot, made if absent; it waits and "
     "is still in flight.",
-    guard={"turn": is_turn, "in_batch": _in_batch, "keeps": config.retract_keeps},
+    guard={"turn": is_turn, "in_batch": in_batch, "keeps": config.retract_keeps},
     effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
     source="#22862",
 )
@@ -468,7 +463,7 @@ T_RETRACT_WIPE = Transition(
     "still in flight.",
     guard={
         "turn": is_turn,
-        "in_batch": _in_batch,
+        "in_batch": in_batch,
         "wipes": ~config.retract_keeps,
         **dropped(turn_locked, turn_kv.Q),
     },
@@ -516,7 +511,7 @@ T_PLAIN_ABORT = Transition(
 T_PLAIN_RETRACT = Transition(
     "T-PLAIN-RETRACT",
     "A request without a session is taken out of the batch and gives everything back; it waits.",
-    guard={"plain": is_plain, "in_batch": _in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
+    guard={"plain": is_plain, "in_batch": in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
     memory=_abort_memory,
     effect=back_to_waiting,

@@ -14,7 +14,6 @@ from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.obligations import Spec, conjuncts, tasks
 from slotproof.model.profiles import PROFILES
-from slotproof.model.prove import RLIMIT
 from slotproof.model.symbolic import Symbols, Term
 
 
@@ -23,9 +22,7 @@ class _Witness:
 
     def __init__(self, page_size: int) -> None:
         self.symbols = Symbols(page_size, z3.Context())
-        self.solver = z3.Solver(ctx=self.symbols.context)
-        self.solver.set("random_seed", 0)
-        self.solver.set("rlimit", RLIMIT)
+        self.solver = self.symbols.solver()
         self.values: dict[str, Term] = {}
         for expr in ENVIRONMENT.values():
             self.solver.add(self.term(expr))
@@ -35,8 +32,7 @@ class _Witness:
             if isinstance(node, Var) and node.name not in self.values:
                 self.values[node.name] = self.symbols.var(node)
         found = self.symbols.term(expr, self.values)
-        self.solver.add(*self.symbols.side)
-        self.symbols.side.clear()
+        self.symbols.settle(self.solver)
         return found
 
     def exists(self, *conditions: Term) -> bool:
