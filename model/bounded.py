@@ -2,8 +2,10 @@
 
 All other actors are absent: what one session can do alone. Depth by depth; a
 depth without a violation is a proof that there is none, and its invariants are
-asserted from then on, which keeps the search fast. What is found is replayed in
-the evaluate reading before it is reported.
+asserted from then on, which keeps the search fast. Of a mutant, the last step can
+only be one whose induction step fails: the others, taken from a state within the
+invariants, lead to another. What is found is replayed in the evaluate reading
+before it is reported.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from slotproof.model import pages, state
 from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source
 from slotproof.model.expr import Expr, Sort, Var, variables
 from slotproof.model.invariant import Kind
-from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import POOLS, Spec, conjuncts
+from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
+from slotproof.model.obligations import POOLS, Spec, conjuncts, tasks
+from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
+from slotproof.model.transitions import TRANSITIONS
 
 RLIMIT = 400_000_000
 """Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""
@@ -57,10 +61,16 @@ class Inconclusive(Exception):
 
 
 class Search:
-    """Unrolls the transitions of one spec, one layer of states after the other."""
+    """Unrolls the transitions of one spec, one layer of states after the other.
 
-    def __init__(self, spec: Spec, page_size: int, pool: str = "full") -> None:
+    ``last``: the transitions that may break an invariant, where that is known.
+    """
+
+    def __init__(
+        self, spec: Spec, page_size: int, pool: str = "full", last: frozenset[str] | None = None
+    ) -> None:
         self.spec, self.page_size, self.pool = spec, page_size, pool
+        self.last = frozenset(spec.transitions) if last is None else last
         self.context = z3.Context()
         self.symbols = Symbols(page_size, self.context)
         self.solver = self.symbols.solver(RLIMIT)
@@ -149,14 +159,23 @@ class Search:
         self.params.append(params)
 
     def violated(self) -> Term:
-        """Some conjunct fails in the last layer, or across the last step."""
+        """Some conjunct fails in the last layer, or across the last step, a suspect's."""
         last = self.layers[-1]
         terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
         if len(self.layers) > 1:
             both = {**self.layers[-2], **{f"{name}'": term for name, term in last.items()}}
             terms += [self.symbols.term(expr, both) for expr in self.steps.values()]
         self.symbols.settle(self.solver)
-        return z3.Not(z3.And(*terms))
+        suspect = z3.Or(
+            z3.BoolVal(not self.choices, self.context),
+            *(
+                choice == number
+                for choice in self.choices[-1:]
+                for number, name in enumerate(self.spec.transitions)
+                if name in self.last
+            ),
+        )
+        return z3.And(suspect, z3.Not(z3.And(*terms)))
 
     def run(self, depth: int) -> Counterexample | None:
         """The shortest counterexample of at most that depth, or ``None``: there is none."""
@@ -255,10 +274,31 @@ def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> boo
     return bool(eval(source(expr, page_size), {"v": v, "w": w, "min": min, "max": max}))  # noqa: S307  # our own text
 
 
-def shortest(spec: Spec, page_size: int, depth: int) -> Counterexample | None:
+def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
+    """Transitions that may break an invariant: those with an obligation that fails.
+
+    What a mutant leaves as it is needs no proof here: that it keeps the invariants is
+    what ``slotproof prove`` says. ``None`` where there is nothing to rely on: the spec
+    itself, and one with other invariants.
+    """
+    changed = [
+        each.id for each in spec.transitions.values() if each is not TRANSITIONS.get(each.id)
+    ]
+    if not changed or spec.invariants is not INVARIANTS:
+        return None
+    provers = {name: Prover(tasks(spec, name), page_size) for name in changed}
+    return frozenset(
+        name for name, prover in provers.items()
+        if any(each.status != "proved" for task in prover.tasks for each in prover.results(task))
+    )  # fmt: skip
+
+
+def shortest(
+    spec: Spec, page_size: int, depth: int, last: frozenset[str] | None = None
+) -> Counterexample | None:
     """The shortest counterexample, whichever pool's page shows it."""
     best: Counterexample | None = None
     for pool in POOLS:
         limit = depth if best is None else best.depth - 1
-        best = Search(spec, page_size, pool).run(limit) or best
+        best = Search(spec, page_size, pool, last).run(limit) or best
     return best

@@ -7,7 +7,7 @@ import z3
 from hypothesis import given, settings, strategies as st
 
 from slotproof.model import others, state, transitions as t
-from slotproof.model.bounded import Search, replay, shortest
+from slotproof.model.bounded import Search, replay, shortest, suspects
 from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source, state_check
 from slotproof.model.expr import App, Expr, Op, Sort
 from slotproof.model.invariant import Kind
@@ -134,12 +134,31 @@ _BREAKS = {
 def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
     """Its length is pinned, in both pools; shorter ones are excluded; evaluate follows it."""
     exhibit = EXHIBITS[name]
-    found = shortest(exhibit.spec, exhibit.page_size, exhibit.depth)
+    last = suspects(exhibit.spec, exhibit.page_size)
+    assert last is None or last
+    found = shortest(exhibit.spec, exhibit.page_size, exhibit.depth, last)
     assert found is not None
     assert found.depth == exhibit.depth
     if name in _BREAKS:
         assert _BREAKS[name] in {clause.partition(".")[0] for clause in found.clauses}
     assert replay(exhibit.spec, found)
+
+
+@pytest.mark.parametrize("name", ["22790d-two-in-flight", "22790a-abort-drops-row", "22897-no-trim"])
+def test_only_suspects_break_an_invariant(name: str) -> None:
+    """The search that takes no proof's word for it finds nothing shorter either."""
+    exhibit = EXHIBITS[name]
+    found = Search(exhibit.spec, exhibit.page_size).run(exhibit.depth)
+    assert found is not None
+    assert found.depth == exhibit.depth
+    assert found.moves[-1].transition in (suspects(exhibit.spec, exhibit.page_size) or ())
+
+
+def test_what_keeps_every_invariant_is_no_suspect() -> None:
+    wrong = EXHIBITS["22862r-unaligned-free-tail"].spec
+    assert suspects(wrong, 4) == {"T-RESTORE"}
+    assert suspects(wrong, 1) == frozenset()
+    assert suspects(Spec(), 1) is None
 
 
 def test_one_known_bug_is_invisible_at_page_size_1() -> None:
