@@ -52,10 +52,12 @@ class Referee:
         profile: Profile | None = None,
         set_aside: Collection[str] = (),
         passes: Callable[[Iteration], bool] = lambda _: False,
+        oracles: Mapping[str, Oracle] = ORACLES,
     ) -> None:
         """``passes`` may say of violations that the example goes on: their clauses are then
         set aside for the rest of it."""
         self.engine = engine
+        self.oracles = oracles
         self.passes = passes
         self.config = config
         self.coverage = coverage if coverage is not None else Coverage()
@@ -138,16 +140,16 @@ class Referee:
         )
         violations = [
             replace(each, oracle=name)
-            for name, oracle in self.oracles(snapshot).items()
+            for name, oracle in self.looking(snapshot).items()
             for each in oracle(seen)
         ]
         self.snapshot, self.world = snapshot, after
         return self.pass_over(violations)
 
-    def oracles(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
+    def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """Which oracles look at this snapshot: all of them."""
         del snapshot
-        return ORACLES
+        return self.oracles
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
         """The violations without those of clauses that are set aside, which are counted."""
