@@ -32,7 +32,7 @@ _published = {
 
 def _kept(kv: Kv, upto: Expr) -> Expr:
     """A cut keeps every valid position that it may: recomputing them would break no invariant."""
-    return implies(kv.E <= upto, after(slot_kv.C) == minimum(kv.C, upto))
+    return implies(upto >= kv.E, after(slot_kv.C) == minimum(kv.C, upto))
 
 
 MEANING: dict[str, dict[str, Expr]] = {
