@@ -29,14 +29,6 @@ def name_of(trace: Trace) -> str:
     return "test_" + re.sub(r"[^a-z0-9]+", "_", clause.lower()).strip("_")[:80]
 
 
-def engine_of(trace: Trace) -> str:
-    """The ``--engine`` that the trace was found on; a release, where its name has one."""
-    name, _, release = trace.engine.partition(" ")
-    if trace.spec == name == "sglang" and re.fullmatch(r"[0-9][0-9a-z.]*", release):
-        return f"sglang=={release}"
-    return trace.spec
-
-
 def _lines(trace: Trace) -> Iterator[str]:
     yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
     yield ""
@@ -53,7 +45,7 @@ def _lines(trace: Trace) -> Iterator[str]:
     yield ""
     yield "from slotproof.conformance.scenario import Scenario"
     yield ""
-    yield f'ENGINE = os.environ.get("SLOTPROOF_ENGINE", {literal(engine_of(trace))})'
+    yield f'ENGINE = os.environ.get("SLOTPROOF_ENGINE", {literal(trace.found_on)})'
     yield 'PYTHON = os.environ.get("SLOTPROOF_PYTHON")'
     yield ""
     yield "CONFIG = {"

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from slotproof.conformance.observation import Violation
-from slotproof.conformance.protocol.commands import describe
+from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import Arrow, arrows
 from slotproof.conformance.traces.picture import Picture, pictures
@@ -151,7 +151,7 @@ class Story:
         index = 0
         for number, row in enumerate(self.trace.rows, 1):
             frames = row.frames or self._guess(row, previous)
-            says, name = describe(row.command), row.command["do"]
+            says, name = in_words(row.command), row.command["do"]
             last_row = number == len(self.trace.rows)
             if not frames:
                 yield _beat(index, number, says, name, previous, previous, ran=False)
@@ -187,6 +187,26 @@ class Story:
                 self.undrawn[name] = why
             for beat, picture in zip(self.beats, drawn, strict=True):
                 beat.pictures[name] = picture
+
+
+def in_words(command: Command) -> str:
+    """The command for someone who knows engines and not this suite.
+
+    >>> in_words({"do": "step", "n": 2})
+    '2 scheduler iterations'
+    """
+    if command["do"] == "step":
+        n = command["n"]
+        return "one scheduler iteration" if n == 1 else f"{n} scheduler iterations"
+    if command["do"] == "tick":
+        return f"{command['seconds']} seconds pass"
+    if command["do"] == "submit":
+        count, stop = len(command["tokens"]), command["stop"]
+        where = f"to {command['session']}" if command["session"] else "without a session"
+        tokens = "1 new token" if count == 1 else f"{count} new tokens"
+        text = f"submit {command['rid']} {where}: {tokens}, max_new {command['max_new']}"
+        return f"{text}, stop at {stop}" if stop else text
+    return describe(command)
 
 
 def _beat(

@@ -52,8 +52,8 @@ def plain(text: str) -> str:
 
 def again(trace: Trace, path: str) -> str:
     """The command that replays the trace."""
-    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.spec)}"
-    return line + (" --python ENV/bin/python" if trace.spec == "sglang" else "")
+    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.found_on)}"
+    return line + (" --python ENV/bin/python" if trace.found_on == "sglang" else "")
 
 
 def _lines(trace: Trace, path: str) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -51,6 +53,14 @@ class Trace:
     @property
     def commands(self) -> list[Command]:
         return [row.command for row in self.rows]
+
+    @property
+    def found_on(self) -> str:
+        """An ``--engine`` argument that stands for the build: a release, where it has one."""
+        name, _, release = self.engine.partition(" ")
+        if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
+            return f"{name}=={release}"
+        return self.spec
 
 
 def rows_of(log: Iterable[Iteration]) -> list[Row]:

@@ -11,6 +11,10 @@ from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
 
 CLAUSES = {
+    "INV-SUM-FULL.equation": "What everyone owns does not add up to the pool",
+    "INV-SUM-FULL.reported": "What the engine's own check adds up is not the pool",
+    "INV-SUM-SWA.equation": "What everyone owns does not add up to the sliding-window pool",
+    "INV-SUM-SWA.reported": "What the engine's own check adds up is not the sliding-window pool",
     "INV-ALIVE.crash": "The engine crashed",
     "INV-ALIVE.hang": "The engine did not answer in time",
     "INV-OWNER.lost": "A page belongs to nobody",
@@ -86,7 +90,8 @@ def clause_words(violation: Violation) -> str:
     if invariant is None:
         return violation.clause
     observed = invariant.observed.get(violation.conjunct, "")
-    return f"Broken: {observed or invariant.sentence}".rstrip(".")
+    text = (observed or invariant.sentence).rstrip(".")
+    return f"Not so: {text}"
 
 
 def sentence(violation: Violation) -> str:
@@ -156,8 +161,8 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
     else:
         now = f"{verb} to nobody"
     lives = list(_lives(cells[0], pool, beats))
-    steps = [f"step {number}: {' and '.join(owners) or 'nobody'}" for number, owners in lives]
-    past = f" ({', '.join(steps)})" if steps else ""
+    steps = [f"{' and '.join(owners) or 'nobody'} from step {number}" for number, owners in lives]
+    past = f": {', '.join(steps)}" if steps else ""
     return f"{what}{pool_word} {now}{past}"
 
 
