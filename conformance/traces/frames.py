@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,7 +87,6 @@ def _frame(snapshot: Snapshot, previous: Snapshot, constants: Constants | None) 
     said = {"message": str(checker["message"])} if checker["message"] else {}
     known: dict[str, Any] = {}
     if constants is not None:
-        size = constants.page_size
         world = abstract(snapshot, constants)
         totals = [sum(column) for column in zip(*world.shares.values(), strict=True)] or [0] * 4
         shares = {"full": totals[:2], "swa": totals[2:4]}
@@ -97,7 +95,7 @@ def _frame(snapshot: Snapshot, previous: Snapshot, constants: Constants | None) 
                 pool: {"held": shares[pool][0], "uncached": shares[pool][1]}
                 for pool in snapshot["pools"]
             },
-            "pages": {pool: list(_holdings(snapshot, pool, size)) for pool in snapshot["pools"]},
+            "pages": {pool: list(_holdings(snapshot, pool, constants)) for pool in snapshot["pools"]},
             "differs": _differs(snapshot, previous, constants),
         }
     return Frame(
@@ -136,8 +134,9 @@ def _differs(snapshot: Snapshot, previous: Snapshot, constants: Constants) -> li
     ]
 
 
-def _holdings(snapshot: Snapshot, pool: str, size: int) -> Iterator[dict[str, Any]]:
+def _holdings(snapshot: Snapshot, pool: str, constants: Constants) -> Iterator[dict[str, Any]]:
     """Who has which pages, as the page oracle sees it."""
+    size = constants.page_size
     yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}  # type: ignore[index]
     by_locks: dict[int, list[int]] = {}
     for page, locks in snapshot["tree"].get(pool, ()):
@@ -145,17 +144,15 @@ def _holdings(snapshot: Snapshot, pool: str, size: int) -> Iterator[dict[str, An
     for locks, pages in sorted(by_locks.items()):
         yield {"kind": "tree", "locks": locks, "pages": spans(sorted(pages))}
     for owner in owners_of(snapshot):
-        pages = own_pages(snapshot, owner, pool, size)
-        reads = [
-            index // size
-            for index in row_indices(snapshot, owner, pool)[: owner.Q : size]
-            if index >= 0
-        ]
+        # What lies before the window is read by no later token: the tree may give it back.
+        unread = max(0, owner.C - constants.window) // size * size if pool == "swa" else 0
+        indices = row_indices(snapshot, owner, pool)[unread : owner.Q : size]
+        reads = [index // size for index in indices if index >= 0]
         of_slot = owner.session is not None
         yield {
             "kind": "slot" if of_slot else "request",
             "name": owner.session if of_slot else owner.name,
-            "pages": spans(pages),
+            "pages": spans(own_pages(snapshot, owner, pool, size)),
             **({"reads": spans(reads)} if reads else {}),
         }
 
@@ -195,8 +192,3 @@ def pages_in(text: str) -> list[int]:
             raise ValueError(f"{run!r} is no run of pages, or one too long")
         pages.extend(range(a, b + 1))
     return pages
-
-
-def doubles(pages: Iterable[int]) -> set[int]:
-    """Pages that come more than once."""
-    return {page for page, count in Counter(pages).items() if count > 1}

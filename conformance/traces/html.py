@@ -77,6 +77,7 @@ def render(story: Story, path: str = "TRACE") -> str:
         last=beats[-1],
         headline=words.headline(story),
         kind=words.kind(story),
+        detail=words.detail(story),
         whose=words.whose(story),
         sentence=words.sentence,
         clause_words=words.clause_words,

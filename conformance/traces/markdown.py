@@ -23,6 +23,9 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         yield f"**{_text(first.clause)}** is violated by {code(trace.engine)} in {len(trace.rows)} "
         yield f"commands: *{_text(words.sentence(first))}*"
         yield ""
+        if words.detail(story):
+            yield code(words.detail(story))
+            yield ""
         yield words.kind(story)
         yield ""
         for line in words.whose(story):

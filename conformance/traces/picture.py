@@ -21,7 +21,8 @@ FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = (
     "held",
     "uncached",
 )
-LOST, SHARED = "lost", "shared"
+LOST, SHARED, STALE = "lost", "shared", "stale"
+"""A page that nobody has; that two have; that is read and not kept for its reader."""
 MARKS = {
     FREE: "free",
     EVICTABLE: "tree",
@@ -30,6 +31,7 @@ MARKS = {
     UNCACHED: "turn",
     LOST: "?",
     SHARED: "‼",
+    STALE: "!",
 }
 """What a cell says where no name fits."""
 
@@ -42,11 +44,13 @@ class Cell:
     """``7`` or ``7-63``; empty for a page whose number nobody knows."""
     count: int
     kind: str
-    """Which figure of the equation it counts for; or *lost*, or *shared*."""
+    """Which figure of the equation it counts for; or *lost*, *shared*, *stale*."""
     owners: tuple[str, ...]
     changed: bool
     """It had other owners in the iteration before."""
     before: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+    """Of a stale page: whose row points to it."""
 
     @property
     def mark(self) -> str:
@@ -57,7 +61,11 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """Its owners in a few letters."""
+        """What is wrong with it in a few letters."""
+        if self.kind == STALE:
+            return f"!{'+'.join(who.removeprefix('slot of ') for who in self.readers)}"
+        if self.kind == LOST:
+            return MARKS[LOST]
         names = {"the free list": "free", "the tree": "tree"}
         return "+".join(names.get(who, who.removeprefix("slot of ")) for who in self.owners)
 
@@ -65,12 +73,18 @@ class Cell:
     def words(self) -> str:
         """One line about it."""
         what = f"page {self.pages}" if self.count == 1 else f"pages {self.pages}"
-        what = what if self.pages else "a page"
-        now = {LOST: "belongs to nobody", SHARED: "belongs to "}.get(self.kind, "")
-        text = f"{what}: {now}{'' if self.kind == LOST else ' and '.join(self.owners)}"
+        text = f"{what if self.pages else 'a page'}: {self.state}"
         if self.changed:
             text += f" (before: {' and '.join(self.before) or 'nobody'})"
         return text
+
+    @property
+    def state(self) -> str:
+        """Whose it is."""
+        owners = " and ".join(self.owners) or "nobody"
+        if self.kind == STALE:
+            return f"{' and '.join(self.readers)} reads it, and it belongs to {owners}"
+        return f"belongs to {owners}"
 
 
 @dataclass(frozen=True)
@@ -83,8 +97,8 @@ class Picture:
 
     @property
     def wrong(self) -> list[Cell]:
-        """Pages with two owners or none."""
-        return [cell for cell in self.cells if cell.kind in (LOST, SHARED)]
+        """Pages with two owners or none, and pages that are read and not kept."""
+        return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
 Owners = dict[int, tuple[tuple[str, str], ...]]
@@ -104,14 +118,15 @@ def pictures(
     known = {page for each in owned if each is not None for page in each}
     if known and max(known) - min(known) + 1 <= max(sizes, default=0):
         known = set(range(min(known), max(known) + 1))
-    groups = _groups(sorted(known), owned)
+    readers = [_readers(frame.pages.get(pool, ())) for frame in frames]
+    groups = _groups(sorted(known), owned, readers)
     result: list[Picture | None] = []
     before: Owners | None = None
-    for frame, now in zip(frames, owned, strict=True):
+    for frame, now, read in zip(frames, owned, readers, strict=True):
         if now is None:
             result.append(None)
             continue
-        cells = [_cell(group, now, before) for group in groups]
+        cells = [_cell(group, now, before, read) for group in groups]
         total = frame.pools.get(pool, {}).get("total", 0) // page_size
         unknown = total - len(now) - sum(cell.count for cell in cells if cell.kind == LOST)
         cells += [Cell("", 1, LOST, (), changed=False)] * min(max(unknown, 0), 64)
@@ -154,12 +169,26 @@ def _lines(holdings: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int, 
             yield name, holding["pages"], count, holding.get("reads", "")
 
 
-def _groups(pages: list[int], owned: Sequence[Owners | None]) -> list[list[int]]:
+def _readers(holdings: Sequence[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
+    """By page, whose row points to it without owning it."""
+    readers: dict[int, tuple[str, ...]] = {}
+    for holding in holdings:
+        for page in pages_in(holding.get("reads", "")):
+            readers[page] = (*readers.get(page, ()), _name(holding))
+    return readers
+
+
+def _groups(
+    pages: list[int],
+    owned: Sequence[Owners | None],
+    readers: Sequence[dict[int, tuple[str, ...]]],
+) -> list[list[int]]:
     if len(pages) <= SINGLY:
         return [[page] for page in pages]
 
     def history(page: int) -> tuple[Any, ...]:
-        return tuple(now.get(page) for now in owned if now is not None)
+        whose = (now.get(page) for now in owned if now is not None)
+        return (*whose, *(read.get(page) for read in readers))
 
     return [
         [page for _, page in group]
@@ -169,15 +198,18 @@ def _groups(pages: list[int], owned: Sequence[Owners | None]) -> list[list[int]]
     ]
 
 
-def _cell(group: list[int], now: Owners, before: Owners | None) -> Cell:
+def _cell(
+    group: list[int], now: Owners, before: Owners | None, read: dict[int, tuple[str, ...]]
+) -> Cell:
     page = group[0]
     owners, then = now.get(page, ()), (before or {}).get(page, ())
+    readers = () if any(kind == PROTECTED for _, kind in owners) else read.get(page, ())
     if not owners:
         kind = LOST
     elif len(owners) > 1:
         kind = SHARED
     else:
-        kind = owners[0][1]
+        kind = STALE if readers else owners[0][1]
     names, past = tuple(who for who, _ in owners), tuple(who for who, _ in then)
     changed = before is not None and owners != then
-    return Cell(spans(group), len(group), kind, names, changed, past)
+    return Cell(spans(group), len(group), kind, names, changed, past, readers)

@@ -117,6 +117,14 @@ class Beat:
         return str(self.number)
 
     @property
+    def wrongly(self) -> bool:
+        """The engine's own check says ok where ownership does not add up, or the other way round."""
+        known = [pool.owned for pool in self.pools if pool.owned is not None]
+        right = all(each.adds_up for each in known)
+        verdict = self.check.get("verdict")
+        return bool(known) and verdict in ("ok", "leak") and right != (verdict == "ok")
+
+    @property
     def changed(self) -> list[Actor]:
         return [actor for actor in self.actors if actor.fate != "same"]
 
@@ -158,7 +166,9 @@ class Story:
                 self._shown.append(previous)
                 index += 1
             for part, frame in enumerate(frames, 1):
-                text = says if len(frames) == 1 else f"{says}, iteration {part}"
+                text = says
+                if len(frames) > 1:
+                    text = f"scheduler iteration {part} of {len(frames)}"
                 beat = _beat(index, number, text, name, frame, previous, ran=True)
                 bad = self.wrong if last_row and part == len(frames) else set()
                 beat.arrows = list(arrows(frame, bad))

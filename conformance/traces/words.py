@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.traces.frames import pages_in, spans
-from slotproof.conformance.traces.picture import SHARED, Cell
+from slotproof.conformance.traces.picture import Cell
 from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
 
@@ -48,7 +48,7 @@ CLAUSES = {
 }
 """The clause as one would say it, where its invariant's sentence is not shorter."""
 
-_MEMORY = ("INV-OWNER", "INV-BACKED", "INV-ROWS")
+_POINTERS = ("INV-BACKED", "INV-ROWS")
 _EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
 _REPORTING = {
     "INV-SUM-FULL.reported",
@@ -78,7 +78,17 @@ def headline(story: Story) -> str:
             f"The engine's own check counts {shown.reported.sum} tokens "
             f"in a {pool} pool of {shown.reported.total}"
         )
-    return clause_words(first)
+    words = clause_words(first)
+    if first.invariant == "INV-ALIVE":
+        words += f": {first.detail[:160]}"
+    return words
+
+
+def detail(story: Story) -> str:
+    """The figures that show it, where the headline has none."""
+    first = story.first
+    told = first is None or first.invariant == "INV-ALIVE" or first.invariant in _EQUATIONS
+    return "" if first is None or told else first.detail
 
 
 def clause_words(violation: Violation) -> str:
@@ -109,15 +119,17 @@ def kind(story: Story) -> str:
     if alive:
         return "The engine did not survive the last command: there is no state to look at after it."
     equation = any(each.conjunct == "equation" for each in story.trace.violations)
-    if equation or any(each.invariant in _MEMORY for each in story.trace.violations):
+    if equation or any(each.invariant == "INV-OWNER" for each in story.trace.violations):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
+    if any(each.invariant in _POINTERS for each in story.trace.violations):
+        return "A row points to memory that is not kept for it: others may overwrite it."
     if clauses <= _REPORTING:
         return "No page is lost or shared: the engine only counts wrongly."
     return "Every page has one owner; what is wrong is told below."
 
 
 def whose(story: Story) -> list[str]:
-    """Of the pages that have two owners or none at the end: which, and whose they were."""
+    """Of the pages with two owners, none, or a reader they are not kept for: whose they were."""
     lines = []
     last = story.beats[-1]
     for pool, picture in last.pictures.items():
@@ -129,9 +141,10 @@ def whose(story: Story) -> list[str]:
 
 
 def _alike(cells: list[Cell], pool: str, beats: list[Beat]) -> Iterator[list[Cell]]:
-    groups: dict[tuple[object, ...], list[Cell]] = {}
+    groups: dict[object, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(tuple(_lives(cell, pool, beats)), []).append(cell)
+        history = (*_lives(cell, pool, beats), cell.readers)
+        groups.setdefault(history, []).append(cell)
     yield from groups.values()
 
 
@@ -155,15 +168,13 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
         f"{count} {'page' if count == 1 else 'pages'}"
     )  # fmt: skip
     pool_word = f" of the {pool} pool" if which else ""
-    verb = "belongs" if count == 1 else "belong"
-    if cells[0].kind == SHARED:
-        now = f"{verb} to {' and '.join(cells[0].owners)}"
-    else:
-        now = f"{verb} to nobody"
+    now = cells[0].state if count == 1 else cells[0].state.replace("belongs", "belong", 1)
     lives = list(_lives(cells[0], pool, beats))
+    if len(lives) > 2 and lives[0][1] == ("the free list",):
+        lives = lives[1:]
     steps = [f"{' and '.join(owners) or 'nobody'} from step {number}" for number, owners in lives]
-    past = f": {', '.join(steps)}" if steps else ""
-    return f"{what}{pool_word} {now}{past}"
+    past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
+    return f"{what}{pool_word} {now}{past}" if now[:6] == "belong" else f"{what}{pool_word}: {now}{past}"
 
 
 def equation(pool: Pool, by: str) -> str:
