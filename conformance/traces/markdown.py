@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.traces import mermaid, scripted, words
-from slotproof.conformance.traces.story import Actor, Beat, Story
+from slotproof.conformance.traces.story import TERMS, Actor, Beat, Story
 from slotproof.conformance.traces.text import SAID, again, plain
 
 
@@ -60,7 +60,8 @@ def _lines(story: Story, path: str) -> Iterator[str]:
 
 
 def _table(story: Story) -> Iterator[str]:
-    yield "| | command | transitions | available + evictable + protected + held + uncached | what changed |"
+    terms = " + ".join(TERMS)
+    yield f"| | command | transitions | {terms} | what changed |"
     yield "|--:|---|---|---|---|"
     for beat in story.beats:
         mark = "✗ " if beat.violations else ""
@@ -114,11 +115,13 @@ def code(text: str) -> str:
     return f"`{line}`" if line else ""
 
 
+_CODES = {char: f"&#{ord(char)};" for char in "&<>[]`|~@#!"}
+
+
 def _text(text: str) -> str:
-    line = plain(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
-    for char in "\\`*_[]|~":
-        line = line.replace(char, "\\" + char)
-    return line.replace("@", "&#64;").replace("#", "&#35;").replace("://", "&#58;//")
+    line = plain(" ".join(text.split()))
+    line = "".join(_CODES.get(char) or ("\\" + char if char in "\\*_" else char) for char in line)
+    return line.replace("://", "&#58;//")
 
 
 def _fenced(lines: list[str], language: str) -> Iterator[str]:
