@@ -56,15 +56,15 @@ class Owner:
 def owners_of(snapshot: Snapshot) -> list[Owner]:
     """Everyone who describes a row, as the snapshot shows them."""
     result = []
-    for rid, request in snapshot["requests"].items():
-        if request["row"] >= 0:
-            fields = (request[key] for key in ("row", "C", "A", "Q", "E"))
-            result.append(Owner(rid, *fields))
+    for rid, view in snapshot["requests"].items():
+        if view["row"] >= 0:
+            lengths = view["row"], view["C"], view["A"], view["Q"], view["E"]
+            result.append(Owner(rid, *lengths))
     lent = _lent(snapshot)
     for sid, slot in snapshot["slots"].items():
         if sid not in lent:
-            fields = (slot[key] for key in ("row", "C", "A", "Q", "E"))
-            result.append(Owner(f"slot of {sid}", *fields, session=sid))
+            lengths = slot["row"], slot["C"], slot["A"], slot["Q"], slot["E"]
+            result.append(Owner(f"slot of {sid}", *lengths, sid))
     return result
 
 

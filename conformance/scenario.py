@@ -47,9 +47,7 @@ class Scenario:
     ) -> None:
         path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
-        self.engine = EngineSpec(
-            with_python(engine, path), path, step_timeout=step_timeout
-        ).open()
+        self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
         choices = referee_profile(self.engine, chosen, profile)
         self.referee = Referee(self.engine, chosen, seed, Coverage(wanted=False), choices)
 

@@ -103,9 +103,7 @@ def _play(spec: EngineSpec, trace: Trace, profile: str | None) -> Side:
         engine.close()
 
 
-def _document(
-    trace: Trace, played: list[Side], found: list[Difference]
-) -> dict[str, object]:
+def _document(trace: Trace, played: list[Side], found: list[Difference]) -> dict[str, object]:
     return {
         "status": int(bool(found)),
         "a": played[0].name,
@@ -122,9 +120,7 @@ def _document(
     }
 
 
-def _lines(
-    trace: Trace, played: list[Side], found: list[Difference], width: int
-) -> Iterator[str]:
+def _lines(trace: Trace, played: list[Side], found: list[Difference], width: int) -> Iterator[str]:
     a, b = played
     count = len(trace.rows)
     if not found:

@@ -32,8 +32,7 @@ def show(
     ],
     form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A file to write instead; with --all a folder."),
+        Path | None, typer.Option("--out", help="A file to write instead; with --all a folder.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every form of every trace, and an index, into --out.")

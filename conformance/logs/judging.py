@@ -15,6 +15,7 @@ from slotproof.conformance.logs.recorded import LogReferee, Senseless
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.traces.frames import figures
 from slotproof.conformance.traces.trace import Row
 
 CONTEXT = 12

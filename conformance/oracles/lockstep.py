@@ -99,7 +99,9 @@ def compared(spec: World, engine: World) -> Iterator[Difference]:
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            yield Difference(key, None if mine is None else 1, None if theirs is None else 1, writer)
+            yield Difference(
+                key, None if mine is None else 1, None if theirs is None else 1, writer
+            )
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):

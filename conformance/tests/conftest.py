@@ -91,7 +91,7 @@ def commands() -> Any:
 
 EVIL = (
     "</script></style><script>window.owned=1</script><img src=x onerror='window.owned=1'>"
-    '"\'`|;#{}{{7*7}}{%raw%}\\u202e\u202e*/]]>-->"""\'\'\'\n\r\x1b[2J$(id)\n    - [x](javascript:a)'
+    "\"'`|;#{}{{7*7}}{%raw%}\\u202e\u202e*/]]>-->\"\"\"'''\n\r\x1b[2J$(id)\n    - [x](javascript:a)"
 )
 """Ends scripts, styles, attributes, strings, comments, fences, tables; colours a terminal."""
 
@@ -114,7 +114,8 @@ def hostile() -> Trace:
         sessions={EVIL: {"open": True, "inflight": EVIL}},
         slots={EVIL: slot},
         requests={EVIL: {"kind": EVIL, "phase": EVIL}},
-        pages={"full": [{"kind": "free", "pages": "0-3"}, {"kind": "tree", "locks": 0, "pages": "4"},
+        pages={"full": [{"kind": "free", "pages": "0-3"},
+                        {"kind": "tree", "locks": 0, "pages": "4"},
                         {"kind": "slot", "name": EVIL, "pages": "5", "reads": "4"},
                         {"kind": "request", "name": EVIL, "pages": "5-6"}]},
         check={"ran": True, "verdict": EVIL, "message": EVIL},

@@ -85,17 +85,19 @@ def frames_of(log: Iterable[Iteration]) -> Iterator[list[Frame]]:
 def _frame(snapshot: Snapshot, previous: Snapshot, constants: Constants | None) -> Frame:
     checker = snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = dict(figures(snapshot))
     if constants is not None:
         world = abstract(snapshot, constants)
         totals = [sum(column) for column in zip(*world.shares.values(), strict=True)] or [0] * 4
         shares = {"full": totals[:2], "swa": totals[2:4]}
-        known = {
+        known |= {
             "shares": {
                 pool: {"held": shares[pool][0], "uncached": shares[pool][1]}
                 for pool in snapshot["pools"]
             },
-            "pages": {pool: list(_holdings(snapshot, pool, constants)) for pool in snapshot["pools"]},
+            "pages": {
+                pool: list(_holdings(snapshot, pool, constants)) for pool in snapshot["pools"]
+            },
             "differs": _differs(snapshot, previous, constants),
         }
     return Frame(
@@ -105,7 +107,6 @@ def _frame(snapshot: Snapshot, previous: Snapshot, constants: Constants | None) 
         ],
         told=[_told(message) for message in snapshot["messages"]],
         check={"ran": bool(checker["ran"]), "verdict": checker["verdict"], **said},
-        **figures(snapshot),
         **known,
     )
 
@@ -137,7 +138,7 @@ def _differs(snapshot: Snapshot, previous: Snapshot, constants: Constants) -> li
 def _holdings(snapshot: Snapshot, pool: str, constants: Constants) -> Iterator[dict[str, Any]]:
     """Who has which pages, as the page oracle sees it."""
     size = constants.page_size
-    yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}  # type: ignore[index]
+    yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}
     by_locks: dict[int, list[int]] = {}
     for page, locks in snapshot["tree"].get(pool, ()):
         by_locks.setdefault(locks, []).append(page)

@@ -69,35 +69,39 @@ def render(story: Story, path: str = "TRACE") -> str:
     script, digest = _script()
     beats = story.beats[-MOST:]
     trace = story.trace
-    return _environment().get_template("counterexample.html.jinja").render(
-        story=story,
-        trace=trace,
-        beats=beats,
-        left_out=len(story.beats) - len(beats),
-        last=beats[-1],
-        headline=words.headline(story),
-        kind=words.kind(story),
-        detail=words.detail(story),
-        whose=words.whose(story),
-        sentence=words.sentence,
-        clause_words=words.clause_words,
-        said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
-        suspects=[
-            (name, TRANSITIONS[name].sentence)
-            for name in sorted(story.wrong)
-            if name in TRANSITIONS
-        ],
-        lanes=LANES,
-        terms=TERMS,
-        short=SHORT,
-        again=again(trace, path),
-        path=path,
-        quoted=plain(shlex.quote(path)),
-        sums=_sums,
-        code=scripted.render(trace),
-        test=scripted.name_of(trace),
-        script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
-        digest=digest,
+    return (
+        _environment()
+        .get_template("counterexample.html.jinja")
+        .render(
+            story=story,
+            trace=trace,
+            beats=beats,
+            left_out=len(story.beats) - len(beats),
+            last=beats[-1],
+            headline=words.headline(story),
+            kind=words.kind(story),
+            detail=words.detail(story),
+            whose=words.whose(story),
+            sentence=words.sentence,
+            clause_words=words.clause_words,
+            said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
+            suspects=[
+                (name, TRANSITIONS[name].sentence)
+                for name in sorted(story.wrong)
+                if name in TRANSITIONS
+            ],
+            lanes=LANES,
+            terms=TERMS,
+            short=SHORT,
+            again=again(trace, path),
+            path=path,
+            quoted=plain(shlex.quote(path)),
+            sums=_sums,
+            code=scripted.render(trace),
+            test=scripted.name_of(trace),
+            script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
+            digest=digest,
+        )
     )
 
 

@@ -50,9 +50,15 @@ def _lines(story: Story, path: str) -> Iterator[str]:
             yield f"| {beat.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
         yield ""
     config = trace.config
-    yield f"Page size {config.page_size}, pool of {config.total_tokens} tokens" + (
-        f", sliding window {config.window} with {config.swa_tokens} tokens" if config.window else ""
-    ) + f"; seed {trace.seed}, profile {code(trace.profile)}."
+    yield (
+        f"Page size {config.page_size}, pool of {config.total_tokens} tokens"
+        + (
+            f", sliding window {config.window} with {config.swa_tokens} tokens"
+            if config.window
+            else ""
+        )
+        + f"; seed {trace.seed}, profile {code(trace.profile)}."
+    )
     yield ""
     yield from _fenced([again(trace, path)], "sh")
     yield from _details("Sequence diagram", mermaid.render(story), "mermaid")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.traces import words
 from slotproof.conformance.traces.lanes import LANES
-from slotproof.conformance.traces.story import Beat, Story
+from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.conformance.traces.text import plain
 
 MOST = 120
@@ -41,7 +41,7 @@ def _beat(beat: Beat) -> Iterator[str]:
             yield from _pool(pool)
 
 
-def _pool(pool: words.Pool) -> Iterator[str]:
+def _pool(pool: Pool) -> Iterator[str]:
     owned, reported = words.equation(pool, "ownership"), words.equation(pool, "check")
     if owned and owned != reported:
         yield f"Note over pool,tree: {label(f'{pool.name}: {owned} (by ownership)')}"

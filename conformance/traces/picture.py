@@ -105,9 +105,7 @@ Owners = dict[int, tuple[tuple[str, str], ...]]
 """By page, (owner, kind) of everyone who has it."""
 
 
-def pictures(
-    frames: Sequence[Any], pool: str, page_size: int
-) -> tuple[list[Picture | None], str]:
+def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Picture | None], str]:
     """One picture per frame (``None``: it shows no pages), and why there are none, if so."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     if not any(pool in frame.pages for frame in frames):
@@ -179,9 +177,7 @@ def _readers(holdings: Sequence[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
 
 
 def _groups(
-    pages: list[int],
-    owned: Sequence[Owners | None],
-    readers: Sequence[dict[int, tuple[str, ...]]],
+    pages: list[int], owned: Sequence[Owners | None], readers: Sequence[dict[int, tuple[str, ...]]]
 ) -> list[list[int]]:
     if len(pages) <= SINGLY:
         return [[page] for page in pages]

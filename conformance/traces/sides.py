@@ -123,5 +123,3 @@ def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
     """The fields that both sides show; all, where only one has such an actor."""
     shown = {key: value for key, value in view.items() if other is None or key in other}
     return " ".join(f"{k}={v}" for k, v in shown.items() if k not in _NUMBERING)
-
-

@@ -1,4 +1,4 @@
-"""A trace of the spec alone, as ``slotproof prove --mutant`` writes it: transitions, no commands."""
+"""A trace of the spec alone, as ``prove --mutant`` writes it: transitions, no commands."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Beat:
 
     @property
     def wrongly(self) -> bool:
-        """The engine's own check says ok where ownership does not add up, or the other way round."""
+        """The engine's own check says ok where ownership does not add up, or the reverse."""
         known = [pool.owned for pool in self.pools if pool.owned is not None]
         right = all(each.adds_up for each in known)
         verdict = self.check.get("verdict")

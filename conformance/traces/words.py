@@ -135,8 +135,11 @@ def whose(story: Story) -> list[str]:
     for pool, picture in last.pictures.items():
         if picture is None or not last.ran:
             continue
-        for cells in _alike(picture.wrong, pool, story.beats):
-            lines.append(_story_of(cells, pool, story.beats, len(last.pictures) > 1))
+        several = len(last.pictures) > 1
+        lines += [
+            _story_of(cells, pool, story.beats, several)
+            for cells in _alike(picture.wrong, pool, story.beats)
+        ]
     return lines
 
 
@@ -174,7 +177,11 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
         lives = lives[1:]
     steps = [f"{' and '.join(owners) or 'nobody'} from step {number}" for number, owners in lives]
     past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
-    return f"{what}{pool_word} {now}{past}" if now[:6] == "belong" else f"{what}{pool_word}: {now}{past}"
+    return (
+        f"{what}{pool_word} {now}{past}"
+        if now[:6] == "belong"
+        else f"{what}{pool_word}: {now}{past}"
+    )
 
 
 def equation(pool: Pool, by: str) -> str:
@@ -188,5 +195,3 @@ def equation(pool: Pool, by: str) -> str:
 
 def _tokens(count: int) -> str:
     return f"{count} token" if count == 1 else f"{count} tokens"
-
-

@@ -18,7 +18,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Started once. Asked for and not there is a failure, not a skip."""
-    program = os.environ.get("SLOTPROOF_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    program = os.environ.get("SLOTPROOF_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
     if program is None:
         pytest.fail(f"browser tests need one of: {', '.join(NAMES)}; or set SLOTPROOF_CHROMIUM")
     from playwright.sync_api import sync_playwright

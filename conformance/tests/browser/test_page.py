@@ -23,7 +23,8 @@ Open = Callable[..., Any]
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     """``opened(trace)``: its page, from disk, without a network. No console error is allowed."""
-    contexts, said = [], []
+    contexts: list[Any] = []
+    said: list[str] = []
 
     def open_page(trace: Trace, **options: Any) -> Any:
         path = tmp_path / f"page-{len(contexts)}.html"
@@ -161,7 +162,8 @@ def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
     page.goto(path.as_uri())
     blocked = page.evaluate(
         """() => new Promise((done) => {
-            document.addEventListener("securitypolicyviolation", (event) => done(event.effectiveDirective));
+            document.addEventListener("securitypolicyviolation",
+                (event) => done(event.effectiveDirective));
             const script = document.createElement("script");
             script.textContent = "window.owned = 1";
             document.body.append(script);

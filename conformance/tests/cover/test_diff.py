@@ -47,9 +47,7 @@ def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert only["aspects"]["violated"][1] == ""
 
 
-def test_what_was_recorded_is_a_side(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_recorded_is_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace has commands of its own; an old one says less and is compared in what it says."""
     assert status(["diff", TRACE, MUTANT]) == 0
     again = tmp_path / "again.itf.json"

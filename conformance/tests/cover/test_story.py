@@ -107,9 +107,7 @@ def test_what_the_engine_counts_beside_what_is_owned(commands: Any) -> None:
     pool = story.beats[-1].pools[0]
     assert pool.owned is not None and pool.reported is not None
     assert (pool.owned.sum, pool.reported.sum, pool.agree) == (64, 65, False)
-    assert words.headline(story) == (
-        "The engine's own check counts 65 tokens in a full pool of 64"
-    )
+    assert words.headline(story) == ("The engine's own check counts 65 tokens in a full pool of 64")
     assert words.kind(story).startswith("No page is lost")
     assert words.whose(story) == []
     assert story.beats[-1].wrongly
@@ -146,9 +144,7 @@ def test_an_old_trace_has_figures_and_says_why_no_pages() -> None:
     assert [arrow.label for arrow in story.beats[-1].arrows] == [
         "T-SUBMIT", "T-RESTORE", "T-EXTEND"
     ]  # fmt: skip
-    assert words.headline(story) == (
-        "The engine's own check counts 65 tokens in a full pool of 64"
-    )
+    assert words.headline(story) == ("The engine's own check counts 65 tokens in a full pool of 64")
 
 
 def frame(total: int, **holders: str) -> Frame:
@@ -207,7 +203,9 @@ def test_a_page_that_is_read_and_not_kept() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["1-", "-3", "x", "5-2", "1-999999999", "１x", "1_0", "1 2-9999999"])
+@pytest.mark.parametrize(
+    "text", ["1-", "-3", "x", "5-2", "1-999999999", "１x", "1_0", "1 2-9999999"]
+)
 def test_what_is_no_run_of_pages(text: str) -> None:
     with pytest.raises(ValueError, match="run of pages"):
         pages_in(text)

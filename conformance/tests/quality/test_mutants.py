@@ -48,9 +48,7 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     run_file(test, trace, monkeypatch, "reference")
 
 
-def run_file(
-    path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: str | None
-) -> None:
+def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: str | None) -> None:
     """The pytest file, in this process; on the engine it was found on if none is named."""
     with monkeypatch.context() as patch:
         patch.delenv("SLOTPROOF_PYTHON", raising=False)
