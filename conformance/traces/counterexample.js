@@ -23,13 +23,11 @@
     where.textContent = panel.dataset.title;
     document.getElementById("back").disabled = index === 0;
     document.getElementById("on").disabled = index === last;
-    if (follow) {
-      rows.filter((row) => row.classList.contains("here"))
-        .forEach((row) => row.closest(".scrolls")?.scrollTo({
-          top: row.offsetTop - row.closest(".scrolls").clientHeight / 2,
-        }));
-      history.replaceState(null, "", "#" + panel.id);
+    for (const row of rows.filter((each) => each.classList.contains("here"))) {
+      const box = row.closest(".scrolls");
+      box.scrollTop = row.offsetTop - (box.clientHeight - Math.min(row.clientHeight, box.clientHeight)) / 2;
     }
+    if (follow) history.replaceState(null, "", "#" + panel.id);
   };
 
   const at = (id) => panels.findIndex((panel) => panel.id === id);

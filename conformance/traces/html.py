@@ -19,7 +19,6 @@ from slotproof.conformance.traces import scripted, words
 from slotproof.conformance.traces.lanes import LANES
 from slotproof.conformance.traces.story import TERMS, Beat, Story, Sum
 from slotproof.conformance.traces.text import SAID, again, plain
-from slotproof.model.transitions import TRANSITIONS
 
 MOST = 400
 """Beats shown at most, the last ones: a page has to open."""
@@ -85,11 +84,7 @@ def render(story: Story, path: str = "TRACE") -> str:
             sentence=words.sentence,
             clause_words=words.clause_words,
             said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
-            suspects=[
-                (name, TRANSITIONS[name].sentence)
-                for name in sorted(story.wrong)
-                if name in TRANSITIONS
-            ],
+            suspects=words.suspects(story),
             lanes=LANES,
             terms=TERMS,
             short=SHORT,

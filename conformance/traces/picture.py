@@ -50,7 +50,7 @@ class Cell:
     """It had other owners in the iteration before."""
     before: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
-    """Of a stale page: whose row points to it."""
+    """Of a page that is not kept for them: whose row points to it."""
 
     @property
     def mark(self) -> str:
@@ -84,7 +84,8 @@ class Cell:
         owners = " and ".join(self.owners) or "nobody"
         if self.kind == STALE:
             return f"{' and '.join(self.readers)} reads it, and it belongs to {owners}"
-        return f"belongs to {owners}"
+        read = f", and {' and '.join(self.readers)} reads it" if self.readers else ""
+        return f"belongs to {owners}{read}"
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,7 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
         return [None] * len(frames), f"the pool has {max(sizes)} pages: too many to draw"
     owned = [_owners(frame.pages[pool]) if pool in frame.pages else None for frame in frames]
     known = {page for each in owned if each is not None for page in each}
-    if known and max(known) - min(known) + 1 <= max(sizes, default=0):
-        known = set(range(min(known), max(known) + 1))
+    known = _numbers(known, max(sizes, default=0))
     readers = [_readers(frame.pages.get(pool, ())) for frame in frames]
     groups = _groups(sorted(known), owned, readers)
     result: list[Picture | None] = []
@@ -131,6 +131,17 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
         result.append(Picture(cells, list(_lines(frame.pages[pool]))))
         before = now
     return result, ""
+
+
+def _numbers(known: set[int], total: int) -> set[int]:
+    """All pages of the pool: engines number them from 0 or from 1. Those that were seen, if it
+    can't be told."""
+    for first in (0, 1):
+        if known and min(known) >= first and max(known) == total - 1 + first:
+            return set(range(first, total + first))
+    if known and max(known) - min(known) + 1 <= total:
+        return set(range(min(known), max(known) + 1))
+    return known
 
 
 def _owners(holdings: Sequence[dict[str, Any]]) -> Owners:

@@ -6,7 +6,7 @@ A *beat* is a command that waits in the inbox, or one iteration of the scheduler
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import Arrow, arrows
 from slotproof.conformance.traces.picture import Picture, pictures
 from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.model.profiles import PROFILES
 
 TERMS = ("available", "evictable", "protected", "held", "uncached")
 """The equation's five; their sum is the pool's total."""
@@ -58,10 +59,21 @@ class Pool:
     reported: Sum | None
     """``None``: no check ran, or it did not cover the pool."""
 
+    lent_is_held: bool = False
+    """The engine's check counts KV on loan as held, which its profile allows."""
+
+    def odd(self, term: str) -> bool:
+        """The check has another figure than ownership, and its profile is no reason for it."""
+        own, said = self.owned, self.reported
+        if own is None or said is None or own.terms[term] == said.terms[term]:
+            return False
+        both = [sum(each.terms[name] for name in ("held", "uncached")) for each in (own, said)]
+        return not (self.lent_is_held and term in ("held", "uncached") and both[0] == both[1])
+
     @property
     def agree(self) -> bool:
-        both = self.owned and self.reported
-        return not both or self.owned.terms == self.reported.terms  # type: ignore[union-attr]
+        own, said = self.owned, self.reported
+        return own is None or said is None or own.terms == said.terms
 
 
 @dataclass(frozen=True)
@@ -112,9 +124,12 @@ class Beat:
     died: bool = False
     """The engine crashed, hung or sent garbage: there is nothing to show."""
 
+    part: int = 0
+    """Of several iterations of one command, which; 0 where there is one."""
+
     @property
     def label(self) -> str:
-        return str(self.number)
+        return f"{self.number}.{self.part}" if self.part else str(self.number)
 
     @property
     def wrongly(self) -> bool:
@@ -139,6 +154,10 @@ class Story:
         """Whether the trace has iterations, or only what was after each command."""
         self.beats = list(self._beats())
         self._draw()
+        profile = PROFILES.get(trace.profile)
+        if profile is not None and profile.choices["loan"] != "uncached":
+            for beat in self.beats:
+                beat.pools = [replace(pool, lent_is_held=True) for pool in beat.pools]
         if trace.violations:
             last = self.beats[-1]
             last.violations = trace.violations
@@ -171,6 +190,7 @@ class Story:
                     text = f"scheduler iteration {part} of {len(frames)}"
                 beat = _beat(index, number, text, name, frame, previous, ran=True)
                 bad = self.wrong if last_row and part == len(frames) else set()
+                beat.part = part if len(frames) > 1 else 0
                 beat.arrows = list(arrows(frame, bad))
                 yield beat
                 self._shown.append(frame)

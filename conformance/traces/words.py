@@ -9,6 +9,7 @@ from slotproof.conformance.traces.frames import pages_in, spans
 from slotproof.conformance.traces.picture import Cell
 from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.transitions import TRANSITIONS
 
 CLAUSES = {
     "INV-SUM-FULL.equation": "What everyone owns does not add up to the pool",
@@ -50,6 +51,8 @@ CLAUSES = {
 
 _POINTERS = ("INV-BACKED", "INV-ROWS")
 _EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
+_TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
+"""The detail is in the headline, or has other figures than what is wrong."""
 _REPORTING = {
     "INV-SUM-FULL.reported",
     "INV-SUM-SWA.reported",
@@ -87,7 +90,7 @@ def headline(story: Story) -> str:
 def detail(story: Story) -> str:
     """The figures that show it, where the headline has none."""
     first = story.first
-    told = first is None or first.invariant == "INV-ALIVE" or first.invariant in _EQUATIONS
+    told = first is None or first.invariant in _TOLD or first.invariant in _EQUATIONS
     return "" if first is None or told else first.detail
 
 
@@ -125,7 +128,26 @@ def kind(story: Story) -> str:
         return "A row points to memory that is not kept for it: others may overwrite it."
     if clauses <= _REPORTING:
         return "No page is lost or shared: the engine only counts wrongly."
-    return "Every page has one owner; what is wrong is told below."
+    return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
+
+
+def suspects(story: Story) -> list[tuple[str, str, str]]:
+    """Where to look: what differs from the spec, the transition that wrote it, its sentence."""
+    last = story.beats[-1]
+    found: dict[str, str] = {}
+    for each in last.differs:
+        have, want = each.get("engine", "not there"), each.get("spec", "not there")
+        found.setdefault(
+            each.get("at", ""), f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
+        )
+    for violation in story.trace.violations:
+        if violation.transition and violation.transition not in found:
+            found[violation.transition] = f"{violation.clause}: {violation.detail}"
+    return [
+        (why, name, TRANSITIONS[name].sentence)
+        for name, why in found.items()
+        if name in TRANSITIONS
+    ][:3]
 
 
 def whose(story: Story) -> list[str]:

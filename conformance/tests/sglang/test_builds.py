@@ -26,7 +26,7 @@ REPORTING = (
 MENDED = {
     "sglang-0.5.10.post1-double-count": "0.5.23",
     "sglang-0.5.10.post1-draft-tail": "0.5.23",
-    "sglang-0.5.10.post1-two-in-flight": "0.5.23",
+    "sglang-0.5.10.post1-retract-tail": "0.5.23",
     "sglang-0.5.10.post1-doomed-turn": "0.5.23",
     "sglang-0.5.10.post1-abort-running": "0.5.23",
     "sglang-0.5.10.post1-close-in-turn": "0.5.23",
