@@ -33,6 +33,8 @@ class Iteration:
     violations: list[Violation] = field(default_factory=list)
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
+    constants: Constants | None = None
+    """Those of the spec that was in step."""
 
     @property
     def events(self) -> list[Event]:
@@ -87,7 +89,7 @@ class Referee:
         """Carry a command out; the clauses violated at the first bad iteration."""
         self.coverage.commands += 1
         self.client.sends(command)
-        entry = Iteration(command)
+        entry = Iteration(command, constants=self.constants)
         self.log.append(entry)
         if self._stillborn:
             entry.violations = self._stillborn
@@ -126,7 +128,7 @@ class Referee:
             if message["type"] == "finish" and message["reason"] != "abort":
                 recompute.update(self._recomputed(message["rid"]))
         after = abstract(snapshot, self.constants)
-        before = self.world or abstract(_with_totals(self.snapshot, snapshot), self.constants)
+        before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         seen = Observation(
             self.config,
             self.engine.capabilities,
@@ -199,7 +201,7 @@ def empty_snapshot() -> Snapshot:
     }
 
 
-def _with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
+def with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
     """The empty snapshot with the pools that the first one shows, all of them free."""
     pools: dict[str, Any] = {}
     for name, pool in first["pools"].items():
