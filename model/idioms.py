@@ -69,6 +69,8 @@ def form(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) 
         case Op.ITE:
             cut = _cut(expr)
             test, then, other = expr.args
+            if isinstance(test, Const):
+                return form(then if test.value else other, words)
             return cut or Form("if", (form(test), form(then, words), form(other, words)))
         case Op.NOT:
             return _negation(expr.args[0])
@@ -116,13 +118,17 @@ def _sum(expr: App) -> Form:
         and (node is expr or key(node) not in by_structure())
     ):
         last = form(node.args[1])
-        if node.op is Op.ADD and last.shape == "sum" and last.text[0] == "+":
+        if last.text == "0" and last.shape == "number":
+            pass
+        elif node.op is Op.ADD and last.shape == "sum" and last.text[0] == "+":
             parts[:0], signs = last.parts, last.text + signs
         else:
             parts.insert(0, last)
             signs = ("+" if node.op is Op.ADD else "-") + signs
         node = node.args[0]
     first = form(node)
+    if not parts:
+        return first
     if first.shape == "number" and first.text == "0":
         return Form("sum", tuple(parts), signs)
     return Form("sum", (first, *parts), "+" + signs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,7 +21,7 @@ def write_whole(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         if temporary.exists():
             temporary.unlink()
