@@ -45,7 +45,7 @@ def stale(documents: Mapping[str, str], folder: Path, mark: str) -> list[str]:
     extra = [
         path.relative_to(folder).as_posix()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and mark in (_read(path) or "")
+        if mark and path.is_file() and mark in (_read(path) or "")
     ]
     return wrong + [name for name in extra if name not in documents]
 
