@@ -118,7 +118,10 @@ def _session(known: Mapping[str, Known]) -> str:
 
 
 def _life(
-    title: str, states: tuple[str, ...], prefix: str, of: Callable[[Mapping[str, Known]], str | None]
+    title: str,
+    states: tuple[str, ...],
+    prefix: str,
+    of: Callable[[Mapping[str, Known]], str | None],
 ) -> Life:
     moves: dict[tuple[str, str], dict[str, None]] = {}
     stays: dict[str, dict[str, None]] = {}

@@ -32,7 +32,7 @@ _PARTS: tuple[tuple[str, str, object, str, str], ...] = (
     ("in_batch", "InBatch", transitions, "in_batch", "the request is running, or between chunks"),
     ("on_loan", "OnLoan", state, "on_loan", "slot and turn describe the same KV"),
     ("locks_tree", "LocksTree", transitions, "turn_locked", "the turn, or the slot it borrowed, has a lock"),
-    ("locks(either)", "LocksEither", transitions, "locks_either", "what an abort unlocks"),
+    ("locks(either)", "LocksEither", transitions, "turn_locked", "what an abort unlocks"),
     ("reusable", "Reusable", transitions, "reusable", "how much of the slot's KV a restore keeps"),
     ("held", "Held", state, "held", "private tokens of a slot that is not on loan"),
     ("uncached", "Uncached", state, "uncached", "private tokens of a request that has KV"),
@@ -49,9 +49,6 @@ _PARTS: tuple[tuple[str, str, object, str, str], ...] = (
 
 def _locks(kv: state.Kv) -> Expr:
     return ite(kv.locked, kv.Q, 0)
-
-
-_EITHER = ite(transitions.turn_locked, state.turn_kv.Q, 0)
 
 
 @cache
@@ -77,8 +74,10 @@ def named() -> tuple[Named, ...]:
         )
     ]
     for name, symbol, module, attribute, sentence in _PARTS:
-        expr = _EITHER if attribute == "locks_either" else getattr(module, attribute, None)
-        if expr is not None:  # an older version of the spec may lack it
+        expr = getattr(module, attribute, None)  # an older version of the spec may lack it
+        if expr is not None and name == "locks(either)":
+            expr = ite(expr, state.turn_kv.Q, 0)
+        if expr is not None:
             found.append(Named(name, symbol, expr, sentence))
     return tuple(found)
 

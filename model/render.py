@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from slotproof.model.expr import App, Const, Expr
@@ -195,17 +196,59 @@ def moves(transition: Transition) -> list[MoveText]:
     >>> moves(T_DECODE)[0].full
     '[⌈turn.A⌉, ⌈turn.A + d⌉)'
     """
-    return [_move(each) for each in transition.memory]
+    short = _shortener(transition)
+    return [_move(each, short) for each in transition.memory]
 
 
-def _move(mem: Mem) -> MoveText:
+def cut_of(transition: Transition) -> str:
+    """The one cut that a transition makes, which its formulas then call m; else nothing.
+
+    >>> from slotproof.model.transitions import T_RESTORE
+    >>> cut_of(T_RESTORE)
+    'cut(reusable, slot.E)'
+    """
+    found = {
+        _text(each)
+        for expr in transition.effect.values()
+        for each in _forms(form(expr))
+        if each.shape == "cut"
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _forms(shape: Form) -> Iterator[Form]:
+    yield shape
+    for part in shape.parts:
+        yield from _forms(part)
+
+
+def _shortener(transition: Transition) -> Callable[[str], str]:
+    cut = cut_of(transition)
+    return lambda text: text.replace(cut, "m") if cut else text
+
+
+def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
+    """Every conjunct of the guard by name, those that memory moves need included; in lines.
+
+    >>> from slotproof.model.transitions import T_DECODE
+    >>> guard(T_DECODE)["full_available"]
+    ['max(0, ⌈turn.A + d⌉ − ⌈turn.A⌉) ≤ full.available']
+    """
+    short = _shortener(transition)
+    return {
+        name: [short(line) for line in block(expr, width)]
+        for name, expr in transition.full_guard.items()
+    }
+
+
+def _move(mem: Mem, short: Callable[[str], str]) -> MoveText:
     name, what = _MOVES[mem.move], mem.move.value
     if mem.move in (Move.TAKE_ROW, Move.GIVE_ROW):
         choice = mem.full.hi  # 1 if a condition holds, else 0
         assert isinstance(choice, App)
         condition = formula(choice.args[0])
         return MoveText(name, what, "one" if condition == "true" else f"one if {condition}", "")
-    return MoveText(name, what, _interval(mem.full), _interval(mem.swa))
+    return MoveText(name, what, short(_interval(mem.full)), short(_interval(mem.swa)))
 
 
 def _interval(span: Interval) -> str:
@@ -235,8 +278,9 @@ def assignments(transition: Transition) -> list[tuple[tuple[str, ...], str]]:
     [(('session.closing',), 'true')]
     """
     found: dict[tuple[str, str], list[str]] = {}
+    short = _shortener(transition)
     for name, expr in transition.effect.items():
-        value = new_value(name, expr)
+        value = short(new_value(name, expr))
         group = name.partition(".")[0] if isinstance(expr, Const) else name
         found.setdefault((group, value), []).append(symbol(name))
     return [(tuple(names), value) for (_, value), names in found.items()]
@@ -252,7 +296,9 @@ def text(transition: Transition) -> str:
            ∧ turn.C < known
       then   turn.phase' = parked
     """
-    when = [line for expr in transition.guard.values() for line in _conjunct(form(expr))]
+    short = _shortener(transition)
+    when = [short(each) for expr in transition.guard.values() for each in _conjunct(form(expr))]
+    cut = cut_of(transition)
     memory = []
     for move in moves(transition):
         pools = [f"full {move.full}"] if move.full else []
@@ -264,6 +310,7 @@ def text(transition: Transition) -> str:
         then.append(f"a request goes on alone: {transition.detaches}")
     lines = [signature(transition)]
     lines += [("  when   " if not at else "       ∧ ") + line for at, line in enumerate(when)]
+    lines += [f"  where  m = {cut}"] if cut else []
     lines += [("  memory " if not at else "         ") + line for at, line in enumerate(memory)]
     lines += [("  then   " if not at else "         ") + line for at, line in enumerate(then)]
     return "\n".join(lines)

@@ -343,7 +343,9 @@ def _initially(var: Var) -> str:
     group, _, field = var.name.partition(".")
     if field in ("available", "free"):
         return f"{group}_total"
-    return "NoRow" if field == "row" else words_of(var.name) and _WORDS[words_of(var.name)[0]] or "0"
+    return (
+        "NoRow" if field == "row" else words_of(var.name) and _WORDS[words_of(var.name)[0]] or "0"
+    )
 
 
 def _invariant(invariant: Invariant) -> Iterator[str]:

@@ -133,9 +133,7 @@ def _levels(arcs: Sequence[_Arc]) -> None:
         placed.append(arc)
 
 
-def _box(
-    name: str, stays: Sequence[str], left: float, top: float, height: float
-) -> list[str]:
+def _box(name: str, stays: Sequence[str], left: float, top: float, height: float) -> list[str]:
     middle = left + BOX / 2
     lines = [
         f'<rect class="box" x="{_n(left)}" y="{_n(top)}" width="{BOX}" height="{_n(height)}" '

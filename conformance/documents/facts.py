@@ -101,14 +101,14 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
         name.removesuffix("'") for expr in invariant.conjuncts.values() for name in variables(expr)
     }
     about_page = any(name.startswith("page.") for name in names)
-    return bool(names & transition.full_effect.keys()) or (
-        about_page and bool(transition.memory)
-    )
+    return bool(names & transition.full_effect.keys()) or (about_page and bool(transition.memory))
 
 
 def proved() -> list[Invariant]:
     """Invariants with formulas: state and step."""
-    return [each for each in INVARIANTS.values() if each.conjuncts and each.kind is not Kind.HARNESS]
+    return [
+        each for each in INVARIANTS.values() if each.conjuncts and each.kind is not Kind.HARNESS
+    ]
 
 
 def needed_for(transition: Transition) -> dict[str, tuple[str, ...]]:
@@ -163,10 +163,12 @@ def linked(source: str) -> str:
     return re.sub(r"([\w.-]+/[\w.-]+)?#(\d+)", link, source)
 
 
-def listed(names: Iterable[str], folder: str) -> str:
-    """Names as links to their pages.
+def listed(names: Iterable[str], folder: str, brief: bool = False) -> str:
+    """Names as links to their pages; ``brief`` leaves the ``INV-`` away.
 
     >>> listed(["T-OPEN"], "../transitions")
     '[T-OPEN](../transitions/T-OPEN.md)'
     """
-    return ", ".join(f"[{name}]({folder}/{name}.md)" for name in names)
+    path = f"{folder}/" if folder else ""
+    shown = ((name, name.removeprefix("INV-") if brief else name) for name in names)
+    return ", ".join(f"[{text}]({path}{name}.md)" for name, text in shown)

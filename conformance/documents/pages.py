@@ -11,8 +11,8 @@ import jinja2
 from slotproof.conformance.documents import facts
 from slotproof.conformance.documents.diagram import picture
 from slotproof.conformance.documents.review import AREAS
-from slotproof.model import render, state, tla
-from slotproof.model.expr import Expr, Var, variables
+from slotproof.model import cores, render, state, tla
+from slotproof.model.expr import Var, variables
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
 from slotproof.model.life import lives
@@ -99,9 +99,9 @@ def _page(template: str, **values: Any) -> str:
 # Pieces ----------------------------------------------------------------------------
 
 
-def _cell(expr: Expr) -> str:
+def _cell(lines: Iterable[str]) -> str:
     """A formula in a table: one line, or several."""
-    return "<br>".join(f"`{line.strip()}`" for line in render.block(expr, CELL))
+    return "<br>".join(f"`{line.strip()}`" for line in lines)
 
 
 def _sizes() -> str:
@@ -109,8 +109,8 @@ def _sizes() -> str:
     return ", ".join(numbers) + (" and for all at once" if last == "any" else f" and {last}")
 
 
-def _invariant_links(ids: Iterable[str], folder: str = "../invariants") -> str:
-    return facts.listed(ids, folder)
+def _links(ids: Iterable[str], brief: bool = False) -> str:
+    return facts.listed(ids, "../invariants", brief)
 
 
 def _bug_link(name: str, page: str = "../bugs.md") -> str:
@@ -182,7 +182,9 @@ def _state() -> dict[str, Any]:
             }
             for each in named()
         ],
-        "environment": [(name, _cell(expr)) for name, expr in ENVIRONMENT.items()],
+        "environment": [
+            (name, _cell(render.block(expr, CELL))) for name, expr in ENVIRONMENT.items()
+        ],
     }
 
 
@@ -204,17 +206,15 @@ def _lives() -> Iterator[dict[str, Any]]:
 
 def _transition_rows() -> Iterator[dict[str, str]]:
     for each in TRANSITIONS.values():
-        yield {
-            "id": each.id,
-            "sentence": each.sentence,
-            "source": facts.linked(each.source) or "–",
-        }
+        yield {"id": each.id, "sentence": each.sentence, "source": facts.linked(each.source) or "–"}
 
 
 def _transition(each: Transition) -> dict[str, Any]:
     needed = facts.needed_for(each)
     means = MEANING.get(each.id, {})
     touched = [inv for inv in facts.proved() if facts.touches(each, inv)]
+    needs = facts.proofs().needs[each.id]
+    needy = [inv for inv in touched if inv.id in needs and needs[inv.id] != cores.Need((), ())]
     untouched = [inv.id for inv in facts.proved() if inv not in touched]
     return {
         "id": each.id,
@@ -224,17 +224,20 @@ def _transition(each: Transition) -> dict[str, Any]:
         "detaches": each.detaches,
         "text": render.text(each),
         "params": [
-            (name, _cell(means[name]) if name in means else "what the guard says")
+            (
+                name,
+                _cell(render.block(means[name], CELL)) if name in means else "what the guard says",
+            )
             for name in (render.symbol(var.name) for var in each.params)
         ],
         "guard": [
             {
                 "name": name,
-                "formula": _cell(expr),
+                "formula": _cell(lines),
                 "derived": name not in each.guard,
-                "needed": _invariant_links(needed[name]),
+                "needed": _links(needed[name], brief=True),
             }
-            for name, expr in each.full_guard.items()
+            for name, lines in render.guard(each, CELL).items()
         ],
         "derived": each.full_guard.keys() - each.guard.keys(),
         "memory": [
@@ -247,17 +250,18 @@ def _transition(each: Transition) -> dict[str, Any]:
             for move in render.moves(each)
         ],
         "effect": [
-            (render.symbol(name), render.new_value(name, expr))
-            for name, expr in each.effect.items()
+            (", ".join(f"`{name}`" for name in names), value)
+            for names, value in render.assignments(each)
         ],
         "page_sizes": _sizes(),
-        "preserves": [_preserved(each, inv) for inv in touched],
-        "untouched": _invariant_links(untouched),
+        "preserves": [_preserved(each, inv) for inv in needy],
+        "alone": _links(inv.id for inv in touched if inv not in needy),
+        "untouched": _links(untouched),
         "bugs": [
             {
                 "link": _bug_link(bug.name),
                 "sentence": bug.sentence,
-                "found": _invariant_links(bug.killers),
+                "found": _links(bug.killers, brief=True),
             }
             for bug in facts.bugs_of(each)
         ],
@@ -274,11 +278,11 @@ def _profile_choice(each: Transition) -> str:
 
 
 def _preserved(each: Transition, invariant: Invariant) -> dict[str, str]:
-    need = facts.proofs().needs[each.id].get(invariant.id)
+    need = facts.proofs().needs[each.id][invariant.id]
     return {
-        "invariant": _invariant_links([invariant.id]),
-        "invariants": _invariant_links(need.invariants) if need else "",
-        "guard": ", ".join(need.guard) if need else "",
+        "invariant": _links([invariant.id]),
+        "invariants": _links(need.invariants, brief=True),
+        "guard": ", ".join(need.guard),
     }
 
 
@@ -313,7 +317,7 @@ def _invariant(each: Invariant) -> dict[str, Any]:
         "observed": list(each.observed.items()),
         "used": [
             {
-                "invariant": _invariant_links([other], "."),
+                "invariant": facts.listed([other], ""),
                 "transitions": facts.listed(transitions, "../transitions"),
             }
             for other, transitions in facts.used_for(each).items()
