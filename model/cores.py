@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slotproof.model.expr import Expr, show
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.museum import EXHIBITS
 from slotproof.model.obligations import Result, Spec, Status, tasks
+from slotproof.model.transitions import TRANSITIONS
 
 CORES_AT = 4
 """The page size whose cores are kept: the smallest at which rounding matters."""
@@ -46,8 +49,8 @@ class Cores:
 
     @property
     def fresh(self) -> bool:
-        """Whether the file speaks of the spec as it is now."""
-        return self.spec == fingerprint(Spec())
+        """Whether the file speaks of the spec and of the museum as they are now."""
+        return self.spec == fingerprint()
 
 
 def load(path: Path = FILE) -> Cores:
@@ -73,11 +76,11 @@ def load(path: Path = FILE) -> Cores:
     )
 
 
-def fingerprint(spec: Spec) -> str:
-    """A hash over every obligation: hypotheses, new values, goals."""
+def fingerprint() -> str:
+    """A hash over every obligation (hypotheses, new values, goals), and every known bug's spec."""
     texts: dict[Expr, str] = {}
     digest = hashlib.sha256()
-    for task in tasks(spec):
+    for task in tasks(Spec()):
         goals = {goal.clause: goal.expr for goal in task.goals}
         for part in (task.hypotheses, task.after, goals):
             for name, expr in part.items():
@@ -85,7 +88,30 @@ def fingerprint(spec: Spec) -> str:
                 if text is None:
                     text = texts[expr] = show(expr)
                 digest.update(f"{task.name}\t{name}\t{text}\n".encode())
+    for name, exhibit in EXHIBITS.items():
+        for clause, expr in _wrong(exhibit.spec):
+            digest.update(f"{name}\t{clause}\t{show(expr)}\n".encode())
     return digest.hexdigest()
+
+
+def _wrong(spec: Spec) -> Iterator[tuple[str, Expr]]:
+    """What a known bug's spec says otherwise."""
+    for id_ in changed(spec):
+        transition = spec.transitions[id_]
+        for part in (transition.full_guard, transition.full_effect):
+            yield from ((f"{id_} {name}", expr) for name, expr in part.items())
+    for id_, invariant in spec.invariants.items():
+        if invariant is not INVARIANTS[id_]:
+            yield from ((f"{id_}.{name}", expr) for name, expr in invariant.conjuncts.items())
+
+
+def changed(spec: Spec) -> list[str]:
+    """The transitions that are not those of the spec.
+
+    >>> changed(EXHIBITS["22753-sticky-active"].spec)
+    ['T-REFUSE']
+    """
+    return [id_ for id_, each in spec.transitions.items() if each is not TRANSITIONS[id_]]
 
 
 def document(
@@ -116,7 +142,7 @@ def document(
     sizes = {result.page_size for result in known}
     return {
         "made_by": "slotproof prove --export model/cores.json",
-        "spec": fingerprint(Spec()),
+        "spec": fingerprint(),
         "page_sizes": [str(size) for size in sorted(size for size in sizes if size)]
         + ["any"] * (None in sizes),
         "cores_at": CORES_AT,

@@ -15,7 +15,6 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
     """Prove everything and every exhibit of the museum; status 1 if an obligation fails."""
     from slotproof.model import cores, prove as proofs
     from slotproof.model.museum import EXHIBITS
-    from slotproof.model.transitions import TRANSITIONS
 
     writable(path)
     results, vacuity = proofs.prove(page_sizes=[*proofs.PAGE_SIZES, None], jobs=jobs)
@@ -24,8 +23,7 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
     museum = {}
     for name, exhibit in EXHIBITS.items():
         spec = exhibit.spec
-        changed = [id_ for id_, each in spec.transitions.items() if each is not TRANSITIONS[id_]]
-        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, changed or None)
+        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, cores.changed(spec) or None)
         museum[name] = cores.refutations(found)
     document = cores.document(results, unproved, museum)
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -61,10 +61,7 @@ def bugs() -> dict[str, Bug]:
 
 def _bug(name: str) -> Bug:
     mutant, exhibit = MUTANTS.get(name), EXHIBITS.get(name)
-    lives: list[str] = []
-    if exhibit is not None:
-        changed = exhibit.spec.transitions
-        lives = [id_ for id_, each in changed.items() if each is not TRANSITIONS[id_]]
+    lives = cores.changed(exhibit.spec) if exhibit else []
     failed = {line.partition(" / ")[2].partition(".")[0] for line in proofs().museum.get(name, ())}
     sentence = (mutant or exhibit).sentence if mutant or exhibit else ""  # type: ignore[union-attr]
     return Bug(

@@ -360,7 +360,9 @@ def _bugs() -> Iterator[dict[str, Any]]:
         if bug.clauses:
             rows.append(("Found on the engine by", facts.listed(bug.clauses, "invariants")))
         if bug.refuted:
-            rows.append(("Found by proof of", facts.listed(bug.refuted, "invariants")))
+            rows.append(
+                ("Obligations that fail with it: of", facts.listed(bug.refuted, "invariants"))
+            )
         if bug.depth is not None:
             rows.append(("Shortest counterexample of the spec", f"{bug.depth} transitions"))
         if bug.needs:
@@ -369,7 +371,9 @@ def _bugs() -> Iterator[dict[str, Any]]:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    """With a capital, unless it begins with a name of the code."""
+    first = text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    return first.rstrip(".") + "."
 
 
 def _profiles() -> dict[str, Any]:

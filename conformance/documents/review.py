@@ -19,7 +19,7 @@ class Area:
 AREAS = (
     Area(
         "Open, close, time out",
-        "`open_session`, `close_session`, `SessionController`",
+        "`SessionController`: `open`, `_close`, `maybe_reap`",
         ("T-OPEN", "T-CLOSE", "T-CLOSE-DEFER", "T-REAP"),
         (
             "Does a close that finds a turn in flight wait for it? [INV-INFLIGHT, INV-OWNER]",
@@ -28,7 +28,7 @@ AREAS = (
     ),
     Area(
         "A turn is queued, or rejected",
-        "`create_req`, `handle_generate_request`",
+        "`_request_dispatcher`, `Session.create_req`, `init_next_round_input`",
         ("T-SUBMIT", "T-REJECT", "T-DOOM", "T-PLAIN-SUBMIT"),
         (
             "Is a second turn turned away before it touches slot, history or in-flight? "
@@ -40,7 +40,7 @@ AREAS = (
     ),
     Area(
         "Match and restore",
-        "`match_prefix`, `restore_to_req`, `free_tail`, `add_one_req`",
+        "`match_prefix`, `restore_to_req`, `free_tail`, `PrefillAdder.add_one_req`",
         ("T-MATCH", "T-RESTORE", "T-REFUSE", "T-DISCARD"),
         (
             "Is what lies past the matched prefix freed, from the next page boundary on, once? "
@@ -53,7 +53,8 @@ AREAS = (
     ),
     Area(
         "Prefill and decode",
-        "`prepare_for_extend`, `prepare_for_decode`, `cache_unfinished_req`, chunked prefill",
+        "`prepare_for_extend`, `prepare_for_decode`, `cache_unfinished_req`, "
+        "`free_swa_out_of_window_slots`",
         ("T-EXTEND", "T-PARK", "T-INSERT", "T-DECODE", "T-SWA-ADVANCE"),
         (
             "Is a turn between two chunks still counted, once? [INV-SUM-FULL, INV-CHECKER]",
@@ -64,7 +65,7 @@ AREAS = (
     ),
     Area(
         "Finish and save",
-        "`cache_finished_req`, `save_from_req`, `trim_overshoot`",
+        "`cache_finished_req`, `release_kv_cache`, `save_from_req`, `trim_overshoot`",
         ("T-SAVE", "T-PLAIN-FINISH"),
         (
             "Is what speculation left past the finished length given back, and C, A **and** E "
@@ -74,7 +75,7 @@ AREAS = (
     ),
     Area(
         "Abort and out of memory",
-        "`abort_request`, `process_batch_result`, the out-of-memory path",
+        "`abort_request`, `release_kv_cache`, `retract_decode` when a turn is alone",
         ("T-ABORT", "T-ABORT-PUBLISH", "T-OOM", "T-ABORT-WAITING", "T-ABORT-PARTIAL",
          "T-PLAIN-ABORT"),
         (
@@ -86,7 +87,7 @@ AREAS = (
     ),
     Area(
         "Retract and evict",
-        "`retract_decode`, `release_req`, `evict`",
+        "`retract_decode`, `release_kv_cache`, the tree's `evict`",
         ("T-RETRACT", "T-RETRACT-WIPE", "T-PLAIN-RETRACT", "T-EVICT"),
         (
             "Is the turn still in flight, and the history unchanged? [INV-INFLIGHT, INV-HISTORY]",
@@ -95,7 +96,7 @@ AREAS = (
     ),
     Area(
         "The engine's own check",
-        "`check_memory`, `session_held_tokens`, `_get_batch_uncached_size`",
+        "`self_check_during_busy`, `session_held_tokens`, `_get_batch_uncached_size`",
         (),
         (
             "Does it run in every iteration with a batch, drafts included, for every pool? "
