@@ -31,7 +31,7 @@ _PARTS: tuple[tuple[str, str, object, str, str], ...] = (
     ("has_kv", "HasKv", state, "has_kv", "the request is matched, parked or running"),
     ("in_batch", "InBatch", transitions, "in_batch", "the request is running, or between chunks"),
     ("on_loan", "OnLoan", state, "on_loan", "slot and turn describe the same KV"),
-    ("locks_tree", "LocksTree", transitions, "turn_locked", "the turn, or the slot it borrowed, has a lock"),
+    ("locks_tree", "LocksTree", transitions, "turn_locked", "the turn or its slot has a lock"),
     ("locks(either)", "LocksEither", transitions, "turn_locked", "what an abort unlocks"),
     ("reusable", "Reusable", transitions, "reusable", "how much of the slot's KV a restore keeps"),
     ("held", "Held", state, "held", "private tokens of a slot that is not on loan"),

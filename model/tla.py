@@ -343,9 +343,8 @@ def _initially(var: Var) -> str:
     group, _, field = var.name.partition(".")
     if field in ("available", "free"):
         return f"{group}_total"
-    return (
-        "NoRow" if field == "row" else words_of(var.name) and _WORDS[words_of(var.name)[0]] or "0"
-    )
+    words = words_of(var.name)
+    return _WORDS[words[min(words)]] if words else "0"
 
 
 def _invariant(invariant: Invariant) -> Iterator[str]:

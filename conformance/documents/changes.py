@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -110,27 +111,16 @@ def _outline_at(revision: str) -> Outline:
     )  # fmt: skip
     _git("cat-file", "-e", f"{commit}:model/transitions.py",
          problem=f"--diff: there is no spec at {revision}: no model/transitions.py")  # fmt: skip
-    archive = subprocess.run(
-        ["git", "-C", str(top), "archive", "--format=tar", commit, "--", "model"],
-        capture_output=True,
-        check=True,
-    ).stdout
+    archive = _run("git", "-C", str(top), "archive", "--format=tar", commit, "--", "model").stdout
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder).resolve()
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(here / "slotproof", filter="data")
         for name in READERS:
             (here / "slotproof" / "model" / name).write_bytes((MODEL / name).read_bytes())
-        done = subprocess.run(
-            [sys.executable, "-c", _READ],
-            cwd=here,
-            env={**os.environ, "PYTHONPATH": str(here), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = _run(sys.executable, "-c", _READ, within=here)
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        why = (done.stderr.decode().strip().splitlines() or ["no reason given"])[-1]
         raise UsageProblem(f"--diff: the spec at {revision} can't be read: {why}")
     found: Outline = json.loads(done.stdout)
     return found
@@ -138,12 +128,24 @@ def _outline_at(revision: str) -> Outline:
 
 def _git(*arguments: str, problem: str) -> str:
     """What git says; the problem in one line where it refuses."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(MODEL), *arguments], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise UsageProblem("--diff needs git") from None
+    done = _run("git", "-C", str(MODEL), *arguments)
     if done.returncode:
         raise UsageProblem(problem)
-    return done.stdout.strip()
+    return done.stdout.decode().strip()
+
+
+def _run(
+    program: str, *arguments: str, within: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """A program to its end; Python inside a folder imports from there first."""
+    found = shutil.which(program)
+    if found is None:
+        raise UsageProblem(f"--diff needs {program}")
+    paths = {"PYTHONPATH": str(within), "PYTHONDONTWRITEBYTECODE": "1"} if within else {}
+    return subprocess.run(  # noqa: S603  # git and this Python, with arguments of our own
+        [found, *arguments],
+        cwd=within,
+        env={**os.environ, **paths},
+        capture_output=True,
+        check=False,
+    )

@@ -78,8 +78,10 @@ def picture(life: Life) -> str:
     height = bottom + MARGIN + max((arc.height + arc.room for arc in below), default=0)
     width = 2 * MARGIN + len(life.states) * BOX + (len(life.states) - 1) * GAP
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_n(height)}" '
-        f'width="{width}" height="{_n(height)}" role="img">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_n(height)}" '
+            f'width="{width}" height="{_n(height)}" role="img">'
+        ),
         f"<title>{escape(life.title)}</title>",
         f"<desc>{escape(_words(life))}</desc>",
         f"<style>{_STYLE}</style>",
@@ -136,8 +138,10 @@ def _levels(arcs: Sequence[_Arc]) -> None:
 def _box(name: str, stays: Sequence[str], left: float, top: float, height: float) -> list[str]:
     middle = left + BOX / 2
     lines = [
-        f'<rect class="box" x="{_n(left)}" y="{_n(top)}" width="{BOX}" height="{_n(height)}" '
-        'rx="8"/>',
+        (
+            f'<rect class="box" x="{_n(left)}" y="{_n(top)}" width="{BOX}" height="{_n(height)}" '
+            'rx="8"/>'
+        ),
         f'<text class="state" x="{_n(middle)}" y="{_n(top + 20)}">{escape(name)}</text>',
     ]
     return lines + [

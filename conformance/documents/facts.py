@@ -14,7 +14,6 @@ from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.transition import Transition
-from slotproof.model.transitions import TRANSITIONS
 
 
 @dataclass(frozen=True)

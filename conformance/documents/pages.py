@@ -149,8 +149,8 @@ def _question(text: str) -> str:
 
 
 _GROUPS: tuple[tuple[str, str, tuple[Var, ...]], ...] = (
-    ("Pools", "`full` is the KV pool; `swa` a second one, where the model has sliding-window "
-     "layers.", (*vars(state.full).values(), *vars(state.swa).values())),
+    ("Pools", ("`full` is the KV pool; `swa` a second one, where the model has sliding-window "
+     "layers."), (*vars(state.full).values(), *vars(state.swa).values())),
     ("Rows", "Lines of `req_to_token`.", tuple(vars(state.rows).values())),
     ("Session", "A conversation.", tuple(vars(state.session).values())),
     ("Slot", "What a session keeps between turns.",
@@ -159,8 +159,8 @@ _GROUPS: tuple[tuple[str, str, tuple[Var, ...]], ...] = (
      (*vars(state.turn).values(), *vars(state.turn_kv).values())),
     ("Frame", "All other actors, summed up.", state.FRAME),
     ("An arbitrary page", "Of one pool: what is true of it is true of all.", state.PAGE),
-    ("Configuration", "Constants of a run. The last three are choices of the "
-     "[profile](profiles.md).", state.CONFIG),
+    ("Configuration", ("Constants of a run. The last three are choices of the "
+     "[profile](profiles.md)."), state.CONFIG),
 )  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def _profile_choice(each: Transition) -> str:
     """The choice that decides whether the transition exists at all."""
     for expr in each.guard.values():
         names = variables(expr)
-        if len(names) == 1 and (choice := min(names).removeprefix("config.")) in CHOICES:
+        if len(names) == 1 and min(names).removeprefix("config.") in CHOICES:
             return f"`{render.formula(expr)}`"
     return ""
 

@@ -50,7 +50,7 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
 
 def _text(node: Node) -> str:
     assert node.text is not None
-    return node.text.decode()
+    return str(node.text, "utf-8")
 
 
 def _named(node: Node) -> list[Node]:
@@ -107,8 +107,8 @@ class Reader:
                 name = _text(node)
                 return now[name] if name in now else self.call(name, [], now, then)
             case "bound_op":
-                name, *args = (each for each in _named(node))
-                return self.call(_text(name), [of(each) for each in args], now, then)
+                operator_name, *args = _named(node)
+                return self.call(_text(operator_name), [of(each) for each in args], now, then)
             case "bound_infix_op":
                 symbol = node.child_by_field_name("symbol")
                 assert symbol

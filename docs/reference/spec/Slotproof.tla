@@ -100,7 +100,7 @@ OnLoan ==
   /\ turn_kind = KindTurn
   /\ turn_row = slot_row
 
-\* the turn, or the slot it borrowed, has a lock
+\* the turn or its slot has a lock
 LocksTree ==
   \/ turn_locked
   \/ slot_lent /\ slot_locked
