@@ -1,6 +1,7 @@
 # make run    check the reference engine (installs what it needs into .venv)
 # make test   formatter, linter, type checker, doctests, all tests, in parallel; SGLANG=no
 #             leaves out the SGLang builds, which take a network the first time
+# make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ SGLANG ?= 0.5.10.post1 0.5.23
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
 export SLOTPROOF_RELEASES = $(SGLANG)
 
-.PHONY: run test lint types soak sglang-env sglang-envs test-sglang bench clean
+.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -38,6 +39,10 @@ types: $(VENV)/.tested
 		-p slotproof.model -p slotproof.impl -p slotproof.conformance
 	cd conformance/drivers/sglang && ../../../$(BIN)/mypy --config-file ../../../pyproject.toml .
 
+site: $(VENV)/.tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -47,7 +52,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
 	touch $@
 
 # More than 10,000 examples on the reference engine, from a fixed list of seeds.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -27,7 +28,7 @@ def commands() -> dict[str, str]:
         return dict(_below(group, context, "slotproof"))
 
 
-def _below(group: object, context: object, path: str) -> Iterator[tuple[str, str]]:
+def _below(group: Any, context: Any, path: str) -> Iterator[tuple[str, str]]:
     for name, command in group.commands.items():
         full = f"{path} {name}"
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inside:
@@ -37,7 +38,7 @@ def _below(group: object, context: object, path: str) -> Iterator[tuple[str, str
                 yield full.removeprefix("slotproof "), "\n".join(_reference(command, inside, full))
 
 
-def _reference(command: object, context: object, path: str) -> Iterator[str]:
+def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
     yield from ("", command.help or "", "", "```text")
     yield f"{path} {' '.join(command.collect_usage_pieces(context))}"
     yield from ("```", "", "| | |", "|---|---|")

@@ -24,9 +24,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "conformance" / "drivers" / "examples"
 SESSION = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
-PAGES = sorted(
-    path for path in (ROOT / "docs").rglob("*.md") if SESSION.search(path.read_text())
-)
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if SESSION.search(path.read_text()))
 
 
 def steps(page: str) -> list[tuple[str, list[str]]]:
@@ -89,9 +87,7 @@ def expect(command: str, shown: list[str], output: list[str]) -> None:
 
 @pytest.mark.quality
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
-def test_commands_of_a_page(
-    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text()
     if "$ node " in text and shutil.which("node") is None:
         pytest.skip("toy.js needs Node.js, which is not here")
