@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "conformance" / "drivers" / "examples"
 SESSION = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if SESSION.search(path.read_text()))
 
 
@@ -110,3 +111,12 @@ def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixt
 def test_pages_have_commands() -> None:
     """Most of the commands in the documents are of this kind."""
     assert sum(len(steps(page.read_text())) for page in PAGES) >= 25
+
+
+def test_code_of_the_mutants_is_theirs() -> None:
+    """The pages of the five bugs show the mutants as they are."""
+    source = "".join(path.read_text() for path in (ROOT / "impl" / "mutants").glob("*.py"))
+    pages = sorted((ROOT / "docs" / "systems").glob("*.md"))
+    shown = [code for page in pages for code in PYTHON.findall(page.read_text())]
+    assert len(shown) >= 5
+    assert [code for code in shown if code not in source] == []
