@@ -41,7 +41,7 @@ def _below(group: Any, context: Any, path: str) -> Iterator[tuple[str, str]]:
 def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
     yield from ("", command.help or "", "", "```text")
     yield f"{path} {' '.join(command.collect_usage_pieces(context))}"
-    yield from ("```", "", "| | |", "|---|---|")
+    yield from ("```", "", "| argument or option | |", "|---|---|")
     for param in command.get_params(context):
         record = param.get_help_record(context)
         if record is not None and record[0] != "--help":
