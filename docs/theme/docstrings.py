@@ -25,14 +25,6 @@ class Markdown(Extension):
 
 
 def markdown(text: str) -> str:
-    """
-    >>> print(markdown("As :func:`~a.b`.\\n\\n>>> 1 + 1\\n2"))
-    As `b`.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    """
+    """Each example, up to the next empty line, in a fence; each role as the last name in it."""
     fenced = EXAMPLE.sub(lambda found: f"```pycon\n{OPTION.sub('', found[0])}\n```", text)
     return ROLE.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", fenced)

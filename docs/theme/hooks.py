@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Documents outside of `docs/` that are in the site whether linked to or not."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+ITEM = re.compile(r"(?:\d+\.|[-*]) +")
 LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
 
 
@@ -68,7 +69,38 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         link = os.path.relpath(_uri(target), posixpath.dirname(here) or ".")
         return f"{match[1]}{link}{match[3]}"
 
-    return LINK.sub(moved, markdown)
+    return indented(LINK.sub(moved, markdown))
+
+
+def indented(markdown: str) -> str:
+    r"""What belongs to a list item stands four columns in; elsewhere the text's own column does.
+
+    >>> print(indented("1. One:\n\n   ```\n   code\n   ```\n2. Two\n   lines\n\nend"))
+    1. One:
+    <BLANKLINE>
+        ```
+        code
+        ```
+    2. Two
+        lines
+    <BLANKLINE>
+    end
+    """
+    lines = []
+    column, code = 0, False
+    for line in markdown.splitlines():
+        marker = ITEM.match(line)
+        if column and line.startswith(" " * column):
+            lines.append("    " + line[column:])
+            continue
+        if line.startswith("```"):
+            code = not code
+        if marker and not code:
+            column = len(marker[0])
+        elif line:
+            column = 0
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _outside(path: str, text: str) -> list[str]:

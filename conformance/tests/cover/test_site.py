@@ -66,26 +66,38 @@ def test_every_document_is_in_the_site(site: Path) -> None:
     assert {"project/ARCHITECTURE.html", "project/model/memory.py.html"} <= built
 
 
-def cli() -> Any:
-    """The generator of the command line's reference."""
-    spec = importlib.util.spec_from_file_location("docs_cli", DOCS / "theme" / "cli.py")
+def theme(name: str) -> Any:
+    """A module of `docs/theme`, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "theme" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+def test_lists_are_indented_as_markdown_wants_it() -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    assert doctest.testmod(theme("hooks")) == (0, 1)
+
+
+def test_examples_of_docstrings_are_code() -> None:
+    pytest.importorskip("griffe", reason="the site needs the extra `docs`")
+    text = "As :func:`~a.b` says.\n\n>>> 1 + 1  # doctest: +ELLIPSIS\n2\n\nEnd."
+    shown = "As `b` says.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nEnd."
+    assert theme("docstrings").markdown(text) == shown
+
+
 def test_the_command_line_is_documented() -> None:
     """As typer has it now; SLOTPROOF_UPDATE_SNAPSHOTS=1 writes it."""
     page = CLI.read_text()
-    renewed = cli().renewed(page)
+    renewed = theme("cli").renewed(page)
     if os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1":
         CLI.write_text(renewed)
         page = renewed
     assert page == renewed, "the page is stale: python docs/theme/cli.py"
 
 
-@pytest.mark.parametrize("command", cli().commands())
+@pytest.mark.parametrize("command", theme("cli").commands())
 def test_every_command_has_an_example(command: str) -> None:
     """One that names the command; `test_docs.py` runs them."""
     section = CLI.read_text().partition(f"\n## slotproof {command}\n")[2].partition("\n## ")[0]
