@@ -40,7 +40,7 @@ types: $(VENV)/.tested
 	cd conformance/drivers/sglang && ../../../$(BIN)/mypy --config-file ../../../pyproject.toml .
 
 site: $(VENV)/.tested
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
 $(VENV)/bin/python:

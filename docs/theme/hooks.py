@@ -25,15 +25,17 @@ ITEM = re.compile(r"(?:\d+\.|[-*]) +")
 LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The layout that installed packages have, for the page of the Python API."""
+def on_startup(**_: Any) -> None:
+    """The layout that installed packages have, for the page of the Python API.
+
+    Before anything else: mkdocstrings forgets folders that are not there when it is configured.
+    """
     layout = ROOT / "build" / "layout" / "slotproof"
     layout.mkdir(parents=True, exist_ok=True)
     for part in ("model", "impl", "conformance"):
         link = layout / part
         if not link.is_symlink():
             link.symlink_to(ROOT / part)
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
