@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """Documents outside of `docs/` that are in the site whether linked to or not."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+COMMENT = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
+"""At the head of a page: mkdocs takes the title from what comes first."""
 ITEM = re.compile(r"(?:\d+\.|[-*]) +")
 LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
 
@@ -71,7 +73,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         link = os.path.relpath(_uri(target), posixpath.dirname(here) or ".")
         return f"{match[1]}{link}{match[3]}"
 
-    return indented(LINK.sub(moved, markdown))
+    return indented(LINK.sub(moved, COMMENT.sub("", markdown)))
 
 
 def indented(markdown: str) -> str:
