@@ -3,6 +3,7 @@
 #             leaves out the SGLang builds, which take a network the first time
 #             tests of pages in a browser run where there is a Chromium
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
+# make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
 
 PYTHON ?= python3
@@ -24,7 +25,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run test lint types soak sglang-env sglang-envs test-sglang test-browser gallery bench clean
+.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang test-browser gallery bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -52,6 +53,10 @@ types: $(VENV)/.tested
 		-p slotproof.model -p slotproof.impl -p slotproof.conformance
 	cd conformance/drivers/sglang && ../../../$(BIN)/mypy --config-file ../../../pyproject.toml .
 
+site: $(VENV)/.tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "build/site/index.html"
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -61,7 +66,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
 	touch $@
 
 # More than 10,000 examples on the reference engine, from a fixed list of seeds.

@@ -84,7 +84,13 @@ def _validator() -> Any:
 
 
 def load(path: Path) -> Baseline:
-    """Read a file. Raises :class:`BadBaseline` with one line that names it."""
+    """Read a file. Raises :class:`BadBaseline` with one line that names it.
+
+    >>> load(Path("nowhere.json"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    slotproof.conformance.baseline.BadBaseline: nowhere.json: No such file or directory; ...
+    """
     try:
         data = json.loads(path.read_text())
     except OSError as error:
@@ -127,7 +133,15 @@ def _clauses() -> set[str]:
 
 
 def save(baseline: Baseline, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole. Raises ``OSError``."""
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> known = Baseline((Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*"),))
+    >>> with TemporaryDirectory() as folder:
+    ...     save(known, Path(folder) / "known.json")
+    ...     load(Path(folder) / "known.json") == known
+    True
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = [entry.to_json() for entry in baseline.entries]
     text = json.dumps({"slotproof_baseline": 1, "findings": entries}, indent=1, ensure_ascii=False)

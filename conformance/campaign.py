@@ -45,6 +45,13 @@ def run(
 
     ``keep`` is given the counterexamples, the plainest first, as soon as one is seen,
     and again each time one got shorter: a caller that writes them down loses nothing.
+
+    >>> from slotproof.conformance.engines.reference import InProcessEngine
+    >>> from slotproof.conformance.protocol.config import CONFIGS
+    >>> name, plan = "22213-double-count", Plan({"p1": CONFIGS["p1"]}, examples=60)
+    >>> trace = run(InProcessEngine(name), f"reference:{name}", plan).trace
+    >>> trace.violations[0].clause, len(trace.commands)
+    ('INV-SUM-FULL.reported', 5)
     """
     profile = plan.profile or engine.capabilities.profile
     outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
@@ -202,7 +209,15 @@ def replay(
     set_aside: Collection[str] = (),
     oracles: Mapping[str, Oracle] = ORACLES,
 ) -> Referee:
-    """Run commands on a fresh engine up to the first violation."""
+    """Run commands on a fresh engine up to the first violation.
+
+    >>> from slotproof.conformance.engines.reference import InProcessEngine
+    >>> from slotproof.conformance.protocol.config import CONFIGS
+    >>> commands = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
+    >>> referee = replay(InProcessEngine(), CONFIGS["p1"], seed=0, commands=commands)
+    >>> [event[0] for event in referee.log[-1].events], referee.log[-1].violations
+    (['T-OPEN'], [])
+    """
     choices = referee_profile(engine, config, profile)
     unread = Coverage(wanted=False)
     referee = Referee(engine, config, seed, unread, choices, set_aside, oracles=oracles)

@@ -86,7 +86,13 @@ class Referee:
             self._stillborn = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
 
     def do(self, command: Command) -> list[Violation]:
-        """Carry a command out; the clauses violated at the first bad iteration."""
+        """Carry a command out; the clauses violated at the first bad iteration.
+
+        >>> from slotproof.conformance.engines.reference import InProcessEngine
+        >>> referee = Referee(InProcessEngine(), EngineConfig())
+        >>> referee.do({"do": "open", "session": "s1"}), referee.do({"do": "step", "n": 1})
+        ([], [])
+        """
         self.coverage.commands += 1
         self.client.sends(command)
         entry = Iteration(command, constants=self.constants)

@@ -58,7 +58,11 @@ class EngineConfig:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> EngineConfig:
-        """The configuration from a protocol message; unknown fields are refused."""
+        """The configuration from a protocol message; unknown fields are refused.
+
+        >>> EngineConfig.of({"page_size": 4, "total_tokens": 64}).page_size
+        4
+        """
         known = {field.name for field in fields(cls)}
         for name in values:
             if name not in known:

@@ -290,7 +290,12 @@ def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
 def shortest(
     spec: Spec, page_size: int, depth: int, last: frozenset[str] | None = None
 ) -> Counterexample | None:
-    """The shortest counterexample, whichever pool's page shows it."""
+    """The shortest counterexample, whichever pool's page shows it; ``None`` up to that depth.
+
+    >>> from slotproof.model.museum import EXHIBITS
+    >>> shortest(EXHIBITS["22790d-two-in-flight"].spec, page_size=1, depth=3).depth
+    3
+    """
     best: Counterexample | None = None
     for pool in POOLS:
         limit = depth if best is None else best.depth - 1

@@ -88,12 +88,23 @@ class Step:
 
 @cache
 def steps(page_size: int) -> dict[str, Step]:
-    """Every transition by ID."""
+    """Every transition by ID.
+
+    >>> empty = [0] * len(LAYOUT)
+    >>> steps(4)["T-RESTORE"].blocked(empty, {})
+    'turn'
+    >>> steps(4)["T-OPEN"].apply(empty, {})
+    >>> empty[INDEX["session.open"]]
+    1
+    """
     return {id_: compile_step(each, page_size) for id_, each in TRANSITIONS.items()}
 
 
 def compile_step(transition: Transition, page_size: int) -> Step:
-    """Compile guard and effect of any transition (a mutated one, too)."""
+    """Compile guard and effect of any transition (a mutated one, too).
+
+    >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(LAYOUT), {})
+    """
     guard = [
         f"if not {source(expr, page_size)}: return {name!r}"
         for name, expr in transition.full_guard.items()
@@ -138,13 +149,25 @@ def state_check(page_size: int) -> StateCheck:
     """All conjuncts of state invariants at once: (invariant, conjunct) of each that fails.
 
     Conjuncts over an arbitrary page are left to the page oracle, which looks at all of them.
+
+    >>> state = [0] * len(LAYOUT)
+    >>> state[INDEX["full.available"]] = 1  # of a pool of none
+    >>> ("INV-SUM-FULL", "equation") in state_check(1)(state)
+    True
     """
     return _check(Kind.STATE, "v", page_size, None)
 
 
 @cache
 def step_check(page_size: int) -> StepCheck:
-    """All conjuncts of step invariants on the state before (v) and after (w)."""
+    """All conjuncts of step invariants on the state before (v) and after (w).
+
+    >>> before, after = [0] * len(LAYOUT), [0] * len(LAYOUT)
+    >>> before[INDEX["session.open"]] = after[INDEX["session.open"]] = 1
+    >>> after[INDEX["session.history"]] = 5  # and no turn finished
+    >>> ("INV-HISTORY", "only_at_finish") in step_check(1)(before, after)
+    True
+    """
     return _check(Kind.STEP, "v, w", page_size, None)
 
 

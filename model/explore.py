@@ -183,6 +183,10 @@ def explore(
     """Every state within the bounds; stops at the first level with a broken invariant.
 
     ``progress`` is told (depth, states) after each level.
+
+    >>> found = explore(Bounds(sessions=1, depth=2))
+    >>> found.broken is None, found.complete
+    (True, False)
     """
     explorer = Explorer(bounds, transitions)
     found = Explored(bounds)

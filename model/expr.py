@@ -175,42 +175,83 @@ TRUE, FALSE = Const(True), Const(False)
 
 
 def ite(condition: Operand, then: Operand, other: Operand) -> Expr:
-    """``then`` where the condition holds, else ``other``."""
+    """``then`` where the condition holds, else ``other``.
+
+    >>> show(ite(Var("lent", Sort.BOOL), 0, Var("A")))
+    'ite(lent, 0, A)'
+    """
     return App(Op.ITE, (lift(condition), lift(then), lift(other)))
 
 
 def minimum(first: Operand, second: Operand) -> Expr:
+    """The smaller one.
+
+    >>> show(minimum(Var("C"), 7))
+    'min(C, 7)'
+    """
     return App(Op.MIN, (lift(first), lift(second)))
 
 
 def maximum(first: Operand, second: Operand) -> Expr:
+    """The larger one.
+
+    >>> show(maximum(Var("Q"), Var("E")))
+    'max(Q, E)'
+    """
     return App(Op.MAX, (lift(first), lift(second)))
 
 
 def ceil_page(value: Operand) -> Expr:
-    """⌈x⌉: the smallest multiple of the page size that is at least x."""
+    """⌈x⌉: the smallest multiple of the page size that is at least x.
+
+    >>> show(ceil_page(Var("A")) - Var("Q"))
+    '⌈A⌉ - Q'
+    """
     return App(Op.CEIL, (lift(value),))
 
 
 def floor_page(value: Operand) -> Expr:
-    """⌊x⌋: the largest multiple of the page size that is at most x."""
+    """⌊x⌋: the largest multiple of the page size that is at most x.
+
+    >>> show(floor_page(Var("C") - 1))
+    '⌊C - 1⌋'
+    """
     return App(Op.FLOOR, (lift(value),))
 
 
 def is_aligned(value: Operand) -> Expr:
+    """A multiple of the page size.
+
+    >>> show(is_aligned(Var("Q")))
+    '⌊Q⌋ = Q'
+    """
     return floor_page(value) == value
 
 
 def implies(premise: Operand, conclusion: Operand) -> Expr:
+    """The conclusion holds wherever the premise does.
+
+    >>> show(implies(Var("lent", Sort.BOOL), Var("held") == 0))
+    '¬lent ∨ held = 0'
+    """
     return ~lift(premise) | lift(conclusion)
 
 
 def iff(first: Operand, second: Operand) -> Expr:
+    """Both hold, or neither.
+
+    >>> show(iff(Var("inflight", Sort.BOOL), Var("kind") == 1))
+    'inflight = (kind = 1)'
+    """
     return lift(first) == lift(second)
 
 
 def conj(*parts: Operand) -> Expr:
-    """All of them; true when there are none."""
+    """All of them; true when there are none.
+
+    >>> show(conj(Var("Q") >= 0, Var("Q") <= Var("C"))), show(conj())
+    ('0 ≤ Q ∧ Q ≤ C', 'true')
+    """
     result: Expr = TRUE
     for index, part in enumerate(parts):
         result = lift(part) if index == 0 else result & part
@@ -218,7 +259,11 @@ def conj(*parts: Operand) -> Expr:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, top down."""
+    """The expression and everything below it, top down.
+
+    >>> [show(node) for node in walk(Var("C") + 1)]
+    ['C + 1', 'C', '1']
+    """
     yield expr
     if isinstance(expr, App):
         for arg in expr.args:
@@ -226,12 +271,20 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def variables(expr: Expr) -> frozenset[str]:
-    """Names of the variables that occur."""
+    """Names of the variables that occur.
+
+    >>> sorted(variables(Var("C") <= Var("A")))
+    ['A', 'C']
+    """
     return frozenset(node.name for node in walk(expr) if isinstance(node, Var))
 
 
 def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
-    """The expression with variables replaced by name, all at once."""
+    """The expression with variables replaced by name, all at once.
+
+    >>> show(substitute(Var("C") <= Var("A"), {"C": Var("A"), "A": lift(9)}))
+    'A ≤ 9'
+    """
     if isinstance(expr, Var):
         return values.get(expr.name, expr)
     if isinstance(expr, App):
@@ -240,7 +293,11 @@ def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
 
 
 def same(first: Expr, second: Expr) -> bool:
-    """Structural equality (``==`` builds a formula)."""
+    """Structural equality (``==`` builds a formula).
+
+    >>> same(Var("C") + 1, Var("C") + 1), same(Var("C") + 1, 1 + Var("C"))
+    (True, False)
+    """
     if isinstance(first, Const) and isinstance(second, Const):
         return first.value is second.value or (
             type(first.value) is type(second.value) and first.value == second.value
@@ -256,7 +313,11 @@ _LEVEL = {Op.OR: 1, Op.AND: 2, Op.EQ: 4, Op.LE: 4, Op.LT: 4, Op.ADD: 5, Op.SUB: 
 
 
 def show(expr: Expr, level: int = 0) -> str:
-    """The formula as one line of text."""
+    """The formula as one line of text.
+
+    >>> show(ceil_page(Var("A")) <= Var("width"))
+    '⌈A⌉ ≤ width'
+    """
     if isinstance(expr, Var):
         return expr.name
     if isinstance(expr, Const):

@@ -9,6 +9,8 @@ from slotproof.model.expr import Expr
 
 
 class Kind(Enum):
+    """Of a state, of a step from one to the next, or of what only the suite can see."""
+
     STATE = "state"
     STEP = "step"
     HARNESS = "harness"

@@ -87,7 +87,11 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_named(name: str) -> Profile:
-    """The profile; ``ValueError`` with the names there are."""
+    """The profile; ``ValueError`` with the names there are.
+
+    >>> profile_named("wipe").choices["retract_keeps"]
+    False
+    """
     if name not in PROFILES:
         raise ValueError(f"unknown profile {name!r}; there are: {', '.join(PROFILES)}")
     return PROFILES[name]

@@ -167,7 +167,12 @@ def prove(
     jobs: int | None = None,
     only: Iterable[str] | None = None,
 ) -> tuple[list[Result], list[Vacuity]]:
-    """Discharge every obligation. ``None`` among the page sizes is all of them at once."""
+    """Discharge every obligation. ``None`` among the page sizes is all of them at once.
+
+    >>> results, vacuity = prove(page_sizes=[1], jobs=1, only=["T-OPEN"])
+    >>> {result.status for result in results}, [each for each in vacuity if each.vacuous]
+    ({'proved'}, [])
+    """
     spec = spec or Spec()
     names = list(only) if only is not None else [INIT, *spec.transitions]
     work = [(spec, name, size) for size in page_sizes for name in names]

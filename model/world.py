@@ -110,6 +110,14 @@ class World:
 
         A guard that fails is reported and the effect is performed all the same,
         so that later steps are compared with what the engine says it did.
+
+        >>> from slotproof.model.profiles import PROFILES
+        >>> constants = Constants(page_size=1, width=48, window=0, profile=PROFILES["reference"])
+        >>> world = World(constants, pools=[64, 64, 0, 0, 0, 0, 0, 0, 4, 4])
+        >>> world.apply("T-OPEN", "s1", None, {})
+        []
+        >>> world.apply("T-CLOSE-DEFER", "s1", None, {})[0].detail
+        'T-CLOSE-DEFER needs “busy”'
         """
         step = self._steps.get(transition)
         if step is None:

@@ -30,7 +30,11 @@ class EngineSpec:
     start_timeout: float = START_TIMEOUT
 
     def open(self) -> Engine:
-        """Start the engine. Raises :class:`EngineUnusable` with one line."""
+        """Start the engine. Raises :class:`EngineUnusable` with one line.
+
+        >>> EngineSpec("reference:22213-double-count").open().version
+        '1 with 22213-double-count'
+        """
         name, _, rest = self.text.partition(":")
         if self._family():
             return self._release()

@@ -52,6 +52,18 @@ def validate(path: Path, profile: str | None = None, set_aside: Collection[str] 
     """Judge a log up to its first violation or its end.
 
     Raises :class:`~slotproof.conformance.logs.format.BadLog` with one line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> lines = (
+    ...     '{"slotproof-log":1,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
+    ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
+    ... )
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "mine.jsonl"
+    ...     _ = path.write_text("\\n".join(lines) + "\\n")
+    ...     verdict = validate(path)
+    >>> verdict.line, [violation.clause for violation in verdict.violations]
+    (2, ['INV-STEP.unknown'])
     """
     log = Log(path)
     verdict = Verdict(path)

@@ -39,6 +39,13 @@ def check(command: Mapping[str, Any], least_token: int = 1) -> Command:
     """The command itself if it is one; ``ValueError`` with one line if not.
 
     The suite never uses token 0; what a live server was sent may hold it.
+
+    >>> check({"do": "step", "n": 1})
+    {'do': 'step', 'n': 1}
+    >>> check({"do": "stpe", "n": 1})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: unknown command 'stpe'; there are: open, submit, ...
     """
     name = command.get("do")
     if not isinstance(name, str) or name not in FIELDS:

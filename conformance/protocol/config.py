@@ -68,7 +68,11 @@ class EngineConfig:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
-        """The configuration of a trace; :class:`BadConfig` for unknown fields."""
+        """The configuration of a trace; :class:`BadConfig` for unknown fields.
+
+        >>> EngineConfig.from_json({"page_size": 4}) == CONFIGS["p4"]
+        False
+        """
         known = {field.name for field in fields(cls)}
         unknown = data.keys() - known
         if unknown:

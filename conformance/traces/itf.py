@@ -208,7 +208,16 @@ def _decoded(frame: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole."""
+    """Write the file; the old one stays until the new one is whole.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> rows = [Row({"do": "open", "session": "s1"})]
+    >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(trace, Path(folder) / "mine.itf.json")
+    ...     load(Path(folder) / "mine.itf.json") == trace
+    True
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(to_itf(trace), indent=1, ensure_ascii=False) + "\n")
@@ -216,7 +225,13 @@ def save(trace: Trace, path: Path) -> None:
 
 
 def load(path: Path) -> Trace:
-    """Read a file. Raises :class:`BadTrace` with one line that names it."""
+    """Read a file. Raises :class:`BadTrace` with one line that names it.
+
+    >>> load(Path("nowhere.itf.json"))
+    Traceback (most recent call last):
+        ...
+    slotproof.conformance.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
+    """
     try:
         data = json.loads(path.read_text())
     except OSError as error:

@@ -21,7 +21,14 @@ _COLUMNS = ("available", "evictable", "protected", "held", "uncached")
 
 
 def render(trace: Trace, path: str = "TRACE") -> str:
-    """The whole trace, ready to print. ``path`` is the file to name in the replay line."""
+    """The whole trace, ready to print. ``path`` is the file to name in the replay line.
+
+    >>> from slotproof.conformance.protocol.config import EngineConfig
+    >>> rows = [Row({"do": "open", "session": "s1"})]
+    >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> render(trace).splitlines()[0]
+    'mine 1, 1 commands, nothing violated'
+    """
     return "\n".join(map(plain, _lines(trace, path))) + "\n"
 
 

@@ -26,7 +26,12 @@ class Mutant:
 
 
 def swap(**components: object) -> Callable[[Parts], Parts]:
-    """An ``apply`` that replaces whole components."""
+    """An ``apply`` that replaces whole components.
+
+    >>> from slotproof.impl.mutants.slots import DoubleCount
+    >>> swap(cache=DoubleCount)(Parts()).cache.__name__
+    'DoubleCount'
+    """
 
     def apply(parts: Parts) -> Parts:
         return dataclasses.replace(parts, **components)  # type: ignore[arg-type]  # by field name

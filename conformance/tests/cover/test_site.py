@@ -1,0 +1,123 @@
+"""The documentation site: it builds without a warning, needs no network, and is complete."""
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+CLI = DOCS / "reference" / "cli.md"
+PUBLIC = re.findall(
+    r"^::: (\S+)",
+    "".join(page.read_text() for page in sorted((DOCS / "reference" / "api").glob("*.md"))),
+    re.MULTILINE,
+)
+OUTSIDE = re.compile(
+    r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make site` does it. With --quiet mkdocs would not count warnings."""
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "Documentation built" in built.stderr and "WARNING" not in built.stderr, built.stderr
+    return folder
+
+
+def test_the_site_builds_and_needs_no_network(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 60
+    loading = {page.name: OUTSIDE.findall(page.read_text()) for page in pages}
+    assert {name: found for name, found in loading.items() if found} == {}
+
+
+def test_search_works_from_disk(site: Path) -> None:
+    """The index is a script beside the page, and the shim that reads it is in the site."""
+    assert (site / "search" / "search_index.js").read_text().startswith("var __index")
+    assert 'src="theme/iframe-worker.js"' in (site / "index.html").read_text()
+    assert (site / "theme" / "iframe-worker.js").exists()
+
+
+def test_every_document_is_in_the_site(site: Path) -> None:
+    """Also files outside of `docs/` that a document links to."""
+    built = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
+    documents = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    pages = {page.removesuffix(".md") + ".html" for page in documents}
+    assert pages - built == set()
+    menu = set(re.findall(r'href="([^"#:]+\.html)"', (site / "index.html").read_text()))
+    assert pages - menu - {"index.html"} == set(), "not in the menu: docs/.nav.yml"
+    assert {"project/ARCHITECTURE.html", "project/model/memory.py.html"} <= built
+
+
+def theme(name: str) -> Any:
+    """A module of `docs/theme`, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "theme" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lists_are_indented_as_markdown_wants_it() -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    assert doctest.testmod(theme("hooks")) == (0, 1)
+
+
+def test_examples_of_docstrings_are_code() -> None:
+    pytest.importorskip("griffe", reason="the site needs the extra `docs`")
+    text = "As :func:`~a.b` says.\n\n>>> 1 + 1  # doctest: +ELLIPSIS\n2\n\nEnd."
+    shown = "As `b` says.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nEnd."
+    assert theme("docstrings").markdown(text) == shown
+
+
+def test_the_command_line_is_documented() -> None:
+    """As typer has it now; SLOTPROOF_UPDATE_SNAPSHOTS=1 writes it."""
+    page = CLI.read_text()
+    renewed = theme("cli").renewed(page)
+    if os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1":
+        CLI.write_text(renewed)
+        page = renewed
+    assert page == renewed, "the page is stale: python docs/theme/cli.py"
+
+
+@pytest.mark.parametrize("command", theme("cli").commands())
+def test_every_command_has_an_example(command: str) -> None:
+    """One that names the command; `test_docs.py` runs them."""
+    section = CLI.read_text().partition(f"\n## slotproof {command}\n")[2].partition("\n## ")[0]
+    examples = re.findall(r"^```console\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert f"$ slotproof {command} " in "".join(examples).replace("\n", " \n")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_what_is_public_is_documented(name: str) -> None:
+    """Everything has a docstring; a function has an example, which `test_doctests.py` runs."""
+    module, _, last = name.rpartition(".")
+    thing = getattr(importlib.import_module(module), last)
+    if inspect.isfunction(thing) or hasattr(thing, "__wrapped__"):
+        assert doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
+    elif inspect.isclass(thing):
+        assert thing.__doc__ and not thing.__doc__.startswith(f"{last}(")
+
+
+def test_there_is_a_public_interface() -> None:
+    assert len(PUBLIC) > 40

@@ -1,0 +1,122 @@
+"""Commands in the documents, run as they are written; their output is that shown.
+
+A block that begins with ```` ```console ```` is a session: lines with ``$`` are commands, run in
+one folder per page, in order; below each is its output, where ``…`` stands for any lines, at an
+end for the rest of a line. ``$ echo $?`` shows the exit status. Python files that a page
+shows above a session (a block with ``title="name.py"``) are in the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "conformance" / "drivers" / "examples"
+SESSION = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if SESSION.search(path.read_text()))
+
+
+def steps(page: str) -> list[tuple[str, list[str]]]:
+    """Every command of a page and the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for block in SESSION.findall(page):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The documents, the example drivers, one that parses outside of its try, ``python``."""
+    for name in ("toy.py", "toy.js"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    guarded = "    try:\n        message = json.loads(line)\n"
+    outside = "    message = json.loads(line)\n    try:\n"
+    text = (tmp_path / "toy.py").read_text()
+    assert guarded in text
+    (tmp_path / "rude.py").write_text(text.replace(guarded, outside))
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    command = tmp_path / "bin" / "slotproof"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m slotproof.conformance.cli.app "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
+    monkeypatch.setattr("slotproof.conformance.manners.messages.PATIENCE", 5.0)
+    return tmp_path
+
+
+def expect(command: str, shown: list[str], output: list[str]) -> None:
+    """Lines as shown; ``…`` stands for any lines, at an end for the rest of a line."""
+    at, skip = 0, False
+    for line in shown:
+        if line == "…":
+            skip = True
+            continue
+        fits = [
+            index
+            for index in range(at, len(output) if skip else at + 1)
+            if index < len(output)
+            and (output[index].startswith(line[:-1]) if line[-1:] == "…" else output[index] == line)
+        ]
+        assert fits, f"$ {command}\n“{line}” is not in the output:\n" + "\n".join(output[at:])
+        at, skip = fits[0] + 1, False
+    assert skip or at == len(output) or (shown and shown[-1].endswith("…")), (
+        f"$ {command}\nthe output goes on:\n" + "\n".join(output[at:])
+    )
+
+
+@pytest.mark.quality
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
+def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = page.read_text()
+    if "$ node " in text and shutil.which("node") is None:
+        pytest.skip("toy.js needs Node.js, which is not here")
+    for name, content in FILE.findall(text):
+        (folder / name).write_text(content)
+    last = 0
+    for command, shown in steps(text):
+        if command.startswith("slotproof ") and not re.search(r"[|<>;&]", command):
+            last = status(shlex.split(command)[1:])
+            said = capsys.readouterr()
+            output = said.out + said.err
+        elif command == "echo $?":
+            output = f"{last}\n"
+        else:
+            done = subprocess.run(command, shell=True, capture_output=True, check=False)
+            last, output = done.returncode, (done.stdout + done.stderr).decode()
+        expect(command, shown, output.splitlines())
+
+
+def test_pages_have_commands() -> None:
+    """Most of the commands in the documents are of this kind."""
+    assert sum(len(steps(page.read_text())) for page in PAGES) >= 25
+
+
+def test_code_of_the_mutants_is_theirs() -> None:
+    """The pages of the five bugs show the mutants as they are."""
+    source = "".join(path.read_text() for path in (ROOT / "impl" / "mutants").glob("*.py"))
+    pages = sorted((ROOT / "docs" / "systems").glob("*.md"))
+    shown = [code for page in pages for code in PYTHON.findall(page.read_text())]
+    assert len(shown) >= 5
+    assert [code for code in shown if code not in source] == []

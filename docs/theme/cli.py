@@ -1,0 +1,68 @@
+"""The generated parts of `docs/reference/cli.md`: what typer says of each command.
+
+    python docs/theme/cli.py     writes them anew
+
+The examples between them are written by hand and run by tests (``test_docs.py``). Typer's
+own generator makes a whole page, without a place for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from slotproof.conformance.cli.app import app
+
+PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
+PART = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def commands() -> dict[str, str]:
+    """Every command, groups' included, and its reference as Markdown."""
+    group = typer.main.get_command(app)
+    with group.make_context("slotproof", [], resilient_parsing=True) as context:
+        return dict(_below(group, context, "slotproof"))
+
+
+def _below(group: Any, context: Any, path: str) -> Iterator[tuple[str, str]]:
+    for name, command in group.commands.items():
+        full = f"{path} {name}"
+        with command.make_context(name, [], parent=context, resilient_parsing=True) as inside:
+            if hasattr(command, "commands"):
+                yield from _below(command, inside, full)
+            else:
+                yield full.removeprefix("slotproof "), "\n".join(_reference(command, inside, full))
+
+
+def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
+    yield from ("", command.help or "", "", "```text")
+    yield f"{path} {' '.join(command.collect_usage_pieces(context))}"
+    yield from ("```", "", "| argument or option | |", "|---|---|")
+    for param in command.get_params(context):
+        record = param.get_help_record(context)
+        if record is not None and record[0] != "--help":
+            name, text = (each.replace("|", "\\|").replace("\n", " ") for each in record)
+            yield f"| `{name}` | {_plain(text)} |"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """Brackets and angles as they are, not as Markdown."""
+    return text.replace("[", "\\[").replace("<", "&lt;").replace("*", "\\*")
+
+
+def renewed(page: str) -> str:
+    """The page with every generated part as it should be; new commands at its end."""
+    known = commands()
+    there = {found[2] for found in PART.finditer(page)}
+    for name in known.keys() - there:
+        page += f"\n## slotproof {name}\n\n<!-- begin {name} -->\n<!-- end -->\n"
+    return PART.sub(lambda found: f"{found[1]}{known.get(found[2], '')}\n{found[3]}", page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text()))

@@ -1,0 +1,137 @@
+"""What mkdocs can't do by itself: pages of this repository that lie outside of `docs/`.
+
+A document may link to any file of the repository, as it does where the repository is read
+in a browser. The site has a page for each file that is linked to, so it is whole without a
+network: Markdown as it is, anything else as a listing.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+"""Documents outside of `docs/` that are in the site whether linked to or not."""
+LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+COMMENT = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
+"""At the head of a page: mkdocs takes the title from what comes first."""
+ITEM = re.compile(r"(?:\d+\.|[-*]) +")
+LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
+
+
+def on_startup(**_: Any) -> None:
+    """The layout that installed packages have, for the page of the Python API.
+
+    Before anything else: mkdocstrings forgets folders that are not there when it is configured.
+    """
+    layout = ROOT / "build" / "layout" / "slotproof"
+    layout.mkdir(parents=True, exist_ok=True)
+    for part in ("model", "impl", "conformance"):
+        link = layout / part
+        if not link.is_symlink():
+            link.symlink_to(ROOT / part)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """A page for each file outside of `docs/` that is linked to, and for those they link to."""
+    todo = list(PROJECT)
+    for file in files.documentation_pages():
+        todo += _outside(f"docs/{file.src_uri}", file.content_string)
+    done: set[str] = set()
+    while todo:
+        path = todo.pop()
+        if path in done:
+            continue
+        done.add(path)
+        text = (ROOT / path).read_text()
+        if path.endswith(".md"):
+            todo += _outside(path, text)
+        else:
+            fence = "`" * 4
+            text = f"# {path}\n\n{fence}{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}{fence}\n"
+        files.append(File.generated(config, _uri(path), content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links across the border of `docs/`, in either direction, lead to pages of the site."""
+    here = page.file.src_uri
+    path = _path(here)
+
+    def moved(match: re.Match[str]) -> str:
+        target = _target(path, match[2])
+        if target is None or not (here.startswith("project/") or _is_outside(target)):
+            return match[0]
+        link = os.path.relpath(_uri(target), posixpath.dirname(here) or ".")
+        return f"{match[1]}{link}{match[3]}"
+
+    return indented(LINK.sub(moved, COMMENT.sub("", markdown)))
+
+
+def indented(markdown: str) -> str:
+    r"""What belongs to a list item stands four columns in; elsewhere the text's own column does.
+
+    >>> print(indented("1. One:\n\n   ```\n   code\n   ```\n2. Two\n   lines\n\nend"))
+    1. One:
+    <BLANKLINE>
+        ```
+        code
+        ```
+    2. Two
+        lines
+    <BLANKLINE>
+    end
+    """
+    lines = []
+    column, code = 0, False
+    for line in markdown.splitlines():
+        marker = ITEM.match(line)
+        if column and line.startswith(" " * column):
+            lines.append("    " + line[column:])
+            continue
+        if line.startswith("```"):
+            code = not code
+        if marker and not code:
+            column = len(marker[0])
+        elif line:
+            column = 0
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _outside(path: str, text: str) -> list[str]:
+    targets = (_target(path, match[2]) for match in LINK.finditer(text))
+    return [target for target in targets if target is not None and _is_outside(target)]
+
+
+def _is_outside(path: str) -> bool:
+    return not path.startswith("docs/")
+
+
+def _target(path: str, link: str) -> str | None:
+    """The file of this repository that a link of that file names."""
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+    return target if "://" not in link and (ROOT / target).is_file() else None
+
+
+def _uri(path: str) -> str:
+    """Where a file of the repository is in the site."""
+    if not _is_outside(path):
+        return path.removeprefix("docs/")
+    return f"project/{path}" if path.endswith(".md") else f"project/{path}.md"
+
+
+def _path(uri: str) -> str:
+    """The other way round."""
+    if not uri.startswith("project/"):
+        return f"docs/{uri}"
+    path = uri.removeprefix("project/")
+    return path if (ROOT / path).is_file() else path.removesuffix(".md")
