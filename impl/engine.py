@@ -115,10 +115,12 @@ class ReferenceEngine:
         for name, pool in self.kv.kv_pools.items():
             loc = self.kv.req_to_token_pool.req_to_token[name][index[0], index[1]]
             there = [name != SWA or where >= 0 for where in loc.tolist()]
-            suspect = self.kv.stamps[name].suspect[loc // self.config.page_size].tolist()
-            for each, wrong, known in zip(stamps, suspect, there, strict=True):
-                if wrong and known:
-                    each.add(TORN)
+            suspect = self.kv.stamps[name].suspect()
+            if suspect.any():
+                marked = suspect[loc // self.config.page_size].tolist()
+                for each, wrong, known in zip(stamps, marked, there, strict=True):
+                    if wrong and known:
+                        each.add(TORN)
             for layer in pool.layers:
                 readings = self.scheduler.model.read_stamps(name, layer, loc)
                 for each, (kt, kp, vt, vp), known in zip(stamps, readings, there, strict=True):

@@ -28,32 +28,30 @@ class KVPool:
         self.layers = tuple(layers)
         self.dtype = dtype
         self._kernels = kernels
-        kind = BITS[dtype.itemsize]
-        self._bits = {
-            layer: torch.zeros((2, tokens, 1, head_dim), dtype=kind, device=device)
-            for layer in self.layers
-        }
-        self.k = {layer: bits[0].view(dtype) for layer, bits in self._bits.items()}
-        self.v = {layer: bits[1].view(dtype) for layer, bits in self._bits.items()}
+        shape = (len(self.layers), 2, tokens, 1, head_dim)
+        self._bits = torch.zeros(shape, dtype=BITS[dtype.itemsize], device=device)
+        self._kv = dict(zip(self.layers, self._bits, strict=True))
+        self.k = {layer: bits[0].view(dtype) for layer, bits in self._kv.items()}
+        self.v = {layer: bits[1].view(dtype) for layer, bits in self._kv.items()}
 
     def set_kv_buffer(self, layer: int, loc: Tensor, k: Tensor, v: Tensor) -> None:
         """Write K and V (``[n, dim]``) to the KV indices ``loc`` (``[n]``)."""
-        bits = self._bits[layer]
-        new = torch.stack((k, v)).to(self.dtype).view(bits.dtype)[:, :, None]
-        self._kernels.write_kv(bits[0], bits[1], loc, new[0], new[1])
+        new = torch.stack((k, v)).to(self.dtype).view(self._bits.dtype)
+        self._kernels.write_kv(self._kv[layer], loc, new[:, :, None])
 
     def get_kv_buffer(self, layer: int, loc: Tensor) -> tuple[Tensor, Tensor]:
         """K and V at the KV indices ``loc`` (any shape), ``[*loc.shape, dim]``. Copies."""
-        bits = self._bits[layer]
-        return bits[0][loc, 0].view(self.dtype), bits[1][loc, 0].view(self.dtype)
+        kv = self._kv[layer][:, loc, 0].view(self.dtype)
+        return kv[0], kv[1]
 
     def poison(self, pages: Tensor, page_size: int) -> None:
         """Set every bit of these pages: no number in any floating-point type, FP8 included.
 
         Whoever reads a page that was freed, then, reads NaN, and so are his tokens.
         """
-        for bits in self._bits.values():
-            bits.view(2, -1, page_size * bits.shape[-1])[:, pages] = -1
+        layers, two, tokens, heads, dim = self._bits.shape
+        by_page = self._bits.view(layers * two, tokens // page_size, page_size * heads * dim)
+        by_page[:, pages] = -1
 
 
 class PageAllocator:

@@ -52,9 +52,7 @@ class MemoryKernels(Protocol):
         self, table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
     ) -> Tensor: ...
 
-    def write_kv(
-        self, k_buffer: Tensor, v_buffer: Tensor, loc: Tensor, k: Tensor, v: Tensor
-    ) -> None: ...
+    def write_kv(self, buffer: Tensor, loc: Tensor, kv: Tensor) -> None: ...
 
 
 def memory_kernels(device: str, page_size: int, which: str = AUTO) -> MemoryKernels:

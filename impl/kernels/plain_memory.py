@@ -72,7 +72,9 @@ def free_rows(
     return torch.cat(freed)
 
 
-def write_kv(k_buffer: Tensor, v_buffer: Tensor, loc: Tensor, k: Tensor, v: Tensor) -> None:
-    """Write K and V (``[n, heads, dim]``) to the KV indices ``loc`` (``[n]``) of the buffers."""
-    k_buffer[loc] = k
-    v_buffer[loc] = v
+def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
+    """Write K and V to the KV indices ``loc`` (``[n]``), none of which is there twice.
+
+    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``.
+    """
+    buffer[:, loc] = kv

@@ -87,13 +87,15 @@ def _free_rows(
 
 
 @triton.jit
-def _write_kv(k_buffer, v_buffer, loc, k, v, numbers, width, stride, BLOCK: tl.constexpr):
+def _write_kv(buffer, v_offset, loc, kv, numbers, width, tokens, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < numbers
     index = tl.load(loc + at // width, mask=there, other=0).to(tl.int64)
-    target = index * stride + at % width
-    tl.store(k_buffer + target, tl.load(k + at, mask=there), mask=there)
-    tl.store(v_buffer + target, tl.load(v + at, mask=there), mask=there)
+    index = tl.where(index < 0, index + tokens, index)  # as torch counts
+    half = tl.program_id(1).to(tl.int64)
+    value = tl.load(kv + half * numbers + at, mask=there)
+    target = buffer + half * v_offset + index * width + at % width
+    tl.store(target, value, mask=there & (index >= 0) & (index < tokens))
 
 
 def _checked(spans: Sequence[Span], table: Tensor) -> list[Span]:
@@ -140,11 +142,11 @@ def free_rows(
     return out
 
 
-def write_kv(k_buffer: Tensor, v_buffer: Tensor, loc: Tensor, k: Tensor, v: Tensor) -> None:
-    """As in ``plain_memory``; buffers and values are contiguous, and of one type each."""
-    numbers, width = k.numel(), k_buffer[0].numel()
+def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
+    """As in ``plain_memory``, but that nothing is written outside the buffer."""
+    numbers, width = kv[0].numel(), buffer[0, 0].numel()
     if numbers:
-        _write_kv[(triton.cdiv(numbers, ENTRIES),)](
-            k_buffer, v_buffer, loc, k.contiguous(), v.contiguous(), numbers, width,
-            k_buffer.stride(0), BLOCK=ENTRIES,
+        _write_kv[(triton.cdiv(numbers, ENTRIES), 2)](
+            buffer, buffer.stride(0), loc, kv.contiguous(), numbers, width, buffer.shape[1],
+            BLOCK=ENTRIES,
         )  # fmt: skip

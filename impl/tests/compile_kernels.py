@@ -13,8 +13,7 @@ from triton.compiler import ASTSource
 from slotproof.impl.kernels import triton_audit, triton_memory
 
 POINTERS = {
-    "words": "*i32", "table": "*i32", "k_buffer": "*fp32", "v_buffer": "*fp32",
-    "k": "*fp32", "v": "*fp32",
+    "words": "*i32", "table": "*i32", "buffer": "*i32", "kv": "*i32", "v_offset": "i64",
 }  # fmt: skip
 LONGS = (
     "found", "rows", "allocated", "protected", "evicted", "free", "free_count", "tree",
