@@ -172,4 +172,5 @@ def _row(command: Command, snapshot: Snapshot | None, last: Row) -> Row:
     if snapshot is None or "pools" not in snapshot:
         return Row(command, transitions, last.pools, last.sessions, last.slots, last.requests)
     whole: Any = {"checker": {"pools": {}}, **snapshot}
-    return Row(command, transitions, **figures(whole))
+    now = figures(whole)
+    return Row(command, transitions, now["pools"], now["sessions"], now["slots"], now["requests"])
