@@ -211,7 +211,6 @@ def _transition_rows() -> Iterator[dict[str, str]]:
 
 def _transition(each: Transition) -> dict[str, Any]:
     needed = facts.needed_for(each)
-    means = MEANING.get(each.id, {})
     touched = [inv for inv in facts.proved() if facts.touches(each, inv)]
     needs = facts.proofs().needs[each.id]
     needy = [inv for inv in touched if inv.id in needs and needs[inv.id] != cores.Need((), ())]
@@ -223,19 +222,13 @@ def _transition(each: Transition) -> dict[str, Any]:
         "profile": _profile_choice(each),
         "detaches": each.detaches,
         "text": render.text(each),
-        "params": [
-            (
-                name,
-                _cell(render.block(means[name], CELL)) if name in means else "what the guard says",
-            )
-            for name in (render.symbol(var.name) for var in each.params)
-        ],
+        "params": list(_meanings(each)),
         "guard": [
             {
                 "name": name,
                 "formula": _cell(lines),
                 "derived": name not in each.guard,
-                "needed": _links(needed[name], brief=True),
+                "needed": _links((i for i in needed[name] if INVARIANTS[i] in touched), brief=True),
             }
             for name, lines in render.guard(each, CELL).items()
         ],
@@ -256,7 +249,7 @@ def _transition(each: Transition) -> dict[str, Any]:
         "page_sizes": _sizes(),
         "preserves": [_preserved(each, inv) for inv in needy],
         "alone": _links(inv.id for inv in touched if inv not in needy),
-        "untouched": _links(untouched),
+        "untouched": _links(untouched) if touched else "",
         "bugs": [
             {
                 "link": _bug_link(bug.name),
@@ -266,6 +259,17 @@ def _transition(each: Transition) -> dict[str, Any]:
             for bug in facts.bugs_of(each)
         ],
     }
+
+
+def _meanings(each: Transition) -> Iterator[tuple[str, str]]:
+    """What a parameter says, and what the event's own name does where it says something."""
+    means = MEANING.get(each.id, {})
+    names = [render.symbol(var.name) for var in each.params]
+    for name in names:
+        told = _cell(render.block(means[name], CELL)) if name in means else "what the guard says"
+        yield f"`{name}`", told
+    for name in (label for label in means if label not in names):
+        yield "the name of the event", _cell(render.block(means[name], CELL))
 
 
 def _profile_choice(each: Transition) -> str:
