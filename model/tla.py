@@ -11,175 +11,18 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from slotproof.model import state
-from slotproof.model.expr import Expr, Sort, Var, conj, variables
+from slotproof.model.expr import Expr, Sort, Var, conj
 from slotproof.model.idioms import KINDS, PHASES, Form, form, words_of
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.named import Named, named
+from slotproof.model.named import named
+from slotproof.model.tla_formula import WORDS, at, bullets, call, identifier, page_of
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 MODULE = "Slotproof"
-WIDTH = 96
 _TOTALS = (state.full.total, state.swa.total, state.rows.total)
-_PAGE = tuple(var.name for var in state.PAGE)
-_LEVEL = {
-    "if": 0, "implies": 1, "iff": 2, "and": 3, "or": 3, "not": 4, "chain": 5, "equal": 5,
-    "different": 5, "sum": 10,
-}  # fmt: skip
-_ATOM = 20
-_WORDS = {
-    **{name: f"Kind{name.capitalize()}" for name in KINDS.values()},
-    **{name: f"Phase{name.capitalize()}" for name in PHASES.values()},
-    "no_row": "NoRow",
-}
-_RENAMED = {"config.window": "W", "config.swa": "has_swa"}
 
-
-def identifier(name: str) -> str:
-    """A variable of the spec as a name of TLA+.
-
-    >>> identifier("slot.C"), identifier("config.width"), identifier("T-ABORT-WAITING")
-    ('slot_C', 'width', 'T_ABORT_WAITING')
-    """
-    if name in _RENAMED:
-        return _RENAMED[name]
-    name = name.removeprefix("config.").removeprefix("param.")
-    return name.replace(".", "_").replace("-", "_")
-
-
-# Formulas ------------------------------------------------------------------
-
-
-def formula(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> str:
-    r"""One line of TLA+.
-
-    >>> from slotproof.model.invariants import ORDER
-    >>> formula(ORDER.conjuncts["slot"])
-    '0 <= slot_Q /\\ slot_Q <= slot_C /\\ slot_C <= slot_A /\\ slot_A <= width'
-    """
-    return _text(form(expr, words, name_it))
-
-
-def _at(shape: Form, level: int) -> str:
-    text = _text(shape)
-    mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else _level(shape)
-    if shape.shape in ("chain", "equal") and len(shape.parts) > 2:
-        mine = 3  # written as a conjunction
-    return text if mine >= level else f"({text})"
-
-
-def _text(shape: Form) -> str:  # one case per shape
-    parts = shape.parts
-    prime = "'" if shape.after else ""
-    match shape.shape:
-        case "variable":
-            return identifier(shape.text) + prime
-        case "named":
-            assert shape.named is not None
-            return _call(shape.named) + prime
-        case "number":
-            return shape.text
-        case "truth":
-            return shape.text.upper()
-        case "word":
-            return _WORDS[shape.text]
-        case "min" | "max" | "cut" | "ceil" | "floor" | "aligned":
-            return f"{shape.shape.capitalize()}({', '.join(map(_text, parts))})"
-        case "if":
-            if parts[0].text == state.config.swa.name and parts[2].text == "0":
-                return f"IfSwa({_text(parts[1])})"
-            test, then, other = (_at(each, 1) for each in parts)
-            return f"IF {test} THEN {then} ELSE {other}"
-        case "sum":
-            first, *rest = (_at(each, 11) for each in parts)
-            text = f"0 - {first}" if shape.text[0] == "-" else first
-            return text + "".join(
-                f" {sign} {part}" for sign, part in zip(shape.text[1:], rest, strict=True)
-            )
-        case "not":
-            return "~" + _at(parts[0], _ATOM)
-        case "iff":
-            return " <=> ".join(_at(each, 3) for each in parts)
-        case "implies":
-            return f"{_at(parts[0], 2)} => {_at(parts[1], 2)}"
-        case "and" | "or":
-            sign = " /\\ " if shape.shape == "and" else " \\/ "
-            return sign.join(_operand(shape, each) for each in parts)
-        case "equal":
-            *sides, value = (_at(each, 6) for each in parts)
-            return " /\\ ".join(f"{side} = {value}" for side in sides)
-        case "different":
-            return " # ".join(_at(each, 6) for each in parts)
-        case "chain":
-            sides = [_at(each, 6) for each in parts]
-            pairs = zip(sides, shape.text, sides[1:], strict=False)
-            return " /\\ ".join(f"{a} {_sign(sign)} {b}" for a, sign, b in pairs)
-    raise AssertionError(shape.shape)
-
-
-def _sign(sign: str) -> str:
-    return "<=" if sign == "≤" else "<"
-
-
-def _operand(outer: Form, inner: Form) -> str:
-    """In a conjunction chains need no parentheses, in a disjunction they do."""
-    many = inner.shape in ("chain", "equal") and len(inner.parts) > 2
-    return _text(inner) if many and outer.shape == "and" else _at(inner, 4)
-
-
-def _call(term: Named) -> str:
-    page = _page_of(term.expr)
-    return term.symbol + (f"({', '.join(page)})" if page else "")
-
-
-def _page_of(expr: Expr) -> tuple[str, ...]:
-    """The variables of the arbitrary page: arguments of what speaks of it."""
-    used = variables(expr)
-    return tuple(identifier(name) for name in _PAGE if name in used)
-
-
-def _bullets(shape: Form, indent: int) -> list[str]:
-    """A conjunction as a list, its long parts broken again."""
-    pad = " " * indent
-    if shape.shape in ("and", "or"):
-        bullet = "/\\ " if shape.shape == "and" else "\\/ "
-        lines = []
-        for part in _pairs(shape, WIDTH - indent - 3):
-            many = part.shape in ("chain", "equal") and len(part.parts) > 2
-            whole = _text(part) if many and shape.shape == "and" else _at(part, 3)
-            if indent + 3 + len(whole) <= WIDTH or part.shape not in ("and", "or", "implies"):
-                lines.append(f"{pad}{bullet}{whole}")
-            else:
-                inner = _bullets(part, indent + 3)
-                lines += [pad + bullet + inner[0].lstrip(), *inner[1:]]
-        return lines
-    whole = _text(shape)
-    if shape.shape == "implies" and indent + len(whole) > WIDTH:
-        premise, conclusion = shape.parts
-        first = [f"{pad}{_at(premise, 2)} =>"]
-        if len(first[0]) > WIDTH and premise.shape == "and":
-            first = _bullets(premise, indent + 1)
-            first = [f"{pad}({first[0].lstrip()}", *first[1:-1], first[-1] + ") =>"]
-        return first + _bullets(conclusion, indent + 4)
-    return [pad + whole]
-
-
-def _pairs(shape: Form, width: int) -> Iterator[Form]:
-    """The parts of a conjunction, chains that are too long for a line pair by pair."""
-    for part in shape.parts:
-        if shape.shape == "and" and part.shape == "chain" and len(_text(part)) > width:
-            for at, sign in enumerate(part.text):
-                yield Form("chain", part.parts[at : at + 2], sign)
-        else:
-            yield part
-
-
-def _level(shape: Form) -> int:
-    return _LEVEL.get(shape.shape, _ATOM)
-
-
-# The module ------------------------------------------------------------------
 
 _GROUPS: tuple[tuple[str, str], ...] = (
     ("Pools", "full"), ("SwaPool", "swa"), ("Rows", "rows"), ("Session", "session"),
@@ -233,8 +76,8 @@ def _module() -> Iterator[str]:
     yield from _section("Terms with a name")
     for term in named():
         yield f"\\* {term.sentence}"
-        yield f"{_call(term)} =="
-        yield from _bullets(form(term.expr, name_it=False), 2)
+        yield f"{call(term)} =="
+        yield from bullets(form(term.expr, name_it=False), 2)
         yield ""
     yield from _section("Transitions")
     for transition in TRANSITIONS.values():
@@ -251,8 +94,9 @@ def _module() -> Iterator[str]:
         yield from _invariant(invariant)
     yield "Steps =="
     yield "  [][" + " /\\ ".join(identifier(each.id) for each in of_step[:3])
-    for at in range(3, len(of_step), 3):
-        yield "     /\\ " + " /\\ ".join(identifier(each.id) for each in of_step[at : at + 3])
+    for start in range(3, len(of_step), 3):
+        some = of_step[start : start + 3]
+        yield "     /\\ " + " /\\ ".join(identifier(each.id) for each in some)
     yield "    ]_vars"
     yield "=" * 78
 
@@ -260,9 +104,9 @@ def _module() -> Iterator[str]:
 def _vocabulary() -> Iterator[str]:
     yield from _section("Words")
     for number, name in KINDS.items():
-        yield f"{_WORDS[name]} == {number}"
+        yield f"{WORDS[name]} == {number}"
     for number, name in PHASES.items():
-        yield f"{_WORDS[name]} == {number}"
+        yield f"{WORDS[name]} == {number}"
     yield f"NoRow == {state.NO_ROW}"
     yield ""
     yield "Min(a, b) == IF a <= b THEN a ELSE b"
@@ -298,14 +142,14 @@ def _transition(transition: Transition, groups: dict[str, tuple[str, ...]]) -> I
 
 
 def _value(name: str, expr: Expr) -> str:
-    return _at(form(expr, words_of(name)), 6)
+    return at(form(expr, words_of(name)), 6)
 
 
 def _conjunct(shape: Form) -> list[str]:
     """A conjunct of a transition as one or more bullets of its list."""
     if shape.shape == "and":
-        return _bullets(shape, 2)
-    return _bullets(Form("and", (shape,)), 2)
+        return bullets(shape, 2)
+    return bullets(Form("and", (shape,)), 2)
 
 
 def _kept(effect: Iterable[str], groups: dict[str, tuple[str, ...]]) -> list[str]:
@@ -344,7 +188,7 @@ def _initially(var: Var) -> str:
     if field in ("available", "free"):
         return f"{group}_total"
     words = words_of(var.name)
-    return _WORDS[words[min(words)]] if words else "0"
+    return WORDS[words[min(words)]] if words else "0"
 
 
 def _invariant(invariant: Invariant) -> Iterator[str]:
@@ -355,12 +199,12 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
         return
     calls = []
     for name, expr in invariant.conjuncts.items():
-        page = _page_of(expr)
+        page = page_of(expr)
         head = f"{identifier(invariant.id)}_{name}" + (f"({', '.join(page)})" if page else "")
         calls.append(head)
         yield f"{head} =="
-        yield from _bullets(form(expr), 2)
-    page = _page_of(conj(*invariant.conjuncts.values()))
+        yield from bullets(form(expr), 2)
+    page = page_of(conj(*invariant.conjuncts.values()))
     pools = ("full", "swa") if page else ("",)
     for pool in pools:  # a page lies in one pool: one conjunct is about the other
         mine = [each for each in calls if not page or _of_pool(each, pool)]
@@ -425,7 +269,7 @@ def configuration() -> str:
         for each in INVARIANTS.values()
         if each.kind is Kind.STATE
         and each.conjuncts
-        and not any(map(_page_of, each.conjuncts.values()))
+        and not any(map(page_of, each.conjuncts.values()))
     ]
     return "\n".join([*lines, "PROPERTY Steps"]) + "\n"
 

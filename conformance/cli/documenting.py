@@ -31,6 +31,8 @@ def docs(
         if check or tla or out != FOLDER:
             raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
         return _diff(diff, as_json)
+    if check and not out.is_dir():
+        raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     from slotproof.conformance.documents import pages, writing
     from slotproof.model import cores
 

@@ -90,6 +90,7 @@ def bugs_found_by(invariant: Invariant) -> list[Bug]:
 def touches(transition: Transition, invariant: Invariant) -> bool:
     """Whether the transition writes a variable that the invariant speaks of.
 
+    >>> from slotproof.model.transitions import TRANSITIONS
     >>> touches(TRANSITIONS["T-PARK"], INVARIANTS["INV-SUM-FULL"])
     True
     """
@@ -110,6 +111,7 @@ def proved() -> list[Invariant]:
 def needed_for(transition: Transition) -> dict[str, tuple[str, ...]]:
     """By guard conjunct: the invariants whose proofs used it.
 
+    >>> from slotproof.model.transitions import TRANSITIONS
     >>> "INV-LOCK" in needed_for(TRANSITIONS["T-REFUSE"])["u_others"]
     True
     """

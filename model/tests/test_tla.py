@@ -24,6 +24,7 @@ from slotproof.model.expr import Const, Expr, Sort, substitute
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.obligations import INIT, Spec, tasks
+from slotproof.model.tla_formula import identifier
 from slotproof.model.transitions import TRANSITIONS
 
 Value = Any  # an integer, a boolean or a tuple of them
@@ -220,7 +221,7 @@ PARAMS = st.lists(st.integers(-1, 9), min_size=6, max_size=6)
 
 def seen(values: Mapping[str, Value], page_size: int) -> dict[str, Value]:
     """A state as the module names it."""
-    return {"P": page_size, **{tla.identifier(name): value for name, value in values.items()}}
+    return {"P": page_size, **{identifier(name): value for name, value in values.items()}}
 
 
 def evaluated(expr: Expr, page_size: int, v: list[Any], w: list[Any], p: Mapping[str, int]) -> Any:
@@ -242,7 +243,7 @@ def agrees_on_transition(
     """Each conjunct of the guard, and every variable afterwards."""
     transition = TRANSITIONS[id_]
     step = steps(page_size)[id_]
-    name = tla.identifier(id_)
+    name = identifier(id_)
     p = {each.name.removeprefix("param."): params[at] for at, each in enumerate(transition.params)}
     now = {**seen(values, page_size), **p}
     v = [values[each] for each in LAYOUT]
@@ -271,14 +272,14 @@ def agrees_on_invariant(
     v = [values[each] for each in LAYOUT]
     w = [later[each] for each in LAYOUT]
     now = seen({**values, **page}, page_size)
-    constants = {tla.identifier(name) for name in LAYOUT} - set(reader.variables)
+    constants = {identifier(name) for name in LAYOUT} - set(reader.variables)
     then = {k: x for k, x in seen(later, page_size).items() if k not in {*constants, "P"}}
     fixed = {name: Const(value) for name, value in page.items()}
     results = {}
-    w = [x if tla.identifier(name) in then else values[name]
+    w = [x if identifier(name) in then else values[name]
          for name, x in zip(LAYOUT, w, strict=True)]  # fmt: skip
     for name, expr in INVARIANTS[id_].conjuncts.items():
-        operator = f"{tla.identifier(id_)}_{name}"
+        operator = f"{identifier(id_)}_{name}"
         args, _ = reader.operators[operator]
         mine = reader.call(operator, [now[each] for each in args], now, then)
         plain = substitute(expr, dict(fixed)) if id_ == "INV-OWNER" else expr
@@ -291,7 +292,7 @@ def agrees_on_invariant(
             whole = reader.call(f"INV_OWNER_of_{pool}", [now[each] for each in args], now, then)
             assert whole == all(ok for name, ok in results.items() if name != other)
     else:
-        assert reader.call(tla.identifier(id_), [], now, then) == all(results.values())
+        assert reader.call(identifier(id_), [], now, then) == all(results.values())
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +334,7 @@ def test_initial_state(reader: Reader) -> None:
     values |= {name: expr.value for name, expr in first.items() if isinstance(expr, Const)}
     values |= {"full.available": 8, "swa.available": 4, "rows.free": 2}
     assert reader.call("Init", [], seen(values, 4), {})
-    for name in (var.name for var in state.STATE if tla.identifier(var.name) in reader.variables):
+    for name in (var.name for var in state.STATE if identifier(var.name) in reader.variables):
         other = not values[name] if name in _BOOLEANS else values[name] + 1
         assert not reader.call("Init", [], seen({**values, name: other}, 4), {}), name
 
@@ -342,8 +343,8 @@ def test_every_transition_is_a_step() -> None:
     """``Next`` offers each, with all its parameters."""
     text = tla.module().partition("Next ==")[2].partition("Spec ==")[0]
     for transition in TRANSITIONS.values():
-        names = ", ".join(tla.identifier(each.name) for each in transition.params)
-        call = tla.identifier(transition.id) + (f"({names})" if names else "")
+        names = ", ".join(identifier(each.name) for each in transition.params)
+        call = identifier(transition.id) + (f"({names})" if names else "")
         assert f" {call}\n" in text
     assert text.count("\\/ ") == len(TRANSITIONS)
 
@@ -355,7 +356,7 @@ def test_configuration_names_what_there_is(reader: Reader) -> None:
     assert sorted(given_) == sorted(reader.constants)
     checked = [line.split()[1] for line in lines if line.startswith("INVARIANT ")]
     states = [each.id for each in INVARIANTS.values() if each.kind is Kind.STATE and each.conjuncts]
-    assert sorted(checked) == sorted(tla.identifier(each) for each in states if each != "INV-OWNER")
+    assert sorted(checked) == sorted(identifier(each) for each in states if each != "INV-OWNER")
 
 
 WRONG = {
@@ -377,7 +378,7 @@ def test_it_can_fail(what: str) -> None:
     """A module with one thing wrong disagrees in some random state."""
     id_, right, wrong = WRONG[what]
     text = tla.module()
-    start = text.index(f"{tla.identifier(id_)}") if text.count(right) > 1 else 0
+    start = text.index(f"{identifier(id_)}") if text.count(right) > 1 else 0
     assert right in text[start:]
     broken = Reader(text[:start] + text[start:].replace(right, wrong, 1))
 
@@ -389,5 +390,5 @@ def test_it_can_fail(what: str) -> None:
         else:
             agrees_on_invariant(broken, id_, values, later, page, 4)
 
-    with pytest.raises(AssertionError, match=f"{id_}|{tla.identifier(id_)}"):
+    with pytest.raises(AssertionError, match=f"{id_}|{identifier(id_)}"):
         agrees()

@@ -76,6 +76,7 @@ def test_cores_of_another_spec(
     ("argv", "says"),
     [
         (["--out", "{file}/below"], "can't be written to"),
+        (["--check", "--out", "{file}"], "there are no documents in"),
         (["--diff", "no-such-revision"], "there is no revision 'no-such-revision'"),
         (["--diff", "--json"], "there is no revision '--json'"),
         (["--diff", "HEAD", "--check"], "--diff compares"),
