@@ -1,6 +1,8 @@
 # make run    check the reference engine (installs what it needs into .venv)
 # make test   formatter, linter, type checker, doctests, all tests, in parallel; SGLANG=no
 #             leaves out the SGLang builds, which take a network the first time
+#             tests of pages in a browser run where there is a Chromium
+# make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
 
@@ -13,18 +15,30 @@ SGLANG ?= 0.5.10.post1 0.5.23
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
 export SLOTPROOF_RELEASES = $(SGLANG)
 
-.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang bench clean
+# Tests of pages need a Chromium; `make test` says so where there is none.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+ifeq ($(CHROMIUM),)
+BROWSER := not browser
+BROWSER_SAYS := Pages were NOT tested in a browser: there is no chromium on the PATH
+else
+BROWSER := (browser or not browser)
+BROWSER_SAYS := Pages were tested in $(CHROMIUM)
+endif
+
+.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang test-browser gallery bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
 
 ifeq ($(SGLANG),no)
 test: lint types
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not sglang and $(BROWSER)"
 	@echo "SGLang builds were NOT tested: SGLANG=no"
+	@echo "$(BROWSER_SAYS)"
 else
 test: lint types sglang-envs
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "sglang or not sglang"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "(sglang or not sglang) and $(BROWSER)"
+	@echo "$(BROWSER_SAYS)"
 endif
 
 lint: $(VENV)/.tested
@@ -71,6 +85,16 @@ sglang-envs: $(VENV)/.installed
 
 test-sglang: $(VENV)/.tested sglang-envs
 	$(BIN)/python -m pytest -m sglang conformance/tests
+
+test-browser: $(VENV)/.tested
+	$(BIN)/python -m pytest -m browser conformance/tests/browser
+
+gallery: $(VENV)/.installed
+	for mutant in $$($(BIN)/slotproof list mutants | cut -d' ' -f1); do \
+		$(BIN)/slotproof run --engine reference:$$mutant --out build/gallery/traces >/dev/null; \
+		test $$? = 1 || { echo "$$mutant was not found"; exit 1; }; done
+	$(BIN)/slotproof show --all --out build/gallery \
+		build/gallery/traces/*-seed0.itf.json docs/findings/*.itf.json
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import hypothesis
@@ -13,6 +13,7 @@ from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusa
 from slotproof.conformance.machine import Counterexample, machine_for
 from slotproof.conformance.minimise import minimise, signature
 from slotproof.conformance.observation import Violation
+from slotproof.conformance.oracles import ORACLES, Oracle
 from slotproof.conformance.plan import (
     Outcome,
     OutOfTime,
@@ -31,9 +32,6 @@ from slotproof.conformance.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.trace import Trace
 
 __all__ = ["Outcome", "Plan", "Progress", "replay", "run"]
-
-DISTINCT = 4
-"""Counterexamples with different first clauses that are looked for at most, once there is one."""
 
 
 def run(
@@ -74,6 +72,8 @@ def run(
         def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
             part = Part(outcome.engine, spec, profile, plan, name, config)
             trace = part.trace(found.log, found.violations, found.minimal)
+            if outcome.first is None:
+                outcome.first = outcome.coverage.commands, time.monotonic() - started
             same = signature(found.violations[0])
             outcome.traces = [
                 each for each in outcome.traces if signature(each.violations[0]) != same
@@ -137,7 +137,13 @@ class _Run:
             self.done += 1
             self.tell(self.done)
         return Referee(
-            self.engine, self.config, self.plan.seed, coverage, self.profile, self.plan.set_aside
+            self.engine,
+            self.config,
+            self.plan.seed,
+            coverage,
+            self.profile,
+            self.plan.set_aside,
+            oracles=self.plan.oracles,
         )
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
@@ -150,7 +156,7 @@ class _Run:
 
     def go(self, examples: int, index: int) -> None:
         """Note what is found: as it is, then shrunk; then look for others in the same examples."""
-        for _ in range(DISTINCT):
+        for _ in range(self.plan.distinct):
             self.last = None
             self._search(examples, index)
             if self.last is None:
@@ -179,7 +185,15 @@ class _Run:
 
     def again(self, commands: list[Command]) -> Referee:
         plan = self.plan
-        return replay(self.engine, self.config, plan.seed, commands, plan.profile, plan.set_aside)
+        return replay(
+            self.engine,
+            self.config,
+            plan.seed,
+            commands,
+            plan.profile,
+            plan.set_aside,
+            plan.oracles,
+        )
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
         log = self.again(commands).log
@@ -193,6 +207,7 @@ def replay(
     commands: list[Command],
     profile: str | None = None,
     set_aside: Collection[str] = (),
+    oracles: Mapping[str, Oracle] = ORACLES,
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation.
 
@@ -205,7 +220,7 @@ def replay(
     """
     choices = referee_profile(engine, config, profile)
     unread = Coverage(wanted=False)
-    referee = Referee(engine, config, seed, unread, choices, set_aside)
+    referee = Referee(engine, config, seed, unread, choices, set_aside, oracles=oracles)
     for command in commands:
         if referee.do(command):
             break

@@ -49,6 +49,28 @@ class Owner:
     A: int
     Q: int
     E: int
+    session: str | None = None
+    """That of a slot."""
+
+
+def owners_of(snapshot: Snapshot) -> list[Owner]:
+    """Everyone who describes a row, as the snapshot shows them."""
+    result = []
+    for rid, view in snapshot["requests"].items():
+        if view["row"] >= 0:
+            lengths = view["row"], view["C"], view["A"], view["Q"], view["E"]
+            result.append(Owner(rid, *lengths))
+    lent = _lent(snapshot)
+    for sid, slot in snapshot["slots"].items():
+        if sid not in lent:
+            lengths = slot["row"], slot["C"], slot["A"], slot["Q"], slot["E"]
+            result.append(Owner(f"slot of {sid}", *lengths, sid))
+    return result
+
+
+def _lent(snapshot: Snapshot) -> set[str]:
+    requests = snapshot["requests"].values()
+    return {request["loan"] for request in requests if request["loan"] is not None}
 
 
 @dataclass
@@ -71,17 +93,7 @@ class Observation:
     @cached_property
     def owners(self) -> list[Owner]:
         """Everyone who describes a row; a slot on loan is described by its turn."""
-        result = []
-        for rid, request in self.snapshot["requests"].items():
-            if request["row"] >= 0:
-                fields = (request[key] for key in ("row", "C", "A", "Q", "E"))
-                result.append(Owner(rid, *fields))
-        lent = self.lent_slots
-        for sid, slot in self.snapshot["slots"].items():
-            if sid not in lent:
-                fields = (slot[key] for key in ("row", "C", "A", "Q", "E"))
-                result.append(Owner(f"slot of {sid}", *fields))
-        return result
+        return owners_of(self.snapshot)
 
     @cached_property
     def broken(self) -> list[tuple[str | None, str, str]]:
@@ -91,8 +103,7 @@ class Observation:
     @cached_property
     def lent_slots(self) -> set[str]:
         """Slots whose KV a request holds, told from ownership."""
-        requests = self.snapshot["requests"].values()
-        return {request["loan"] for request in requests if request["loan"] is not None}
+        return _lent(self.snapshot)
 
     def share(self, pool: str) -> tuple[int, int]:
         """held and uncached tokens of the pool that ownership gives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.observation import Violation
+from slotproof.conformance.oracles import ORACLES, Oracle
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Iteration
 from slotproof.conformance.traces.trace import Trace, rows_of
@@ -47,6 +48,11 @@ class Plan:
     """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""
     seconds: float | None = None
     """After which it stops; the traces up to there are the same."""
+    distinct: int = 4
+    """Counterexamples with different first clauses that are looked for at most, once there is one.
+    (A campaign that goes on collects all.)"""
+    oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
+    """Who looks; the referee itself sees a crash in any case."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,8 @@ class Outcome:
     seconds: float = 0.0
     traces: list[Trace] = field(default_factory=list)
     """What was found, one per first clause; the plainest first."""
+    first: tuple[int, float] | None = None
+    """Commands and seconds up to the first violation."""
     interrupted: bool = False
     out_of_time: bool = False
 

@@ -33,6 +33,8 @@ class Iteration:
     violations: list[Violation] = field(default_factory=list)
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
+    constants: Constants | None = None
+    """Those of the spec that was in step."""
 
     @property
     def events(self) -> list[Event]:
@@ -52,10 +54,12 @@ class Referee:
         profile: Profile | None = None,
         set_aside: Collection[str] = (),
         passes: Callable[[Iteration], bool] = lambda _: False,
+        oracles: Mapping[str, Oracle] = ORACLES,
     ) -> None:
         """``passes`` may say of violations that the example goes on: their clauses are then
         set aside for the rest of it."""
         self.engine = engine
+        self.oracles = oracles
         self.passes = passes
         self.config = config
         self.coverage = coverage if coverage is not None else Coverage()
@@ -91,7 +95,7 @@ class Referee:
         """
         self.coverage.commands += 1
         self.client.sends(command)
-        entry = Iteration(command)
+        entry = Iteration(command, constants=self.constants)
         self.log.append(entry)
         if self._stillborn:
             entry.violations = self._stillborn
@@ -130,7 +134,7 @@ class Referee:
             if message["type"] == "finish" and message["reason"] != "abort":
                 recompute.update(self._recomputed(message["rid"]))
         after = abstract(snapshot, self.constants)
-        before = self.world or abstract(_with_totals(self.snapshot, snapshot), self.constants)
+        before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         seen = Observation(
             self.config,
             self.engine.capabilities,
@@ -144,16 +148,16 @@ class Referee:
         )
         violations = [
             replace(each, oracle=name)
-            for name, oracle in self.oracles(snapshot).items()
+            for name, oracle in self.looking(snapshot).items()
             for each in oracle(seen)
         ]
         self.snapshot, self.world = snapshot, after
         return self.pass_over(violations)
 
-    def oracles(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
+    def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """Which oracles look at this snapshot: all of them."""
         del snapshot
-        return ORACLES
+        return self.oracles
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
         """The violations without those of clauses that are set aside, which are counted."""
@@ -203,7 +207,7 @@ def empty_snapshot() -> Snapshot:
     }
 
 
-def _with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
+def with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
     """The empty snapshot with the pools that the first one shows, all of them free."""
     pools: dict[str, Any] = {}
     for name, pool in first["pools"].items():

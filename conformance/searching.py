@@ -105,6 +105,7 @@ class _Searching:
             self.profile,
             part.plan.set_aside,
             self.passes,
+            part.plan.oracles,
         )
 
     def passes(self, entry: Iteration) -> bool:
@@ -217,7 +218,9 @@ class _Shrinking:
 
     def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> list[Iteration]:
         plan, config = self.of.part.plan, self.of.part.config
-        return replay(self.engine, config, plan.seed, commands, plan.profile, set_aside).log
+        return replay(
+            self.engine, config, plan.seed, commands, plan.profile, set_aside, plan.oracles
+        ).log
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
         """The violation that is wanted, if it still is this finding; and what else there is."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
+from slotproof.impl.device import upload
 from slotproof.impl.req import Req
 
 
@@ -27,6 +29,8 @@ class ScheduleBatch:
     """Row per request, ``[requests]``."""
     seq_lens: Tensor = field(default_factory=_empty)
     """KV length per request after this forward, ``[requests]``."""
+    last_tokens: Tensor = field(default_factory=_empty)
+    """Which of the tokens is the last of each request, ``[requests]``."""
     host_seq_lens: list[int] = field(default_factory=list)
     reqs: list[Req] = field(default_factory=list)
 
@@ -53,7 +57,8 @@ class ScheduleBatch:
             positions += range(lo, lo + len(new))
         self.host_seq_lens = [lo + len(new) for _, lo, new in spans]
         indices = [req.req_pool_idx for req, _, _ in spans]
-        flat = torch.tensor((tokens, rows, positions), device=device)
-        each = torch.tensor((indices, self.host_seq_lens), device=device)
+        last = [end - 1 for end in accumulate(len(new) for _, _, new in spans)]
+        flat = upload((tokens, rows, positions), device)
+        each = upload((indices, self.host_seq_lens, last), device)
         self.input_ids, self.out_rows, self.positions = flat.unbind()
-        self.req_pool_indices, self.seq_lens = each.unbind()
+        self.req_pool_indices, self.seq_lens, self.last_tokens = each.unbind()

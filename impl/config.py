@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from slotproof.impl.kernels import AUTO, TORCH, TRITON
+
 CHECKER_OFF, CHECKER_QUIET, CHECKER_VERBOSE = 0, 1, 2
 
 
@@ -55,6 +57,10 @@ class EngineConfig:
     seed: int = 0
     """Decides how many draft tokens are accepted; tokens do not depend on it."""
     device: str = "cpu"
+    model: str = "stamps"
+    """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
+    kernels: str = "auto"
+    """``torch``, ``triton``, or ``auto``: Triton on a GPU where it is installed."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> EngineConfig:
@@ -92,6 +98,10 @@ class EngineConfig:
             raise ValueError("num_layers: a model with a sliding window has at least 2 layers")
         if self.retract not in ("keep", "wipe"):
             raise ValueError(f"retract: {self.retract!r} is neither 'keep' nor 'wipe'")
+        if self.model not in ("stamps", "transformer"):
+            raise ValueError(f"model: {self.model!r} is neither 'stamps' nor 'transformer'")
+        if self.kernels not in (AUTO, TORCH, TRITON):
+            raise ValueError(f"kernels: {self.kernels!r} is none of 'auto', 'torch', 'triton'")
 
     @property
     def row_width(self) -> int:

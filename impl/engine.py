@@ -102,7 +102,8 @@ class ReferenceEngine:
         """(token, position) of the KV at positions ``[0, length)`` of each row, read back.
 
         Of a position whose sliding-window KV was given back, the full layers say.
-        ``TORN`` where the layers that have it, or K and V, do not say the same.
+        ``TORN`` where the layers that have it, or K and V, do not say the same, and in
+        pages that were restored and are not those that were saved.
         """
         found: dict[int, list[tuple[int, int]]] = {row: [] for row in lengths}
         rows = [row for row, length in lengths.items() for _ in range(length)]
@@ -114,6 +115,12 @@ class ReferenceEngine:
         for name, pool in self.kv.kv_pools.items():
             loc = self.kv.req_to_token_pool.req_to_token[name][index[0], index[1]]
             there = [name != SWA or where >= 0 for where in loc.tolist()]
+            suspect = self.kv.stamps[name].suspect()
+            if suspect.any():
+                marked = suspect[loc // self.config.page_size].tolist()
+                for each, wrong, known in zip(stamps, marked, there, strict=True):
+                    if wrong and known:
+                        each.add(TORN)
             for layer in pool.layers:
                 readings = self.scheduler.model.read_stamps(name, layer, loc)
                 for each, (kt, kp, vt, vp), known in zip(stamps, readings, there, strict=True):

@@ -6,15 +6,19 @@ here knows of sessions or emits a transition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import torch
+from torch import Tensor
 
 from slotproof.impl.config import EngineConfig
+from slotproof.impl.device import upload
+from slotproof.impl.kernels import memory_kernels
+from slotproof.impl.kernels.plain_memory import Span, new_pages
 from slotproof.impl.pool import KVPool
 from slotproof.impl.req import KVRecord, Req
 from slotproof.impl.rows import NO_ROW
+from slotproof.impl.stamps import PageStamps
 from slotproof.impl.tree import TreeNode
 
 if TYPE_CHECKING:
@@ -35,12 +39,20 @@ class KVCache:
             FULL: range(1 if config.window else config.num_layers),
             SWA: range(1, config.num_layers),
         }
-        self.kv_pools = {p: KVPool(tokens[p], layers[p], config.device) for p in config.pools}
+        kernels = memory_kernels(config.device, config.page_size, config.kernels)
+        dim = parts.models[config.model].head_dim
+        self.kv_pools = {
+            p: KVPool(tokens[p], layers[p], dim, config.device, kernels=kernels)
+            for p in config.pools
+        }
+        self.stamps = {
+            p: PageStamps(tokens[p] // config.page_size, config.device) for p in config.pools
+        }
         self.allocators = {
             p: parts.allocators[p](tokens[p], config.page_size, config.device) for p in config.pools
         }
         self.req_to_token_pool = parts.rows(
-            config.rows, config.row_width, config.page_size, config.pools, config.device
+            config.rows, config.row_width, config.page_size, config.pools, config.device, kernels
         )
         self.tree = parts.tree(config.page_size)
 
@@ -87,17 +99,14 @@ class KVCache:
 
         Positions at and past A in a page that the row owns already need none.
         """
-        rows: list[int] = []
-        numbers: list[int] = []
+        spans: list[Span] = []
         for kv, hi in targets:
-            first = self.ceil_page(kv.kv_allocated_len) // self.page_size
-            new = range(first, self.ceil_page(hi) // self.page_size)
-            rows += [kv.req_pool_idx] * len(new)
-            numbers += new
+            spans.append((kv.req_pool_idx, kv.kv_allocated_len, hi))
             kv.kv_allocated_len = max(kv.kv_allocated_len, hi)
-        if rows:
+        count = new_pages(spans, self.page_size)
+        if count:
             for pool, allocator in self.allocators.items():
-                self.req_to_token_pool.write(pool, rows, numbers, allocator.alloc(len(rows)))
+                self.req_to_token_pool.extend(pool, spans, allocator.alloc(count))
 
     def free_kv(self, kv: KVRecord, lo: int, hi: int) -> None:
         """Free the pages of positions ``[lo, hi)`` of the row; ``hi`` is page-aligned.
@@ -105,10 +114,16 @@ class KVCache:
         [lo, cursor)  sliding-window pages: given back before, not touched
         [cursor, hi)  freed in every pool
         """
-        for pool, allocator in self.allocators.items():
+        for pool in self.allocators:
             start = max(lo, kv.swa_evicted_seqlen) if pool == SWA else lo
             if start < hi:
-                allocator.free(self.req_to_token_pool.pages(pool, kv.req_pool_idx, start, hi))
+                self._free(pool, self.req_to_token_pool.take_back(pool, kv.req_pool_idx, start, hi))
+
+    def _free(self, pool: str, pages: Tensor) -> None:
+        """Nobody owns these any more: their KV is poisoned, their stamps are void."""
+        self.kv_pools[pool].poison(pages, self.page_size)
+        self.stamps[pool].free(pages)
+        self.allocators[pool].free(pages)
 
     def release(self, kv: KVRecord) -> int:
         """Give back all that ``kv`` describes, its lock and its row, and clear it.
@@ -172,10 +187,31 @@ class KVCache:
         lo = max(kv.cache_protected_len, kv.swa_evicted_seqlen)
         if lo < cursor:
             row = kv.req_pool_idx
-            self.allocators[SWA].free(self.req_to_token_pool.pages(SWA, row, lo, cursor))
-            self.req_to_token_pool.forget(SWA, row, lo, cursor)
+            self._free(SWA, self.req_to_token_pool.take_back(SWA, row, lo, cursor, forget=True))
         kv.swa_evicted_seqlen = cursor
         return cursor
+
+    # Content -----------------------------------------------------------------
+
+    def stamp_pages(self, kv: KVRecord, session: int) -> None:
+        """The pages that the row owns hold what the session saved. Moves no memory."""
+        for pool, pages, first in self._private_pages(kv):
+            self.stamps[pool].save(pages, session, first)
+
+    def verify_pages(self, kv: KVRecord, session: int) -> None:
+        """Those of them that do not are suspect from now on; ``engine.content`` tells."""
+        for pool, pages, first in self._private_pages(kv):
+            self.stamps[pool].verify(pages, session, first)
+
+    def _private_pages(self, kv: KVRecord) -> Iterator[tuple[str, Tensor, int]]:
+        """Per pool: the pages that the row owns, and the logical number of the first."""
+        for pool in self.allocators:
+            lo = kv.cache_protected_len
+            if pool == SWA:
+                lo = max(lo, kv.swa_evicted_seqlen)
+            if lo < kv.kv_allocated_len:
+                pages = self.req_to_token_pool.pages(pool, kv.req_pool_idx, lo, kv.kv_allocated_len)
+                yield pool, pages, lo // self.page_size
 
     # The tree ------------------------------------------------------------------
 
@@ -206,16 +242,14 @@ class KVCache:
         path = node.path()
         for pool in self.allocators:
             pages = [path[i].page if pool == FULL else path[i].swa_page for i in span]
-            self.req_to_token_pool.write(
-                pool, [req.req_pool_idx] * len(span), list(span),
-                torch.tensor(pages, device=self.device),
-            )  # fmt: skip
+            row, first = req.req_pool_idx, span[0]
+            self.req_to_token_pool.write(pool, row, first, upload(pages, self.device))
 
     def evict(self, tokens: int) -> int:
         """Free unlocked pages of the tree, ``tokens`` or a little more; returns how many."""
         gone = self.tree.evict(self.ceil_page(tokens) // self.page_size)
         if gone:
-            for pool, allocator in self.allocators.items():
+            for pool in self.allocators:
                 pages = [node.page if pool == FULL else node.swa_page for node in gone]
-                allocator.free(torch.tensor(pages, device=self.device))
+                self._free(pool, upload(pages, self.device))
         return len(gone) * self.page_size

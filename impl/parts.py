@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from slotproof.impl.checker import MemoryChecker
 from slotproof.impl.kv_cache import FULL, SWA, KVCache
 from slotproof.impl.model import StampModel
+from slotproof.impl.paged_model import PagedModel
 from slotproof.impl.pool import PageAllocator
 from slotproof.impl.rows import ReqToTokenPool
 from slotproof.impl.scheduler import Scheduler
@@ -15,11 +16,16 @@ from slotproof.impl.session import Session
 from slotproof.impl.session_cache import SessionCache
 from slotproof.impl.session_controller import SessionController
 from slotproof.impl.slot import SessionSlot
+from slotproof.impl.transformer import PagedTransformer
 from slotproof.impl.tree import PrefixTree
 
 
 def _allocators() -> Mapping[str, type[PageAllocator]]:
     return {FULL: PageAllocator, SWA: PageAllocator}
+
+
+def _models() -> Mapping[str, type[PagedModel]]:
+    return {"stamps": StampModel, "transformer": PagedTransformer}
 
 
 @dataclass(frozen=True)
@@ -35,5 +41,5 @@ class Parts:
     cache: type[SessionCache] = SessionCache
     controller: type[SessionController] = SessionController
     scheduler: type[Scheduler] = Scheduler
-    model: type[StampModel] = StampModel
+    models: Mapping[str, type[PagedModel]] = field(default_factory=_models)
     checker: type[MemoryChecker] = MemoryChecker

@@ -7,26 +7,51 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-HEAD_DIM = 3
+from slotproof.impl.kernels import MemoryKernels, plain_memory
+
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers of so many bytes: KV is moved and poisoned as bits, whatever its type is."""
 
 
 class KVPool:
     """K and V of the layers that share one pool: a tensor ``[tokens, heads, dim]`` each."""
 
-    def __init__(self, tokens: int, layers: Iterable[int], device: str) -> None:
-        shape = (tokens, 1, HEAD_DIM)
+    def __init__(
+        self,
+        tokens: int,
+        layers: Iterable[int],
+        head_dim: int,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        kernels: MemoryKernels = plain_memory,
+    ) -> None:
         self.layers = tuple(layers)
-        self.k = {layer: torch.zeros(shape, device=device) for layer in self.layers}
-        self.v = {layer: torch.zeros(shape, device=device) for layer in self.layers}
+        self.dtype = dtype
+        self._kernels = kernels
+        shape = (len(self.layers), 2, tokens, 1, head_dim)
+        self._bits = torch.zeros(shape, dtype=BITS[dtype.itemsize], device=device)
+        self._kv = dict(zip(self.layers, self._bits, strict=True))
+        self.k = {layer: bits[0].view(dtype) for layer, bits in self._kv.items()}
+        self.v = {layer: bits[1].view(dtype) for layer, bits in self._kv.items()}
 
     def set_kv_buffer(self, layer: int, loc: Tensor, k: Tensor, v: Tensor) -> None:
         """Write K and V (``[n, dim]``) to the KV indices ``loc`` (``[n]``)."""
-        self.k[layer][loc, 0] = k
-        self.v[layer][loc, 0] = v
+        new = torch.stack((k, v)).to(self.dtype).view(self._bits.dtype)
+        self._kernels.write_kv(self._kv[layer], loc, new[:, :, None])
 
     def get_kv_buffer(self, layer: int, loc: Tensor) -> tuple[Tensor, Tensor]:
         """K and V at the KV indices ``loc`` (any shape), ``[*loc.shape, dim]``. Copies."""
-        return self.k[layer][loc, 0], self.v[layer][loc, 0]
+        kv = self._kv[layer][:, loc, 0].view(self.dtype)
+        return kv[0], kv[1]
+
+    def poison(self, pages: Tensor, page_size: int) -> None:
+        """Set every bit of these pages: no number in any floating-point type, FP8 included.
+
+        Whoever reads a page that was freed, then, reads NaN, and so are his tokens.
+        """
+        layers, two, tokens, heads, dim = self._bits.shape
+        by_page = self._bits.view(layers * two, tokens // page_size, page_size * heads * dim)
+        by_page[:, pages] = -1
 
 
 class PageAllocator:

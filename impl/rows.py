@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from slotproof.impl.device import upload
+from slotproof.impl.kernels import MemoryKernels, plain_memory
+from slotproof.impl.kernels.plain_memory import NOT_THERE, Span
+
 NO_ROW = -1
-NOT_THERE = -1
-"""Entry of a position whose sliding-window KV was given back."""
 
 
 class ReqToTokenPool:
@@ -20,7 +22,13 @@ class ReqToTokenPool:
     """
 
     def __init__(
-        self, rows: int, width: int, page_size: int, pools: Sequence[str], device: str
+        self,
+        rows: int,
+        width: int,
+        page_size: int,
+        pools: Sequence[str],
+        device: str,
+        kernels: MemoryKernels = plain_memory,
     ) -> None:
         self.page_size = page_size
         self.size = rows
@@ -28,8 +36,8 @@ class ReqToTokenPool:
         self.req_to_token = {
             pool: torch.full((rows, width), NOT_THERE, device=device) for pool in pools
         }
-        self._offsets = torch.arange(page_size, device=device)
         self._device = device
+        self._kernels = kernels
 
     def available_size(self) -> int:
         return len(self.free_slots)
@@ -42,17 +50,22 @@ class ReqToTokenPool:
         """Put a row back at the end of the list. Its entries stay as they are: stale."""
         self.free_slots.append(row)
 
-    def write(self, pool: str, rows: list[int], page_numbers: list[int], pages: Tensor) -> None:
-        """The ``page_numbers[i]``-th page of ``rows[i]`` is ``pages[i]``. One scatter."""
+    def extend(self, pool: str, spans: Sequence[Span], pages: Tensor) -> None:
+        """Each row (row, A, hi) gets the pages of [ceil(A), ceil(hi)): the next of ``pages``."""
+        self._kernels.alloc_extend(self.req_to_token[pool], spans, pages, self.page_size)
+
+    def write(self, pool: str, row: int, first: int, pages: Tensor) -> None:
+        """The pages of the row from number ``first`` on are ``pages``."""
+        count = len(pages)
+        index = upload(([row] * count, range(first, first + count)), self._device)
         table = self.req_to_token[pool]
-        index = torch.tensor((rows, page_numbers), device=self._device)
-        blocks = table.view(table.shape[0], -1, self.page_size)
-        blocks[index[0], index[1]] = pages[:, None] * self.page_size + self._offsets
+        self._kernels.write_rows(table, index[0], index[1], pages, self.page_size)
 
     def pages(self, pool: str, row: int, lo: int, hi: int) -> Tensor:
         """Ids of the pages at positions ``[lo, hi)``, on the device."""
         return self.req_to_token[pool][row, lo : hi : self.page_size] // self.page_size
 
-    def forget(self, pool: str, row: int, lo: int, hi: int) -> None:
-        """Mark ``[lo, hi)`` as given back."""
-        self.req_to_token[pool][row, lo:hi] = NOT_THERE
+    def take_back(self, pool: str, row: int, lo: int, hi: int, *, forget: bool = False) -> Tensor:
+        """The pages at positions ``[lo, hi)``, to free; ``forget`` marks these as given back."""
+        table = self.req_to_token[pool]
+        return self._kernels.free_rows(table, [(row, lo, hi)], self.page_size, forget=forget)

@@ -14,7 +14,7 @@ from slotproof.impl.admission import PrefillAdder
 from slotproof.impl.batch import ScheduleBatch
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Outbox
-from slotproof.impl.model import StampModel
+from slotproof.impl.paged_model import PagedModel
 from slotproof.impl.req import Phase, Req
 from slotproof.impl.rows import NO_ROW
 from slotproof.impl.session_cache import SessionCache
@@ -35,7 +35,7 @@ class Scheduler:
         self.cache = cache
         self.kv = cache.kv
         self.outbox = outbox
-        self.model: StampModel = parts.model(config, cache.kv)
+        self.model: PagedModel = parts.models[config.model](config, cache.kv)
         self.reqs: dict[str, Req] = {}
         """Every request that has no final answer yet, in order of arrival."""
         self.waiting_queue: list[Req] = []

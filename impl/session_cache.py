@@ -49,6 +49,7 @@ class SessionCache:
             n = self.reusable_len(slot, req)
             if self.can_restore(slot, n):
                 self.free_tail(slot, n)
+                self.kv.verify_pages(slot, slot.number)
                 slot.restore_to_req(req)
                 req.last_match, req.phase = req.kv_committed_len, Phase.MATCHED
                 self.outbox.emit(
@@ -144,10 +145,13 @@ class SessionCache:
         del req.output_ids[finished_len:]
 
     def _save(self, req: Req, session: Session) -> None:
-        slot = self.slots.setdefault(session.session_id, self._new_slot())
-        slot.save_from_req(req)
+        slot = self.slots.get(session.session_id)
         self._clock += 1
+        if slot is None:
+            slot = self.slots[session.session_id] = self._new_slot(number=self._clock)
+        slot.save_from_req(req)
         slot.last_used = self._clock
+        self.kv.stamp_pages(slot, slot.number)
 
     def abort_req(self, req: Req, *, out_of_memory: bool = False) -> None:
         """The request is aborted. The session's history stays as it was.

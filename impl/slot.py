@@ -17,6 +17,8 @@ class SessionSlot(KVRecord):
 
     is_active: bool = False
     """The KV is on loan to the session's turn (#22213)."""
+    number: int = 0
+    """Which slot it is, of all there ever were: what its pages are stamped with."""
     last_used: int = 0
     """When it was saved last: the least recently used one is discarded first."""
 

@@ -18,11 +18,10 @@ from slotproof.model import pages, state
 from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source
 from slotproof.model.expr import Expr, Sort, Var, variables
 from slotproof.model.invariant import Kind
-from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
+from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.obligations import POOLS, Spec, conjuncts, tasks
 from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
-from slotproof.model.transitions import TRANSITIONS
 
 RLIMIT = 400_000_000
 """Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""
@@ -277,16 +276,11 @@ def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> boo
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
     """Transitions that may break an invariant: those with an obligation that fails.
 
-    What a mutant leaves as it is needs no proof here: that it keeps the invariants is
-    what ``slotproof prove`` says. ``None`` where there is nothing to rely on: the spec
-    itself, and one with other invariants.
+    ``None`` where there is no proof to rely on: the spec itself is searched whole.
     """
-    changed = [
-        each.id for each in spec.transitions.values() if each is not TRANSITIONS.get(each.id)
-    ]
-    if not changed or spec.invariants is not INVARIANTS:
+    if not spec.changed:
         return None
-    provers = {name: Prover(tasks(spec, name), page_size) for name in changed}
+    provers = {name: Prover(tasks(spec, name), page_size) for name in spec.changed}
     return frozenset(
         name for name, prover in provers.items()
         if any(each.status != "proved" for task in prover.tasks for each in prover.results(task))

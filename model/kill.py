@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import z3
@@ -19,6 +19,7 @@ from slotproof.model import state
 from slotproof.model.expr import Expr
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
+from slotproof.model.museum import EXHIBITS
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, conjuncts, tasks
 from slotproof.model.prove import Prover
@@ -27,6 +28,8 @@ from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 Fate = Literal["killed", "equivalent", "survives"]
+MUSEUM = "museum"
+"""Where the name of a systematic mutant has its transition, a known bug has this."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,37 @@ class Verdict:
 def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
     """Prove the mutated transition; where all proofs go through, compare it with the right one."""
     spec = Spec(transitions={**TRANSITIONS, mutant.id: mutant.transition}, name=mutant.name)
-    for page_size in page_sizes:
-        prover = Prover(tasks(spec, mutant.id), page_size)
-        for task in prover.tasks:
-            problem = prover.vacuity(task).problem
-            if problem:
-                fate: Fate = "survives" if problem == "unknown" else "killed"
-                return Verdict(mutant.name, fate, f"{task.name} / {problem} / P={page_size}")
-            for result in prover.results(task):
-                if result.status == "unknown":
-                    return Verdict(mutant.name, "survives", f"unknown: {result.name}")
-                if result.status == "refuted":
-                    return Verdict(mutant.name, "killed", result.name)
+    found = refuted(spec, page_sizes)
+    if found is not None:
+        return found
     reasons = [_Comparison(mutant, page_size).reason() for page_size in page_sizes]
     if "" in reasons:
         return Verdict(mutant.name, "survives")
     return Verdict(mutant.name, "equivalent", max(reasons, key=len))
+
+
+def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
+    """The first obligation about what is changed that does not go through, if there is one."""
+    for page_size in page_sizes:
+        for name in spec.changed:
+            prover = Prover(tasks(spec, name), page_size)
+            for task in prover.tasks:
+                problem = prover.vacuity(task).problem
+                if problem:
+                    fate: Fate = "survives" if problem == "unknown" else "killed"
+                    return Verdict(spec.name, fate, f"{task.name} / {problem} / P={page_size}")
+                for result in prover.results(task):
+                    if result.status == "unknown":
+                        return Verdict(spec.name, "survives", f"unknown: {result.name}")
+                    if result.status == "refuted":
+                        return Verdict(spec.name, "killed", result.name)
+    return None
+
+
+def judge_exhibit(name: str) -> Verdict:
+    """A known bug by name: nothing but an obligation will do."""
+    spec = replace(EXHIBITS[name].spec, name=f"{MUSEUM}/{name}")
+    return refuted(spec) or Verdict(spec.name, "survives")
 
 
 class _Comparison:
@@ -136,10 +154,8 @@ def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
     return z3.Or(*terms, z3.BoolVal(False, context))
 
 
-def judge_all(
-    mutants: Iterable[Mutant] | None = None, jobs: int | None = None
-) -> Iterator[Verdict]:
-    """The fate of every systematic mutant, in their order."""
-    wanted = list(systematic() if mutants is None else mutants)
+def judge_all(jobs: int | None = None) -> Iterator[Verdict]:
+    """The fate of every known bug, then of every systematic mutant, in their order."""
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(judge, wanted, chunksize=8)
+        yield from pool.map(judge_exhibit, EXHIBITS)
+        yield from pool.map(judge, systematic(), chunksize=8)

@@ -29,10 +29,19 @@ _published = {
     **_given_back,
 }
 
+
+def _kept(kv: Kv, upto: Expr) -> Expr:
+    """A cut keeps every valid position that it may: recomputing them would break no invariant."""
+    return implies(upto >= kv.E, after(slot_kv.C) == minimum(kv.C, upto))
+
+
 MEANING: dict[str, dict[str, Expr]] = {
     "T-CLOSE": _given_back,
     "T-REAP": _given_back,
-    "T-SUBMIT": {"new": after(turn.prompt) == session.history + param("new")},
+    "T-SUBMIT": {
+        "new": after(turn.prompt) == session.history + param("new"),
+        "nonempty": after(turn.prompt) >= 1,
+    },
     "T-REJECT": {"stub": session.inflight | session.closing},
     "T-DOOM": {"doomed": turn.kind == TURN},
     "T-PLAIN-SUBMIT": {"prompt": after(turn.prompt) == param("prompt")},
@@ -60,8 +69,12 @@ MEANING: dict[str, dict[str, Expr]] = {
         "k": (_gain(turn_kv.C) == param("k")) & (_gain(turn.output) == param("k")),
     },
     "T-SWA-ADVANCE": {"e": after(turn_kv.E) == param("e")},
-    "T-SAVE": {"F": after(session.history) == turn.prompt + param("F")},
+    "T-SAVE": {
+        "F": after(session.history) == turn.prompt + param("F"),
+        "kept": _kept(turn_kv, turn.prompt + param("F")),
+    },
     "T-ABORT": _given_back,
+    "T-ABORT-PARTIAL": {"kept": _kept(slot_kv, session.history)},
     "T-ABORT-PUBLISH": {**_published, "profile": config.abort_publishes},
     "T-OOM": _given_back,
     "T-RETRACT": {"profile": config.retract_keeps & after(slot.holding)},
@@ -74,4 +87,5 @@ MEANING: dict[str, dict[str, Expr]] = {
     "T-PLAIN-ABORT": _given_back,
     "T-PLAIN-RETRACT": _given_back,
 }
-"""By transition and parameter; ``profile``, ``stub`` and ``doomed`` say what the label claims."""
+"""By transition and parameter; ``profile``, ``stub`` and ``doomed`` say what the label claims,
+``nonempty`` and ``kept`` what the sentence promises beyond the invariants."""

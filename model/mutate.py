@@ -94,7 +94,10 @@ _SWAPS: dict[str, Callable[[App], Expr | None]] = {
     "less-or-equal": lambda app: _other(app, {Op.LE: Op.LT, Op.LT: Op.LE}),
     "forget-rounding": lambda app: app.args[0] if app.op in (Op.CEIL, Op.FLOOR) else None,
     "and-or": lambda app: _other(app, {Op.AND: Op.OR, Op.OR: Op.AND}),
+    "drop-left": lambda app: app.args[1] if app.op is Op.AND else None,
+    "drop-right": lambda app: app.args[0] if app.op is Op.AND else None,
     "branch": lambda app: app.args[1] if app.op is Op.ITE else None,
+    "other-branch": lambda app: app.args[2] if app.op is Op.ITE else None,
 }
 
 

@@ -49,6 +49,18 @@ class Spec:
     invariants: Mapping[str, Invariant] = field(default_factory=lambda: INVARIANTS)
     name: str = "spec"
 
+    @property
+    def changed(self) -> list[str]:
+        """Transitions that are not the spec's; all of them, where invariants are not.
+
+        What is the spec's keeps the spec's invariants: that is what ``slotproof prove`` says.
+        """
+        mine = self.invariants is INVARIANTS
+        return [
+            each.id for each in self.transitions.values()
+            if not mine or each is not TRANSITIONS.get(each.id)
+        ]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Goal:

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 
 from slotproof.conformance.cli.checking import check_driver
+from slotproof.conformance.cli.differing import diff
+from slotproof.conformance.cli.documenting import docs
 from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
@@ -42,9 +44,11 @@ app.command()(prove)
 app.command()(explore)
 app.command()(replay)
 app.command()(show)
+app.command()(diff)
 app.command()(matrix)
 app.command("check-driver")(check_driver)
 app.command()(validate)
+app.command()(docs)
 app.command("list")(list_things)
 app.add_typer(env, name="env")
 

@@ -16,6 +16,7 @@ from slotproof.conformance.cli.options import JsonOption, TimeoutOption, number,
 from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.matrices import builds, mutants
+from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
 from slotproof.conformance.plan import Plan, Progress
 from slotproof.impl.mutants import MUTANTS
@@ -31,7 +32,7 @@ def matrix(
         ),
     ] = None,
     of_mutants: Annotated[
-        bool, typer.Option("--mutants", help="Mutants of the reference engine, by oracle.")
+        bool, typer.Option("--mutants", help="Mutants of the reference engine, by what finds them.")
     ] = False,
     of_spec: Annotated[
         bool, typer.Option("--spec", help="Mutants of the spec, by the obligation that kills them.")
@@ -45,6 +46,16 @@ def matrix(
     ] = Plan.examples,
     steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same table.")] = 0,
+    traces: Annotated[
+        Path | None,
+        typer.Option("--traces", help="With --engines: known traces, to be replayed on each."),
+    ] = None,
+    shrink: Annotated[
+        int, typer.Option("--shrink", help="Replays that shrinking one finding may take.")
+    ] = Plan.shrink,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="With --mutants: so many seeds, for medians.")
+    ] = 1,
     seconds: Annotated[
         float | None, typer.Option("--seconds", min=0.1, help="For each build or mutant at most.")
     ] = None,
@@ -58,6 +69,10 @@ def matrix(
     """Write a table: builds by findings, mutants by oracles, or mutants of the spec by proof."""
     if [engines is not None, of_mutants, of_spec].count(True) != 1:
         raise UsageProblem("matrix needs one of --engines A,B,…, --mutants and --spec")
+    if traces is not None and engines is None:
+        raise UsageProblem("--traces goes with --engines")
+    if number(seeds, 1, "--seeds") > 1 and not of_mutants:
+        raise UsageProblem("--seeds goes with --mutants")
     if of_spec:
         return _spec(number(jobs, 1, "--jobs"), out, as_json)
     plan = Plan(
@@ -66,7 +81,9 @@ def matrix(
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
         seconds=seconds,
+        shrink=number(shrink, 1, "--shrink"),
     )
+    named = _named(traces)
     number(jobs, 1, "--jobs")
     last: list[Table] = []
 
@@ -79,20 +96,39 @@ def matrix(
 
     with progress_bar(not as_json) as tell:
         if engines is not None:
-            status = _builds(engines, step_timeout, out, plan, jobs, tell, keep)
+            status = _builds(engines, step_timeout, out, plan, jobs, tell, keep, named)
         else:
-            status = _mutants(plan, jobs, tell, keep)
+            status = _mutants(plan, seeds, jobs, tell, keep)
     shown = last[0]
     if as_json:
         typer.echo(json.dumps({"status": status, **asdict(shown)}, indent=1, ensure_ascii=False))
     else:
         typer.echo(markdown(shown))
-        typer.echo(f"written to {out}: matrix.md, matrix.json, matrix.html")
+        typer.echo(f"written to {out}: matrix.md, matrix.json, matrix.html, matrix.svg")
     return status
 
 
+def _named(folder: Path | None) -> list[Known]:
+    """The known findings of a folder of traces."""
+    if folder is None:
+        return []
+    if not folder.is_dir():
+        raise UsageProblem(f"--traces: {folder} is no folder")
+    found = load(folder)
+    if not found:
+        raise UsageProblem(f"--traces: {folder} has no *{SUFFIX}")
+    return found
+
+
 def _builds(
-    text: str, step_timeout: float, out: Path, plan: Plan, jobs: int, tell: Progress, keep: Keep
+    text: str,
+    step_timeout: float,
+    out: Path,
+    plan: Plan,
+    jobs: int,
+    tell: Progress,
+    keep: Keep,
+    named: list[Known],
 ) -> int:
     """Status 1 if anything was found, 3 if it ended early, 2 if no build can be run."""
     columns = [builds.parse(each.strip(), step_timeout, out) for each in text.split(",") if each]
@@ -102,13 +138,15 @@ def _builds(
     for each in names:
         if names.count(each) > 1:
             raise UsageProblem(f"--engines: {each!r} is there twice; give it a name: NAME=ENGINE")
-    whole = builds.run(columns, plan, jobs, tell, keep)
+    whole = builds.run(columns, plan, jobs, tell, keep, named)
     if all(each.problem for each in columns):
         raise UsageProblem(f"no build can be run: {columns[0].name}: {columns[0].problem}")
-    keep(builds.table(columns, plan))
+    keep(builds.table(columns, plan, named))
     if not whole:
         return report.INCONCLUSIVE
-    return report.FOUND if any(each.findings for each in columns) else report.CONFORMS
+    known = any(seen.cell.kind == "bad" for each in columns for seen in each.known.values())
+    found = known or any(each.findings for each in columns)
+    return report.FOUND if found else report.CONFORMS
 
 
 def _spec(jobs: int, out: Path, as_json: bool) -> int:
@@ -118,13 +156,12 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
     from slotproof.conformance.matrices.spec import collect
+    from slotproof.model.museum import EXHIBITS
     from slotproof.model.mutate import systematic
 
-    wanted = list(systematic())
+    count = len(EXHIBITS) + sum(1 for _ in systematic())
     with progress_bar(not as_json) as tell:
-        table = collect(
-            judge_all(wanted, jobs), lambda done: tell("spec mutants", done, len(wanted))
-        )
+        table = collect(judge_all(jobs), lambda done: tell("spec mutants", done, count))
     document = {"status": int(bool(table.survivors)), **table.document()}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -140,10 +177,10 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
     return int(document["status"])
 
 
-def _mutants(plan: Plan, jobs: int, tell: Progress, keep: Keep) -> int:
+def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:
     """Status 1 if a mutant survives, 3 if it ended early."""
-    done = mutants.run(plan, jobs, tell, keep)
-    keep(mutants.table(done, plan))
+    done = mutants.run(plan, seeds, jobs, tell, keep)
+    keep(mutants.table(done, plan, seeds))
     if len(done) < len(MUTANTS) or done[-1].interrupted:
         return report.INCONCLUSIVE
-    return report.CONFORMS if all(each.clause for each in done) else report.FOUND
+    return report.CONFORMS if not any(each.survives for each in done) else report.FOUND

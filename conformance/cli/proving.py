@@ -7,11 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.exporting import export_cores
 from slotproof.conformance.cli.options import JsonOption, number, z3_missing
 from slotproof.conformance.cli.refuting import refute
 from slotproof.model.transitions import TRANSITIONS
@@ -42,6 +44,10 @@ def prove(
         typer.Option("--depth", help="Search so many transitions deep (with --mutant: 9)."),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", help="Processes; 0: one per core.")] = 0,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", help="Prove everything; keep what the proofs used in this file."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Prove the spec's invariants: counts and pages, at every page size."""
@@ -53,6 +59,10 @@ def prove(
     for name in transition or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
+    if export is not None:
+        if transition or any_page_size or page_size or mutant is not None or depth is not None:
+            raise UsageProblem("--export proves everything: give it --jobs and --json at most")
+        return export_cores(export, number(jobs, 0, "--jobs") or None, as_json)
     if mutant is not None or depth is not None:
         if transition or any_page_size or jobs:
             raise UsageProblem("--mutant and --depth search; --transition, --any, --jobs prove")

@@ -14,7 +14,6 @@ from slotproof.conformance.traces.itf import encode
 
 if TYPE_CHECKING:
     from slotproof.model.bounded import Counterexample
-    from slotproof.model.obligations import Spec
 
 OUT = Path("slotproof-traces")
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from slotproof.conformance import campaign
+from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged
 from slotproof.conformance.cli.options import (
     DeviceOption,
@@ -37,6 +38,9 @@ def replay(
     step_timeout: TimeoutOption = 10.0,
     start_timeout: StartOption = START_TIMEOUT,
     profile: ProfileOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the trace of this replay to a file.")
+    ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -54,7 +58,8 @@ def replay(
         referee = campaign.replay(
             under_test, old.config, old.seed, old.commands, choices, old.set_aside
         )
-        violations = referee.log[-1].violations
+        first = old.violations[0].clause if old.violations else ""
+        violations = sorted(referee.log[-1].violations, key=lambda each: each.clause != first)
         again = {each.clause for each in violations} & {each.clause for each in old.violations}
         new = Trace(
             engine=f"{under_test.name} {under_test.version}".strip(),
@@ -69,6 +74,11 @@ def replay(
             chosen_profile=choices,
             set_aside=old.set_aside,
         )
+    if out is not None:
+        try:
+            itf.save(new, out)
+        except OSError as error:
+            raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
     if as_json:
         typer.echo(json.dumps(itf.to_itf(new), indent=1, ensure_ascii=False))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -134,6 +135,9 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     if outcome.trace is not None:
         typer.echo(text.render(outcome.trace, str(path)))
         typer.echo(f"trace           {keep.problem or path}")
+        typer.echo(
+            f"page            slotproof show {shlex.quote(str(path))} --format html --out page.html"
+        )
     if summary["shortest"] is not None:
         typer.echo(f"shortest        {summary['shortest']['text']}")
     for other in summary["others"]:

@@ -1,38 +1,108 @@
-"""``slotproof show``: a trace for people."""
+"""``slotproof show``: a trace for people, in every form."""
 
 from __future__ import annotations
 
 import json
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption
-from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces import forms, itf, spec_trace, text
+from slotproof.conformance.traces.trace import Trace
 
 
 class Format(StrEnum):
     """Forms that a trace can be shown in."""
 
     TEXT = "text"
+    MARKDOWN = "markdown"
+    MERMAID = "mermaid"
+    HTML = "html"
+    PYTEST = "pytest"
 
 
 def show(
-    trace: Annotated[Path, typer.Argument(help="An .itf.json file.")],
+    traces: Annotated[
+        list[Path], typer.Argument(metavar="TRACE...", help=".itf.json files; one, unless --all.")
+    ],
     form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A file to write instead; with --all a folder.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every form of every trace, and an index, into --out.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Render a trace."""
-    del form  # there is one so far
-    loaded = itf.load(trace)
-    if as_json:
-        typer.echo(json.dumps(itf.to_itf(loaded), indent=1, ensure_ascii=False))
+    """Show a trace: as text, Markdown, Mermaid, an HTML page or a pytest file."""
+    if everything:
+        return _all(traces, out, as_json)
+    if len(traces) > 1:
+        raise UsageProblem("several traces go with --all --out FOLDER")
+    (path,) = traces
+    loaded = _load(path)
+    if isinstance(loaded, dict):
+        if form is not Format.TEXT:
+            raise UsageProblem(
+                f"{path} is a trace of the spec alone (prove --mutant): it has no commands and "
+                "no pages, and is shown as text only"
+            )
+        shown = json.dumps(loaded, indent=1) + "\n" if as_json else _spec(loaded, path)
+    elif as_json:
+        shown = json.dumps(itf.to_itf(loaded), indent=1, ensure_ascii=False) + "\n"
     else:
-        try:
-            shown = text.render(loaded, str(trace))
-        except (KeyError, TypeError) as error:
-            raise itf.BadTrace(f"{trace}: a figure is missing or no number: {error}") from None
+        shown = forms.form(form.value, loaded, str(path))
+    if out is not None:
+        _save(shown, out)
+    elif form is Format.TEXT and not as_json and not os.environ.get("NO_COLOR"):
+        typer.echo(text.coloured(shown), nl=False)
+    else:
         typer.echo(shown, nl=False)
+    return 0
+
+
+def _load(path: Path) -> Trace | dict[str, Any]:
+    """A trace; or the document of one of the spec alone, which has a form of its own."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        document = None  # itf.load says what is wrong
+    if spec_trace.is_one(document):
+        assert isinstance(document, dict)
+        return document
+    return itf.load(path)
+
+
+def _spec(document: dict[str, Any], path: Path) -> str:
+    try:
+        return spec_trace.render(document)
+    except itf.BadTrace as bad:
+        raise itf.BadTrace(f"{path}: {bad}") from None
+
+
+def _save(shown: str, out: Path) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        forms.save(shown, out)
+    except OSError as error:
+        raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
+
+
+def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
+    if out is None:
+        raise UsageProblem("--all needs --out FOLDER")
+    traces = {str(path): itf.load(path) for path in paths}
+    try:
+        files = forms.write_all(traces, out)
+    except OSError as error:
+        raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
+    if as_json:
+        typer.echo(json.dumps({"files": list(map(str, files))}, indent=1))
+    else:
+        typer.echo(f"{len(traces)} traces in {len(forms.FORMS)} forms: {out / 'index.html'}")
     return 0

@@ -15,7 +15,8 @@ from slotproof.conformance.logs.recorded import LogReferee, Senseless
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.traces.trace import Row, figures
+from slotproof.conformance.traces.frames import figures
+from slotproof.conformance.traces.trace import Row
 
 CONTEXT = 12
 """Commands before the first bad line that are kept to be shown."""
@@ -171,4 +172,5 @@ def _row(command: Command, snapshot: Snapshot | None, last: Row) -> Row:
     if snapshot is None or "pools" not in snapshot:
         return Row(command, transitions, last.pools, last.sessions, last.slots, last.requests)
     whole: Any = {"checker": {"pools": {}}, **snapshot}
-    return figures(command, whole, transitions)
+    now = figures(whole)
+    return Row(command, transitions, now["pools"], now["sessions"], now["slots"], now["requests"])

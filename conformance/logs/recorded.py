@@ -15,7 +15,7 @@ from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Capabilities, EngineFailed
 from slotproof.conformance.logs.format import Header
 from slotproof.conformance.observation import Violation
-from slotproof.conformance.oracles import ORACLES, Oracle
+from slotproof.conformance.oracles import Oracle
 from slotproof.conformance.oracles.lockstep import follow
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -119,7 +119,7 @@ class LogReferee(Referee):
         self._forget_answered()
         return violations
 
-    def oracles(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
+    def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """The oracles that have what they look at."""
         blind = set() if "pages" in self._shown else {"pages", "locks"}
         if not self.told:
@@ -127,7 +127,7 @@ class LogReferee(Referee):
         if self._gap or snapshot["iter"] > self.snapshot["iter"] + 1:
             blind.add("progress")
             self.seen["gaps"] += 1
-        return {name: oracle for name, oracle in ORACLES.items() if name not in blind}
+        return {name: oracle for name, oracle in self.oracles.items() if name not in blind}
 
     def _completed(self, line: Snapshot) -> Snapshot:
         """The snapshot with what was left out; answers that were not judged yet go first."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotproof.conformance.campaign import replay
 from slotproof.conformance.collecting import Finding, collect
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.findings import mark
+from slotproof.conformance.matrices.again import Refused, again
+from slotproof.conformance.matrices.known import Known, Seen, look
 from slotproof.conformance.matrices.table import Cell, Row, Table
 from slotproof.conformance.plan import Plan, Progress, plainness
 from slotproof.conformance.traces.folder import Folder
@@ -42,6 +43,8 @@ class Build:
     findings: dict[str, Finding] = field(default_factory=dict)
     cells: dict[str, Cell] = field(default_factory=dict)
     """What the replay of another build's trace showed."""
+    known: dict[str, Seen] = field(default_factory=dict)
+    """What it does on the traces of findings that have a name."""
     cut: bool = False
     """It ended early: out of time, or Ctrl-C."""
     keep: Folder | None = None
@@ -66,9 +69,16 @@ def parse(text: str, step_timeout: float, out: Path) -> Build:
 
 
 def run(
-    builds: list[Build], plan: Plan, jobs: int, tell: Progress, write: Callable[[Table], None]
+    builds: list[Build],
+    plan: Plan,
+    jobs: int,
+    tell: Progress,
+    write: Callable[[Table], None],
+    named: Sequence[Known] = (),
 ) -> bool:
     """Run every build, then replay across; ``write`` gets the table after each of them.
+
+    Traces of ``named`` findings are replayed on a build first.
 
     Gives back whether it came to its end: Ctrl-C ends it with what there is.
     """
@@ -79,12 +89,14 @@ def run(
             build.problem = str(problem)
             continue
         try:
+            for each in named:
+                build.known[each.name] = look(engine, each, build.folder)
             interrupted = _campaign(build, engine, plan, jobs, tell)
         except EngineUnusable as problem:
             build.problem, interrupted = str(problem), False
         finally:
             engine.close()
-        write(table(builds, plan))
+        write(table(builds, plan, named))
         if interrupted:
             return False
     for build in builds:
@@ -94,7 +106,7 @@ def run(
             build.problem = str(problem)
         except KeyboardInterrupt:
             return False
-        write(table(builds, plan))
+        write(table(builds, plan, named))
     return True
 
 
@@ -125,16 +137,10 @@ def _across(build: Build, builds: list[Build]) -> None:
 
 
 def _replayed(engine: Engine, name: str, trace: Trace) -> Cell:
-    reason = engine.capabilities.refuses(trace.config)
-    if reason is None and not {each["do"] for each in trace.commands} <= (
-        engine.capabilities.commands
-    ):
-        reason = "a command of the trace is not offered"
-    if reason is not None:
-        return Cell("can't run", "odd", title=reason)
-    log = replay(
-        engine, trace.config, trace.seed, trace.commands, trace.chosen_profile, trace.set_aside
-    ).log
+    try:
+        log = again(engine, trace)
+    except Refused as reason:
+        return Cell("can't run", "odd", title=str(reason))
     broken = log[-1].violations
     if not broken:
         return Cell("no", "good", title="the trace of the other build conforms here")
@@ -153,26 +159,47 @@ def shortest(builds: list[Build]) -> dict[str, Finding]:
     return dict(sorted(best.items(), key=lambda each: plainness(each[1].trace)))
 
 
-def table(builds: list[Build], plan: Plan) -> Table:
-    """What is known so far."""
-    rows = []
-    for name, finding in shortest(builds).items():
-        cells = [_cell(build, name) for build in builds]
-        seen = [index for index, cell in enumerate(cells) if cell.kind == "bad"]
-        after = builds[seen[-1] + 1 :] if seen else []
-        clean = [build.name for build in after if _cell(build, name).kind == "good"]
-        sentence = INVARIANTS[finding.trace.violations[0].invariant].sentence
-        first = builds[seen[0]].name if seen else ""
-        rows.append(Row(name, sentence, [*cells, Cell(first), Cell(clean[0] if clean else "")]))
+def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table:
+    """What is known so far: findings with a name first, then what no named one explains."""
+    rows = [
+        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known)
+        for each in named
+    ]
+    explained = {mark for build in builds for seen in build.known.values() for mark in seen.marks}
+    rows += [
+        _row(builds, name, _sentence(finding.mark.clause), _cell)
+        for name, finding in shortest(builds).items()
+        if name not in explained
+    ]
     notes = [
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
         f"Seed {plan.seed}, {plan.examples} examples for each build.",
+        *(["Findings with a name: their traces were replayed on every build."] if named else []),
     ]
     notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]
     notes += [f"{build.name} ended early." for build in builds if build.cut]
     columns = [build.name for build in builds]
     return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
+
+
+def _sentence(clause: str) -> str:
+    return INVARIANTS[clause.partition(".")[0]].sentence
+
+
+def _row(builds: list[Build], name: str, note: str, cell: Callable[[Build, str], Cell]) -> Row:
+    """A finding: its cells, the first build that has it, and the first after it that has not."""
+    cells = [cell(build, name) for build in builds]
+    seen = [index for index, each in enumerate(cells) if each.kind == "bad"]
+    first = builds[seen[0]].name if seen else ""
+    after = range(seen[-1] + 1, len(builds)) if seen else ()
+    gone = next((builds[index].name for index in after if cells[index].kind == "good"), "")
+    return Row(name, note, [*cells, Cell(first), Cell(gone)])
+
+
+def _known(build: Build, name: str) -> Cell:
+    seen = build.known.get(name)
+    return Cell("not run" if build.problem else "") if seen is None else seen.cell
 
 
 def _cell(build: Build, name: str) -> Cell:

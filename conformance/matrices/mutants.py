@@ -1,73 +1,125 @@
-"""Mutants of the reference engine × oracles: who kills which, in how many commands."""
+"""Mutants of the reference engine × what finds them: how soon, how short, and who alone.
+
+All oracles together are run with several seeds, for medians. Then each group of
+:data:`~slotproof.conformance.matrices.finders.FINDERS` alone: on the trace that was
+found, and where it has nothing to say of that, with a campaign of its own in the
+configuration that showed the bug.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from statistics import median
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.matrices.finders import FINDERS
 from slotproof.conformance.matrices.table import Cell, Row, Table
-from slotproof.conformance.oracles import ORACLES
 from slotproof.conformance.plan import Plan
+from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
+from slotproof.model.museum import EXHIBITS
 
-ALIVE = "alive"
-"""Not an oracle: the referee itself sees an engine that crashes or hangs."""
+SHRUNK = "of the trace, shrunk"
+WHO = "Who says nothing of the trace found looks alone, at as many as its configuration had."
+PROOF = "transitions of the shortest counterexample of the spec with this bug"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one seed gave."""
+
+    clause: str
+    commands: int
+    """Sent up to the first violation."""
+    seconds: float
+    length: int
+    """Commands of the trace, shrunk."""
 
 
 @dataclass(frozen=True)
 class Killed:
-    """What a run found of a mutant."""
+    """What is known of a mutant."""
 
     mutant: str
-    clause: str = ""
-    """Of the plainest trace; empty if the mutant survives."""
-    commands: int = 0
-    oracles: dict[str, int] | None = None
-    """By oracle: commands of the shortest trace at whose end it speaks."""
+    found: tuple[Found, ...] = ()
+    """Per seed that finds it."""
+    seeds: int = 1
+    alone: dict[str, int] = field(default_factory=dict)
+    """By group of oracles: commands of the shortest trace it finds alone; absent if none."""
     interrupted: bool = False
 
-
-def kill(name: str, plan: Plan) -> Killed:
-    """Run the plan on a mutant, up to the first configuration that finds something."""
-    outcome = campaign.run(InProcessEngine(name), f"reference:{name}", plan)
-    if outcome.trace is None:
-        return Killed(name, interrupted=outcome.interrupted)
-    oracles: dict[str, int] = {}
-    for trace in outcome.traces:
-        for each in trace.violations:
-            speaker = each.oracle or ALIVE
-            oracles[speaker] = min(len(trace.rows), oracles.get(speaker, len(trace.rows)))
-    first = outcome.trace.violations[0].clause
-    return Killed(name, first, len(outcome.trace.rows), oracles, outcome.interrupted)
+    @property
+    def survives(self) -> bool:
+        """Whether a seed did not find it."""
+        return len(self.found) < self.seeds
 
 
-def kills(plan: Plan, jobs: int) -> Iterator[Killed]:
+def kill(name: str, plan: Plan, seeds: int) -> Killed:
+    """Run the plan on a mutant with seeds from the plan's own upwards, then each group alone."""
+    engine = InProcessEngine(name)
+    found: list[Found] = []
+    trace: Trace | None = None
+    for seed in range(plan.seed, plan.seed + seeds):
+        outcome = campaign.run(engine, f"reference:{name}", replace(plan, seed=seed, distinct=1))
+        if outcome.trace is not None and outcome.first is not None:
+            clause, (commands, seconds) = outcome.trace.violations[0].clause, outcome.first
+            found.append(Found(clause, commands, seconds, len(outcome.trace.rows)))
+            trace = trace or outcome.trace
+        if outcome.interrupted:
+            return Killed(name, tuple(found), seeds, interrupted=True)
+    alone: dict[str, int] = {}
+    if trace is not None:
+        lengths = {group: _alone(engine, plan, group, trace) for group in FINDERS}
+        alone = {group: length for group, length in lengths.items() if length}
+    return Killed(name, tuple(found), seeds, alone)
+
+
+def _alone(engine: InProcessEngine, plan: Plan, group: str, trace: Trace) -> int | None:
+    """The length of a trace that the group alone finds. A crash speaks for nobody."""
+    oracles = FINDERS[group]
+    log = campaign.replay(
+        engine, trace.config, trace.seed, trace.commands, trace.chosen_profile, (), oracles
+    ).log
+    if any(each.oracle for each in log[-1].violations):
+        return len(log)
+    share = max(1, plan.examples // len(plan.configs))
+    there = {trace.config_name: trace.config}
+    narrow = replace(plan, configs=there, examples=share, distinct=1, oracles=oracles)
+    own = campaign.run(engine, trace.spec, narrow).trace
+    return len(own.rows) if own and any(each.oracle for each in own.violations) else None
+
+
+def kills(plan: Plan, seeds: int, jobs: int) -> Iterator[Killed]:
     """One mutant after the other, or some at once; always in the same order."""
     if jobs == 1:
         for name in MUTANTS:
-            yield kill(name, plan)
+            yield kill(name, plan, seeds)
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"))
     try:
-        yield from pool.map(kill, MUTANTS, [plan] * len(MUTANTS))
+        yield from pool.map(kill, MUTANTS, [plan] * len(MUTANTS), [seeds] * len(MUTANTS))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def run(
-    plan: Plan, jobs: int, tell: Callable[[str, int, int], None], write: Callable[[Table], None]
+    plan: Plan,
+    seeds: int,
+    jobs: int,
+    tell: Callable[[str, int, int], None],
+    write: Callable[[Table], None],
 ) -> list[Killed]:
     """Kill every mutant; ``write`` gets the table after each. Ctrl-C ends it with what there is."""
     done: list[Killed] = []
     try:
-        for killed in kills(plan, jobs):
+        for killed in kills(plan, seeds, jobs):
             done.append(killed)
             tell(killed.mutant, len(done), len(MUTANTS))
-            write(table(done, plan))
+            write(table(done, plan, seeds))
             if killed.interrupted:
                 break
     except KeyboardInterrupt:
@@ -75,22 +127,41 @@ def run(
     return done
 
 
-def table(done: list[Killed], plan: Plan) -> Table:
+def table(done: list[Killed], plan: Plan, seeds: int) -> Table:
     """What is known so far."""
-    names = [*ORACLES, ALIVE]
-    rows = []
-    for each in done:
-        verdict = Cell(each.clause, "good") if each.clause else Cell("survives", "bad")
-        cells = [verdict, Cell(str(each.commands or ""))]
-        for name in names:
-            commands = (each.oracles or {}).get(name)
-            cells.append(Cell(str(commands), "good") if commands else Cell())
-        rows.append(Row(each.mutant, MUTANTS[each.mutant].sentence, cells))
-    dead = sum(1 for each in done if each.clause)
+    dead = sum(1 for each in done if not each.survives)
+    missed = [each.mutant for each in done if each.found and "equation" not in each.alone]
+    medians = f". Medians over {seeds} seeds" if seeds > 1 else ""
     notes = [
-        f"{dead} of {len(MUTANTS)} mutants are killed.",
-        "Numbers are commands of the shortest trace at whose end the oracle speaks.",
-        f"Seed {plan.seed}, at most {plan.examples} examples for each mutant.",
+        f"{dead} of {len(MUTANTS)} mutants are killed with every seed.",
+        f"The equation alone misses {len(missed)}: {', '.join(missed)}." if missed else "",
+        f"Sent, seconds: commands and time up to the first violation. Commands: {SHRUNK}{medians}.",
+        f"The other columns: who alone finds it, in how many commands. Proof: {PROOF}.",
+        f"Seeds from {plan.seed}, at most {plan.examples} examples for each mutant and seed. {WHO}",
     ]
-    columns = ["clause", "commands", *names]
-    return Table("Mutants of the reference engine × oracles", "mutant", columns, rows, notes)
+    columns = ["clause", "sent", "seconds", "commands", *FINDERS, "proof"]
+    rows = [Row(each.mutant, MUTANTS[each.mutant].sentence, _cells(each)) for each in done]
+    title = "Mutants of the reference engine × what finds them"
+    return Table(title, "mutant", columns, rows, [note for note in notes if note])
+
+
+def _cells(killed: Killed) -> list[Cell]:
+    if killed.found and not killed.survives:
+        verdict = Cell(killed.found[0].clause, "good")
+    else:
+        text = f"{len(killed.found)} of {killed.seeds} seeds" if killed.found else "survives"
+        verdict = Cell(text, "bad")
+    figures = [Cell()] * 3
+    if killed.found:
+        figures = [
+            Cell(f"{median(each.commands for each in killed.found):.0f}"),
+            Cell(f"{median(each.seconds for each in killed.found):.1f}"),
+            Cell(f"{median(each.length for each in killed.found):.0f}"),
+        ]
+    alone = [
+        Cell(str(killed.alone[group]), "good") if group in killed.alone else Cell()
+        for group in FINDERS
+    ]
+    exhibit = EXHIBITS.get(killed.mutant)
+    proof = Cell(str(exhibit.depth), "good") if exhibit else Cell()
+    return [verdict, *figures, *alone, proof]

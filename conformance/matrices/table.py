@@ -85,13 +85,16 @@ def html(table: Table) -> str:
 
 
 def write(table: Table, out: Path) -> None:
-    """``matrix.md``, ``matrix.json`` and ``matrix.html`` in the folder. Raises ``OSError``."""
+    """``matrix.md``, ``.json``, ``.html`` and ``.svg`` in the folder. Raises ``OSError``."""
+    from slotproof.conformance.matrices.picture import svg
+
     out.mkdir(parents=True, exist_ok=True)
     document = json.dumps(asdict(table), indent=1, ensure_ascii=False) + "\n"
     for name, text in (
         ("matrix.md", markdown(table)),
         ("matrix.json", document),
         ("matrix.html", html(table)),
+        ("matrix.svg", svg(table)),
     ):
         temporary = out / f"{name}.tmp"
         temporary.write_text(text)

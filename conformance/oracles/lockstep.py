@@ -9,6 +9,7 @@ not observed and is never a finding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.explain import explain
@@ -67,26 +68,44 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
     """Each field in which the engine is not where the spec says it must be."""
+    for each in compared(spec, engine):
+        if each.spec is None or each.engine is None:
+            there = "the engine" if each.spec is None else "the spec"
+            text = f"{each.what} exists only in {there}"
+        else:
+            text = f"{each.what.lstrip('/')} is {each.engine}, the spec says {each.spec}"
+        yield Violation("INV-STEP", "state", text, each.writer)
+
+
+class Difference(NamedTuple):
+    """A field, or an actor, in which spec and engine differ. ``None``: it is not there."""
+
+    what: str
+    spec: int | None
+    engine: int | None
+    writer: str | None
+    """The transition that wrote it last."""
+
+
+def compared(spec: World, engine: World) -> Iterator[Difference]:
+    """Where the spec was led to, beside where the engine is."""
     for index in range(POOLS):
         if spec.pools[index] != engine.pools[index]:
             name = LAYOUT[index]
-            yield _differs(name, spec.pools[index], engine.pools[index], spec.writers.get(name))
+            yield Difference(
+                name, int(spec.pools[index]), int(engine.pools[index]), spec.writers.get(name)
+            )
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            there = "the engine" if mine is None else "the spec"
-            text = f"{key} exists only in {there}"
-            yield Violation("INV-STEP", "state", text, writer)
+            yield Difference(
+                key, None if mine is None else 1, None if theirs is None else 1, writer
+            )
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):
             if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
                 continue
             if want != have and not (lent and index in _STALE):
-                yield _differs(f"{key} {LAYOUT[POOLS + index]}", want, have, writer)
-
-
-def _differs(name: str, want: int, have: int, writer: str | None) -> Violation:
-    text = f"{name.lstrip('/')} is {int(have)}, the spec says {int(want)}"
-    return Violation("INV-STEP", "state", text, writer)
+                yield Difference(f"{key} {LAYOUT[POOLS + index]}", int(want), int(have), writer)

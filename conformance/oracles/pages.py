@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.observation import Observation, Owner, Violation
-from slotproof.conformance.protocol.snapshot import POOL_NAMES
+from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -31,10 +31,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         owners.setdefault(page, []).append("the tree")
     for owner in seen.owners:
         yield from _row(seen, pool, owner, tree)
-        indices = _indices(seen, owner, pool)
-        start = owner.Q if pool == "full" else max(owner.Q, owner.E)
-        firsts = indices[start - start % size :: size]
-        for page in (index // size for index in firsts if index >= 0):
+        for page in own_pages(seen.snapshot, owner, pool, size):
             owners.setdefault(page, []).append(owner.name)
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
@@ -63,8 +60,16 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         )
 
 
-def _indices(seen: Observation, owner: Owner, pool: str) -> list[int]:
-    used = seen.snapshot["rows"]["used"].get(str(owner.row))
+def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[int]:
+    """The pages of an owner's row that are its own, in the order of positions."""
+    start = owner.Q if pool == "full" else max(owner.Q, owner.E)
+    firsts = row_indices(snapshot, owner, pool)[start - start % size :: size]
+    return [index // size for index in firsts if index >= 0]
+
+
+def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
+    """KV indices of the positions that the owner has allocated."""
+    used = snapshot["rows"]["used"].get(str(owner.row))
     if used is None:
         return []
     indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
@@ -74,7 +79,7 @@ def _indices(seen: Observation, owner: Owner, pool: str) -> list[int]:
 def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
     """What the row says about each position, page by page."""
     size = seen.config.page_size
-    indices = _indices(seen, owner, pool)
+    indices = row_indices(seen.snapshot, owner, pool)
     if len(indices) < owner.A:
         text = (
             f"{pool}: row {owner.row} of {owner.name} shows {len(indices)} of {owner.A} positions"

@@ -20,6 +20,8 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.traces.frames import Frame
+from slotproof.conformance.traces.trace import Row, Trace
 
 STEP: Command = {"do": "step", "n": 1}
 
@@ -89,6 +91,53 @@ def commands() -> Any:
     made = Commands()
     vars(made).update(submit=submit, STEP=STEP, OPEN=OPEN, TURN_1=TURN_1)
     return made
+
+
+EVIL = (
+    "</script></style><script>window.owned=1</script><img src=x onerror='window.owned=1'>"
+    "\"'`|;#{}{{7*7}}{%raw%}\\u202e\u202e*/]]>-->\"\"\"'''\n\r\x1b[2J$(id)\n    - [x](javascript:a)"
+)
+"""Ends scripts, styles, attributes, strings, comments, fences, tables; colours a terminal."""
+
+
+@pytest.fixture
+def hostile() -> Trace:
+    """A trace whose every string tries to get out of where it is put; no engine made it.
+
+    Its pages: one is lost, one has two owners.
+    """
+    figures: dict[str, Any] = {"total": 8, "available": 4, "evictable": 1, "protected": 0}
+    figures |= {"held": 1, "uncached": 1}
+    slot: dict[str, Any] = {"row": 0, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": False, EVIL: 1}
+    frame = Frame(
+        events=[{"transition": EVIL, "session": EVIL, "request": EVIL, "params": {EVIL: 1}}],
+        told=[{"type": EVIL, "session": EVIL, "message": EVIL},
+              {"type": "finish", "rid": EVIL, "reason": EVIL, "tokens": 2, "message": EVIL}],
+        pools={"full": figures, EVIL: figures},
+        shares={"full": {"held": 1, "uncached": 2}},
+        sessions={EVIL: {"open": True, "inflight": EVIL}},
+        slots={EVIL: slot},
+        requests={EVIL: {"kind": EVIL, "phase": EVIL}},
+        pages={"full": [{"kind": "free", "pages": "0-3"},
+                        {"kind": "tree", "locks": 0, "pages": "4"},
+                        {"kind": "slot", "name": EVIL, "pages": "5", "reads": "4"},
+                        {"kind": "request", "name": EVIL, "pages": "5-6"}]},
+        check={"ran": True, "verdict": EVIL, "message": EVIL},
+        differs=[{"what": EVIL, "spec": 1, "at": EVIL}],
+    )  # fmt: skip
+    rows = [
+        Row({"do": "open", "session": EVIL}),
+        Row(
+            {"do": "submit", "session": EVIL, "rid": EVIL, "tokens": [1], "max_new": 1, "stop": []}
+        ),
+        Row({"do": "step", "n": 1}, [EVIL], frame.pools, frame.sessions, frame.slots,
+            frame.requests, [frame]),
+    ]  # fmt: skip
+    return Trace(
+        EVIL, EVIL, EVIL, CONFIGS["p1"], 0, rows,
+        [Violation(EVIL, EVIL, EVIL, EVIL, said=EVIL)], minimal=False, config_name=EVIL,
+        chosen_profile=EVIL, set_aside=(EVIL,),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

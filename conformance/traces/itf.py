@@ -20,9 +20,11 @@ from slotproof.conformance.engines.base import PROTOCOL
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
-VARS = ("transitions", "pools", "sessions", "slots", "requests")
+FIGURES = ("pools", "sessions", "slots", "requests")
+VARS = ("transitions", *FIGURES, "iterations")
 LONGEST = 10_000
 """Commands in a trace at most."""
 
@@ -79,7 +81,11 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                 "mbt::actionTaken": row.command["do"],
                 "mbt::nondetPicks": encode(picks),
                 "transitions": row.transitions,
-                **{name: _map(getattr(row, name)) for name in VARS[1:]},
+                **{name: _map(getattr(row, name)) for name in FIGURES},
+                "iterations": [
+                    _frame(frame, last=number == len(row.frames))
+                    for number, frame in enumerate(row.frames, 1)
+                ],
             }
         )
     return {
@@ -114,6 +120,17 @@ def to_itf(trace: Trace) -> dict[str, Any]:
         "vars": list(VARS),
         "states": states,
     }
+
+
+def _frame(frame: Frame, last: bool) -> dict[str, Any]:
+    """An iteration; the figures of the last are those of the state and are not repeated."""
+    result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in _RECORDS}
+    for name in (*(() if last else FIGURES), "shares", "pages"):
+        result[name] = _map(getattr(frame, name))
+    return result
+
+
+_RECORDS = ("events", "told", "check", "differs")
 
 
 def _map(values: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +198,13 @@ def _row(state: dict[str, Any]) -> Row:
     command: Command = {"do": name, **decode(state["mbt::nondetPicks"])}
     if "session" in FIELDS.get(name, {}):
         command.setdefault("session", None)  # a plain request: ITF has no null
-    rest = {key: decode(state.get(key, {})) for key in VARS[1:]}
-    return Row(check(command), list(state.get("transitions", [])), **rest)
+    rest = {key: decode(state.get(key, {})) for key in FIGURES}
+    frames = [Frame(**{**rest, **_decoded(each)}) for each in state.get("iterations", [])]
+    return Row(check(command), list(state.get("transitions", [])), **rest, frames=frames)
+
+
+def _decoded(frame: dict[str, Any]) -> dict[str, Any]:
+    return {key: decode(value) for key, value in frame.items() if key != "#meta"}
 
 
 def save(trace: Trace, path: Path) -> None:

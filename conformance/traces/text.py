@@ -1,11 +1,17 @@
-"""A trace as text: what was violated, the steps with their figures, how to run it again."""
+"""A trace as text: what was violated, the steps with their figures, how to run it again.
+
+Colour is put in as for a terminal; ``typer.echo`` takes it out again in a pipe.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
 
+import typer
+
 from slotproof.conformance.protocol.commands import describe
+from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.invariants import INVARIANTS
 
@@ -23,7 +29,38 @@ def render(trace: Trace, path: str = "TRACE") -> str:
     >>> render(trace).splitlines()[0]
     'mine 1, 1 commands, nothing violated'
     """
-    return "\n".join(_lines(trace, path)) + "\n"
+    return "\n".join(map(plain, _lines(trace, path))) + "\n"
+
+
+def coloured(text: str) -> str:
+    """The same for a terminal: what is wrong stands out."""
+    head, _, rest = text.partition("\n")
+    return "\n".join([typer.style(head, bold=True), *map(_paint, rest.split("\n"))])
+
+
+def _paint(line: str) -> str:
+    if "≠" in line or line.startswith("  INV-"):
+        return typer.style(line, fg="red")
+    if line[:5].strip().isdigit():
+        return typer.style(line, bold=True)
+    return typer.style(line, dim=True) if line.startswith("       T-") else line
+
+
+def plain(text: str) -> str:
+    """One line without anything that a terminal would obey: a trace is untrusted.
+
+    >>> plain("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def again(trace: Trace, path: str) -> str:
+    """The command that replays the trace."""
+    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.found_on)}"
+    return line + (" --python ENV/bin/python" if trace.found_on == "sglang" else "")
 
 
 def _lines(trace: Trace, path: str) -> Iterator[str]:
@@ -54,8 +91,7 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
     )
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
-    again = f"again: slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.spec)}"
-    yield again + (" --python ENV/bin/python" if trace.spec == "sglang" else "")
+    yield f"again: {again(trace, path)}"
 
 
 def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
@@ -71,6 +107,8 @@ def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"
+        if row.frames:
+            yield from _owned(row.frames[-1])
         for kind in ("slots", "requests"):
             now, then = getattr(row, kind), getattr(previous, kind)
             for key in sorted(now.keys() | then.keys()):
@@ -78,6 +116,14 @@ def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
                     noun = "slot of " if kind == "slots" else ""
                     yield f"       {noun}{key}: {_fields(now.get(key))}"
         previous = row
+
+
+def _owned(frame: Frame) -> Iterator[str]:
+    """The sum that ownership gives, where the engine's own check has another one."""
+    for name, figures in frame.pools.items():
+        share = frame.shares.get(name)
+        if share and any(figures.get(key) not in (None, share[key]) for key in share):
+            yield f"       {name}, by ownership: {_equation(figures | share)}"
 
 
 def _equation(figures: dict[str, int]) -> str:

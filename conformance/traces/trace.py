@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Iteration
+from slotproof.conformance.traces.frames import Frame, frames_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Row:
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     slots: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    frames: list[Frame] = field(default_factory=list)
+    """One per iteration; the figures above are those of the last. None in older traces."""
 
 
 @dataclass(frozen=True)
@@ -50,46 +54,31 @@ class Trace:
     def commands(self) -> list[Command]:
         return [row.command for row in self.rows]
 
+    @property
+    def found_on(self) -> str:
+        """An ``--engine`` argument that stands for the build: a release, where it has one."""
+        name, _, release = self.engine.partition(" ")
+        if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
+            return f"{name}=={release}"
+        return self.spec
+
 
 def rows_of(log: Iterable[Iteration]) -> list[Row]:
     """The rows of what a referee logged."""
+    entries = list(log)
     result: list[Row] = []
     last = Row({"do": "step", "n": 0})
-    for entry in log:
-        transitions = [
-            event[0] for snapshot in entry.snapshots for event in snapshot.get("events", [])
-        ]
-        if entry.snapshots:
-            last = figures(entry.command, entry.snapshots[-1], transitions)
-        else:
-            last = Row(entry.command, [], last.pools, last.sessions, last.slots, last.requests)
+    for entry, frames in zip(entries, frames_of(entries), strict=True):
+        transitions = [event["transition"] for frame in frames for event in frame.events]
+        shown = frames[-1] if frames else last
+        last = Row(
+            entry.command,
+            transitions,
+            shown.pools,
+            shown.sessions,
+            shown.slots,
+            shown.requests,
+            frames,
+        )
         result.append(last)
     return result
-
-
-_POOL = ("total", "available", "evictable", "protected")
-_SLOT = ("row", "C", "A", "Q", "E", "lent")
-_REQUEST = ("kind", "phase", "row", "C", "A", "Q", "E", "prompt", "output")
-_SESSION = ("open", "closing", "inflight", "history")
-
-
-def figures(command: Command, snapshot: Snapshot, transitions: list[str]) -> Row:
-    """What a reader wants to see of a snapshot."""
-    pools: dict[str, dict[str, int]] = {}
-    for name, pool in snapshot["pools"].items():
-        pools[name] = {key: pool[key] for key in _POOL}  # type: ignore[literal-required]
-        reported = snapshot["checker"]["pools"].get(name)
-        if reported is not None:
-            pools[name] |= {"held": reported["held"], "uncached": reported["uncached"]}
-    return Row(
-        command,
-        transitions,
-        pools,
-        {sid: _pick(view, _SESSION) for sid, view in snapshot["sessions"].items()},
-        {sid: _pick(view, _SLOT) for sid, view in snapshot["slots"].items()},
-        {rid: _pick(view, _REQUEST) for rid, view in snapshot["requests"].items()},
-    )
-
-
-def _pick(view: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: view[name] for name in names if view[name] is not None}

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pytest
+import torch
 
 from slotproof.impl import EngineConfig, ReferenceEngine, build, expected_next
 from slotproof.impl.req import KVRecord
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel's module is imported
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@pytest.fixture
+def gpu() -> str:
+    """The device of tests that need one: skipped where there is none."""
+    if INTERPRETED or not torch.cuda.is_available():
+        pytest.skip("there is no GPU, or Triton kernels are interpreted")
+    return "cuda"
+
+
+@pytest.fixture(params=["interpreter", pytest.param("gpu", marks=pytest.mark.gpu)])
+def triton_device(request: pytest.FixtureRequest) -> str:
+    """Where Triton kernels run: on CPU tensors through the interpreter, or on the GPU."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("there is no Triton: pip install 'slotproof[test]'")
+    if request.param == "gpu":
+        return str(request.getfixturevalue("gpu"))
+    if not INTERPRETED:
+        pytest.skip("with TRITON_INTERPRET=1 only")
+    return "cpu"
 
 
 class Driver:

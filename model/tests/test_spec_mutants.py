@@ -6,7 +6,8 @@ import pytest
 
 from slotproof.model import state, transitions as t
 from slotproof.model.expr import Expr, is_aligned
-from slotproof.model.kill import judge
+from slotproof.model.kill import judge, judge_exhibit
+from slotproof.model.museum import EXHIBITS
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, tasks
 from slotproof.model.prove import Prover
@@ -75,6 +76,13 @@ def test_what_kills_it_is_what_was_made_for_it(name: str, by: str) -> None:
 )
 def test_what_can_do_no_harm_is_proved_equivalent(name: str, why: str) -> None:
     assert judge(MUTANTS[name]).by == why
+
+
+@pytest.mark.parametrize("name", EXHIBITS)
+def test_a_known_bug_is_killed_by_an_obligation(name: str) -> None:
+    verdict = judge_exhibit(name)
+    assert verdict.fate == "killed", verdict
+    assert not verdict.by.startswith("INIT")
 
 
 def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:

@@ -14,7 +14,7 @@ MODULES = [
     info.name
     for package in (slotproof.model, slotproof.impl, slotproof.conformance)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    if ".tests" not in info.name and ".drivers" not in info.name
+    if not any(part in info.name for part in (".tests", ".drivers", ".triton_"))
 ]
 
 

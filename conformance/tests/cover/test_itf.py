@@ -15,6 +15,7 @@ from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=5)
@@ -46,7 +47,43 @@ def a_command(draw: st.DrawFn) -> Command:
 
 
 figures = st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=3), max_size=2)
-rows = st.builds(Row, a_command(), st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])), *[figures] * 4)
+whole = st.integers(-(10**9), 10**9)
+frames = st.builds(
+    Frame,
+    events=st.lists(
+        st.fixed_dictionaries(
+            {"transition": st.just("T-OPEN"), "params": st.dictionaries(names, whole, max_size=2)},
+            optional={"session": names, "request": names},
+        ),
+        max_size=2,
+    ),
+    told=st.lists(
+        st.fixed_dictionaries({"type": st.just("finish")}, optional={"tokens": whole}), max_size=2
+    ),
+    pools=figures,
+    shares=figures,
+    sessions=figures,
+    slots=figures,
+    requests=figures,
+    pages=st.just({"full": [{"kind": "free", "pages": "1-3"}, {"kind": "tree", "locks": 1,
+                             "pages": ""}, {"kind": "slot", "name": "s1", "pages": "4 4"}]}),
+    check=st.just({"ran": True, "verdict": "ok"}),
+    differs=st.lists(st.fixed_dictionaries({"what": names}, optional={"spec": whole}), max_size=2),
+)  # fmt: skip
+
+
+@st.composite
+def a_row(draw: st.DrawFn) -> Row:
+    """Its figures are those of its last iteration."""
+    shown = draw(st.lists(frames, max_size=3))
+    last = shown[-1] if shown else draw(frames)
+    transitions = draw(st.lists(st.sampled_from(["T-OPEN", "T-SAVE"])))
+    return Row(
+        draw(a_command()), transitions, last.pools, last.sessions, last.slots, last.requests, shown
+    )
+
+
+rows = a_row()
 violations = st.builds(
     Violation,
     st.just("INV-ONCE"),

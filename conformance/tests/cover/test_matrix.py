@@ -10,6 +10,7 @@ import pytest
 
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.matrices import builds, mutants
+from slotproof.conformance.matrices.known import SUFFIX
 from slotproof.conformance.matrices.table import Cell, Row, Table, html, write
 from slotproof.conformance.plan import Plan
 from slotproof.conformance.protocol.config import CONFIGS
@@ -47,10 +48,33 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
     assert cell.kind == "bad" and cell.title == "by the trace of another build"
 
 
+def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
+    """It is shown under its name, and not again as what the campaign finds."""
+    argv = ["matrix", "--engines", f"old={NOISE},reference", *SMALL, "--out", str(tmp_path)]
+    assert status([*argv, "--json"]) == 1
+    before = json.loads((tmp_path / "matrix.json").read_text())["rows"]
+    folder = tmp_path / "known"
+    folder.mkdir()
+    (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")
+    kept.rename(folder / f"reference-1-with-22213-double-count-counted-twice{SUFFIX}")
+    assert status([*argv, "--traces", str(folder)]) == 1
+    rows = json.loads((tmp_path / "matrix.json").read_text())["rows"]
+    assert rows[0]["name"] == "counted-twice"
+    assert [cell["kind"] for cell in rows[0]["cells"][:2]] == ["bad", "good"]
+    assert [cell["text"] for cell in rows[0]["cells"][2:]] == ["old", "reference"]
+    assert (tmp_path / rows[0]["cells"][0]["link"]).exists()
+    assert [row["name"] for row in rows[1:]] == [
+        row["name"] for row in before if row["name"] != "INV-SUM-FULL.reported@T-RESTORE"
+    ]
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
         ([], "one of --engines A,B,…, --mutants and --spec"),
+        (["--mutants", "--traces", "."], "--traces goes with --engines"),
+        (["--engines", "reference", "--traces", "nowhere"], "nowhere is no folder"),
+        (["--spec", "--seeds", "2"], "--seeds goes with --mutants"),
         (["--mutants", "--engines", "reference"], "one of --engines"),
         (["--engines", ","], "names no build"),
         (["--engines", "reference,reference"], "'reference' is there twice"),
@@ -83,30 +107,29 @@ def test_how_a_build_is_named(text: str, name: str, engine: str, python: str | N
     assert build.spec.python == (Path(python) if python else None)
 
 
-def test_a_mutant_and_the_oracles_that_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_and_who_finds_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that skips a pool leaves nothing for the equation to see; a leak does."""
     names = ("21499-one-pool-check", "leak-full")
     monkeypatch.setattr(mutants, "MUTANTS", {name: MUTANTS[name] for name in names})
     plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
     tables: list[Table] = []
-    done = mutants.run(plan, 1, lambda *_: None, tables.append)
-    assert [each.clause for each in done] == ["INV-CHECKER.covers", "INV-SUM-FULL.equation"]
+    done = mutants.run(plan, 2, 1, lambda *_: None, tables.append)
+    clauses = [{found.clause for found in each.found} for each in done]
+    assert clauses == [{"INV-CHECKER.covers"}, {"INV-SUM-FULL.equation"}]
     assert [len(table.rows) for table in tables] == [1, 2]
-    spoken = [
-        {
-            column
-            for column, cell in zip(tables[-1].columns[2:], row.cells[2:], strict=True)
-            if cell.text
-        }
-        for row in tables[-1].rows
+    assert done[0].alone == {}
+    assert {"own check", "equation", "counts", "pages", "lockstep"} <= done[1].alone.keys()
+    assert tables[-1].notes[:2] == [
+        "2 of 2 mutants are killed with every seed.",
+        "The equation alone misses 1: 21499-one-pool-check.",
     ]
-    assert spoken[0] == {"checker"} and {"counts", "pages", "lockstep"} <= spoken[1]
-    assert "2 of 2 mutants are killed." in tables[-1].notes
 
 
 def test_a_mutant_that_survives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "MUTANTS", {"22900-trim-forgets-cursor": MUTANTS["leak-full"]})
     plan = Plan({"p1": CONFIGS["p1"]}, examples=2, steps=3)
-    (row,) = mutants.table(mutants.run(plan, 1, lambda *_: None, lambda _: None), plan).rows
+    done = mutants.run(plan, 1, 1, lambda *_: None, lambda _: None)
+    (row,) = mutants.table(done, plan, 1).rows
     assert row.cells[0] == Cell("survives", "bad")
 
 
@@ -122,4 +145,6 @@ def test_the_page_is_whole_and_escapes_what_it_shows(tmp_path: Path) -> None:
     assert "<script" not in page and "http" not in page
     write(table, tmp_path / "new")
     assert (tmp_path / "new" / "matrix.html").read_text() == page
-    assert len(list((tmp_path / "new").iterdir())) == 3
+    picture = ET.fromstring((tmp_path / "new" / "matrix.svg").read_text())
+    assert "<b>" in [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert len(list((tmp_path / "new").iterdir())) == 4

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ from slotproof.conformance import campaign
 from slotproof.conformance.campaign import Plan
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.scenario import Violated
+from slotproof.conformance.traces import forms, itf, scripted
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 
@@ -33,6 +38,25 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     assert violations(trace, name) == trace.violations
     assert violations(trace, None) == []
     assert again(trace, name, monkeypatch, tmp_path) == trace
+    document = json.loads(json.dumps(itf.to_itf(trace)))
+    assert itf.from_itf(document) == trace
+    made = forms.write_all({f"{name}.itf.json": trace}, tmp_path / "forms")
+    assert len(made) == len(forms.FORMS) + 1
+    (test,) = (tmp_path / "forms").glob("test_*.py")
+    with pytest.raises(Violated, match=re.escape(trace.violations[0].clause)):
+        run_file(test, trace, monkeypatch, None)
+    run_file(test, trace, monkeypatch, "reference")
+
+
+def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: str | None) -> None:
+    """The pytest file, in this process; on the engine it was found on if none is named."""
+    with monkeypatch.context() as patch:
+        patch.delenv("SLOTPROOF_PYTHON", raising=False)
+        if engine is None:
+            patch.delenv("SLOTPROOF_ENGINE", raising=False)
+        else:
+            patch.setenv("SLOTPROOF_ENGINE", engine)
+        runpy.run_path(str(path))[scripted.name_of(trace)]()
 
 
 def violations(trace: Trace, mutant: str | None) -> object:

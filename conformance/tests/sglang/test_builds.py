@@ -1,5 +1,6 @@
 """Real SGLang builds, in environments made by `slotproof env`: `make test-sglang`."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import itf
+from slotproof.conformance.scenario import Violated
+from slotproof.conformance.traces import itf, scripted
 
 pytestmark = pytest.mark.sglang
 
@@ -21,6 +23,17 @@ REPORTING = (
     "INV-CHECKER.alarm",
 )
 
+MENDED = {
+    "sglang-0.5.10.post1-double-count": "0.5.23",
+    "sglang-0.5.10.post1-draft-tail": "0.5.23",
+    "sglang-0.5.10.post1-retract-tail": "0.5.23",
+    "sglang-0.5.10.post1-doomed-turn": "0.5.23",
+    "sglang-0.5.10.post1-abort-running": "0.5.23",
+    "sglang-0.5.10.post1-close-in-turn": "0.5.23",
+    "sglang-0.5.23-retract-finishes": "0.5.10.post1",
+}
+"""A release on which the file of the finding passes."""
+
 
 def python_of(release: str) -> Path:
     """The interpreter of the release's environment, made where it is missing."""
@@ -28,17 +41,33 @@ def python_of(release: str) -> Path:
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)
-def test_every_finding_replays_on_its_release(path: Path) -> None:
+def test_every_finding_replays_on_its_release(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the file that `show --format pytest` makes of its trace: it fails there."""
     trace = itf.load(path)
-    engine = EngineSpec("sglang", python_of(trace.engine.removeprefix("sglang ")), step_timeout=30)
-    build = engine.open()
-    try:
-        log = campaign.replay(
-            build, trace.config, trace.seed, trace.commands, set_aside=trace.set_aside
-        ).log
-    finally:
-        build.close()
-    assert {v.clause for v in log[-1].violations} & {v.clause for v in trace.violations}
+    with pytest.raises(Violated) as broken:
+        run_file(path, trace.found_on, tmp_path, monkeypatch)
+    assert {line.split(" at ")[0].split(":")[0] for line in str(broken.value).splitlines()} & {
+        violation.clause for violation in trace.violations
+    }
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_the_same_file_passes_where_the_finding_is_mended(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_file(FINDINGS / f"{name}.itf.json", f"sglang=={MENDED[name]}", tmp_path, monkeypatch)
+
+
+def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pytest file of a trace, in this process, on an engine."""
+    trace = itf.load(path)
+    monkeypatch.setenv("SLOTPROOF_ENGINE", engine)
+    monkeypatch.delenv("SLOTPROOF_PYTHON", raising=False)
+    test = folder / "test_it.py"
+    test.write_text(scripted.render(trace))
+    runpy.run_path(str(test))[scripted.name_of(trace)]()
 
 
 def test_the_double_count_is_found_and_shrunk_on_0_5_10() -> None:

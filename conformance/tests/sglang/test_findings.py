@@ -1,11 +1,12 @@
 """The scripts of `docs/findings/scripts`: each shows its finding on the release it is of, with
 SGLang alone, and none where the finding is mended. Traces are replayed in `test_builds.py`."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from slotproof.conformance.environments.use import for_engine
 
 pytestmark = pytest.mark.sglang
 
@@ -53,16 +54,8 @@ MENDED = {
 """A release where the same script shows nothing."""
 
 
-def python_of(release: str) -> Path:
-    """The interpreter of the release's environment; the test is skipped where there is none."""
-    path = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
-    if not path.exists():
-        pytest.skip(f"there is no {path}: make sglang-env V={release}")
-    return path.absolute()
-
-
 def run(name: str, release: str) -> subprocess.CompletedProcess[str]:
-    command = [python_of(release), SCRIPTS / f"{name}.py"]
+    command = [for_engine(f"sglang=={release}").python, SCRIPTS / f"{name}.py"]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -70,16 +63,16 @@ def test_every_script_is_run() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.py")} - NOT_FINDINGS == set(SHOWS)
 
 
-@pytest.mark.parametrize("name", SHOWS)
-def test_a_script_shows_its_finding(name: str) -> None:
-    done = run(name, SHOWS[name])
+@pytest.mark.parametrize(("name", "release"), SHOWS.items())
+def test_a_script_shows_its_finding(name: str, release: str) -> None:
+    done = run(name, release)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.startswith(f"SGLang {SHOWS[name]}\n")
+    assert done.stdout.startswith(f"SGLang {release}\n")
     assert "\nBUG: " in done.stdout
 
 
-@pytest.mark.parametrize("name", MENDED)
-def test_a_script_shows_nothing_where_the_finding_is_mended(name: str) -> None:
-    done = run(name, MENDED[name])
+@pytest.mark.parametrize(("name", "release"), MENDED.items())
+def test_a_script_shows_nothing_where_the_finding_is_mended(name: str, release: str) -> None:
+    done = run(name, release)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("\nnot seen\n")

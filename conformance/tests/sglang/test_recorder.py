@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.logs import judging, report
 from slotproof.conformance.protocol.commands import Command
 
@@ -50,15 +51,14 @@ def live(
     **settings: str
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:  # fmt: skip
     """Run the loop with the recorder on: the log, and how the process ended."""
-    python = Path(os.environ.get("SLOTPROOF_SGLANG", ".envs")) / f"sglang-{release}/bin/python"
-    assert python.exists(), f"no {python}: run make sglang-env V={release}"
+    python = for_engine(f"sglang=={release}").python
     script: dict[str, Any] = {"config": {"page_size": 4, "context_len": 64}, "feed": feed}
     (folder / "script.json").write_text(json.dumps({**script, "loop": loop}))
     log = folder / "log.jsonl"
     environment = {
         **os.environ, "PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log), **settings
     }  # fmt: skip
-    argv = [str(python.absolute()), str(LOOP), str(folder / "script.json")]
+    argv = [str(python), str(LOOP), str(folder / "script.json")]
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -17,6 +17,7 @@ from slotproof.conformance.cli.app import status
 HERE = Path(__file__).parent
 UPDATE = os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1"
 TRACE = "double-count.itf.json"
+DETAILED = "no-free-tail.itf.json"
 
 
 def compare(name: str, text: str) -> None:
@@ -45,6 +46,18 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     """A stored trace of #22213: its text depends on the trace and on nothing else."""
     assert status(["show", "--format", "text", TRACE]) == 0
     compare("show", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "mermaid", "pytest"])
+def test_show_in_every_form(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stored trace of #22862 with its iterations; the page is tested in a browser."""
+    assert status(["show", "--format", form, DETAILED]) == 0
+    compare(f"show-{form}", capsys.readouterr().out)
+
+
+def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["diff", DETAILED, "reference"]) == 1
+    compare("diff", capsys.readouterr().out)
 
 
 def test_replay(capsys: pytest.CaptureFixture[str]) -> None:

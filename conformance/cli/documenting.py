@@ -1,0 +1,72 @@
+"""``slotproof docs``: the spec documents, written, checked, compared with an older spec."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import JsonOption
+
+FOLDER = Path("docs/reference/spec")
+
+
+def docs(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; status 1 if a document is stale.")
+    ] = False,
+    diff: Annotated[
+        str | None,
+        typer.Option("--diff", metavar="REV", help="What the spec says now and did not at REV."),
+    ] = None,
+    tla: Annotated[bool, typer.Option("--tla", help="The TLA+ module and its model only.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="The folder of the documents.")] = FOLDER,
+    as_json: JsonOption = False,
+) -> int:
+    """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
+    if diff is not None:
+        if check or tla or out != FOLDER:
+            raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
+        return _diff(diff, as_json)
+    from slotproof.conformance.documents import pages, writing
+    from slotproof.model import cores
+
+    if not tla and not cores.load().fresh:
+        return _say(1, "stale", ["model/cores.json"], as_json, _STALE_CORES)
+    wanted = pages.tla_files() if tla else pages.documents()
+    mark = "" if tla else pages.MARK
+    if check:
+        stale = writing.stale(wanted, out, mark)
+        hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
+        fine = f"{len(wanted)} documents in {out} are what the spec says"
+        return _say(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
+    written = writing.write_all(wanted, out, mark)
+    text = f"{len(wanted)} documents in {out}: {len(written)} changed"
+    return _say(0, "written", written, as_json, text)
+
+
+_STALE_CORES = (
+    "stale: model/cores.json says what the proofs of another spec used; "
+    "`slotproof prove --export model/cores.json` writes it anew"
+)
+
+
+def _say(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
+    document: dict[str, Any] = {"status": status, key: names}
+    typer.echo(json.dumps(document, indent=1, ensure_ascii=False) if as_json else text)
+    return status
+
+
+def _diff(revision: str, as_json: bool) -> int:
+    from slotproof.conformance.documents import changes
+
+    found = changes.since(revision)
+    if as_json:
+        document = {"status": 0, "revision": revision, "changes": found}
+        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        typer.echo(changes.text(found, revision))
+    return 0

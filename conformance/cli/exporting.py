@@ -1,0 +1,36 @@
+"""``slotproof prove --export``: what the proofs used, kept for the spec documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from slotproof.conformance.cli.options import writable
+from slotproof.conformance.documents.writing import write_whole
+
+
+def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
+    """Prove everything and every exhibit of the museum; status 1 if an obligation fails."""
+    from slotproof.model import cores, prove as proofs
+    from slotproof.model.museum import EXHIBITS
+
+    writable(path)
+    results, vacuity = proofs.prove(page_sizes=[*proofs.PAGE_SIZES, None], jobs=jobs)
+    unproved = [each.name for each in results if each.status != "proved"]
+    unproved += [f"{each.transition} / {each.problem}" for each in vacuity if each.vacuous]
+    museum = {}
+    for name, exhibit in EXHIBITS.items():
+        spec = exhibit.spec
+        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, cores.changed(spec) or None)
+        museum[name] = cores.refutations(found)
+    document = cores.document(results, unproved, museum)
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, text)
+    status = int(bool(unproved))
+    if as_json:
+        typer.echo(json.dumps({"status": status, "file": str(path), **document}, indent=1))
+    else:
+        typer.echo(f"{len(results)} obligations, {len(unproved)} not proved; written to {path}")
+    return status

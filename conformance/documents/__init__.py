@@ -1,0 +1,1 @@
+"""The spec documents: pages, pictures and a TLA+ module, generated from the spec."""

@@ -1,0 +1,57 @@
+"""Files on disk: written whole or not at all, and compared with what they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from slotproof.conformance.cli.errors import UsageProblem
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file at once: after a crash or a full disk the old one is still there.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
+    >>> write_whole(path, "text")
+    >>> path.read_text()
+    'text'
+    """
+    temporary = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.replace(path)
+    except OSError as error:
+        if temporary.exists():
+            temporary.unlink()
+        raise UsageProblem(f"{path} can't be written to: {error.strerror}") from None
+
+
+def write_all(documents: Mapping[str, str], folder: Path, mark: str) -> list[str]:
+    """Write what differs, remove what was generated once and no longer is; names of both."""
+    changed = stale(documents, folder, mark)
+    for name in changed:
+        if name in documents:
+            write_whole(folder / name, documents[name])
+        else:
+            (folder / name).unlink()
+    return changed
+
+
+def stale(documents: Mapping[str, str], folder: Path, mark: str) -> list[str]:
+    """Files of the folder that are missing, differ, or carry the mark and should not be there."""
+    wrong = [name for name, text in documents.items() if _read(folder / name) != text]
+    extra = [
+        path.relative_to(folder).as_posix()
+        for path in sorted(folder.rglob("*"))
+        if mark and path.is_file() and mark in (_read(path) or "")
+    ]
+    return wrong + [name for name in extra if name not in documents]
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

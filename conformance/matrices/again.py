@@ -1,0 +1,24 @@
+"""A trace on another build."""
+
+from __future__ import annotations
+
+from slotproof.conformance.campaign import replay
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.referee import Iteration
+from slotproof.conformance.traces.trace import Trace
+
+
+class Refused(Exception):
+    """The build offers less than the trace needs."""
+
+
+def again(engine: Engine, trace: Trace) -> list[Iteration]:
+    """What a fresh engine does on the commands of a trace. Raises :class:`Refused`."""
+    reason = engine.capabilities.refuses(trace.config)
+    if reason is not None:
+        raise Refused(reason)
+    if not {each["do"] for each in trace.commands} <= engine.capabilities.commands:
+        raise Refused("a command of the trace is not offered")
+    return replay(
+        engine, trace.config, trace.seed, trace.commands, trace.chosen_profile, trace.set_aside
+    ).log

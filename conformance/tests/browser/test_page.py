@@ -1,0 +1,174 @@
+"""The counterexample page in a browser: it works by keyboard, and nothing of a trace is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.traces import forms, itf
+from slotproof.conformance.traces.trace import Trace
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parents[3]
+FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
+OLD = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """``opened(trace)``: its page, from disk, without a network. No console error is allowed."""
+    contexts: list[Any] = []
+    said: list[str] = []
+
+    def open_page(trace: Trace, **options: Any) -> Any:
+        path = tmp_path / f"page-{len(contexts)}.html"
+        path.write_text(forms.form("html", trace, "trace.itf.json"))
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.on("request", lambda request: said.append(f"asks for {request.url}")
+                if not request.url.startswith(path.as_uri()) else None)  # fmt: skip
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def shown(page: Any) -> str:
+    """The one panel that is seen."""
+    visible = page.locator("[data-panel]:visible")
+    assert visible.count() == 1
+    return str(visible.get_attribute("id"))
+
+
+@pytest.mark.parametrize("path", [*FINDINGS, OLD], ids=lambda path: path.stem)
+def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
+    """The page opens on it, and no other is marked; no console error."""
+    trace = itf.load(path)
+    page = opened(trace)
+    last = page.locator("[data-panel]").count()
+    assert shown(page) == f"step-{last}"
+    bad = page.locator("tbody.bad")
+    assert {bad.nth(index).get_attribute("data-beat") for index in range(bad.count())} == {
+        str(last - 1)
+    }
+    here = page.locator("tbody.here")
+    assert [here.nth(index).get_attribute("data-beat") for index in range(here.count())] == [
+        str(last - 1)
+    ] * 2
+    assert "✗" in page.locator("tbody.bad th").first.inner_text()
+    assert trace.violations[0].clause in page.locator("header").inner_text()
+
+
+def test_arrows_step_through(opened: Open) -> None:
+    page = opened(itf.load(FINDINGS[0]))
+    last = page.locator("[data-panel]").count()
+    for key, wanted in (
+        ("ArrowRight", last), ("ArrowLeft", last - 1), ("ArrowLeft", last - 2), ("Home", 1),
+        ("ArrowLeft", 1), ("ArrowRight", 2), ("End", last),
+    ):  # fmt: skip
+        page.keyboard.press(key)
+        assert shown(page) == f"step-{wanted}"
+        assert page.locator("tbody.here").first.get_attribute("data-beat") == str(wanted - 1)
+        assert page.locator("[aria-current=step]").count() == 2
+    assert page.url.endswith(f"#step-{last}")
+
+
+def test_buttons_rows_and_links_step_too(opened: Open) -> None:
+    page = opened(itf.load(FINDINGS[0]))
+    last = page.locator("[data-panel]").count()
+    page.click("#back")
+    assert shown(page) == f"step-{last - 1}"
+    page.click("#on")
+    assert page.locator("#on").is_disabled()
+    page.locator("tbody[data-beat='0']").first.click()
+    assert shown(page) == "step-1"
+    assert page.locator("#back").is_disabled()
+    page.evaluate("location.hash = '#step-2'")
+    page.wait_for_function("document.querySelector('#step-2:not([hidden])')")
+    assert shown(page) == "step-2"
+
+
+def test_the_picture_moves_with_the_step(opened: Open) -> None:
+    """A page that is lost at the last step is its slot's before."""
+    path = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-hidden-leak.itf.json"
+    page = opened(itf.load(path))
+    lost = page.locator("[data-panel]:visible .pages .lost")
+    assert lost.count() == 1
+    assert "?" in lost.inner_text()
+    assert "belongs to nobody" in str(lost.get_attribute("title"))
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("[data-panel]:visible .pages .lost").count() == 0
+    assert page.locator("[data-panel]:visible .pages .held").inner_text().split() == ["s1", "1"]
+
+
+def test_without_a_script_everything_is_there(opened: Open) -> None:
+    page = opened(itf.load(FINDINGS[0]), java_script_enabled=False)
+    panels = page.locator("[data-panel]")
+    assert panels.count() == page.locator("[data-panel]:visible").count() > 1
+
+
+def test_on_paper_every_iteration_is_there(opened: Open) -> None:
+    """Chromium tells the page before it prints; commands that wait need no page of paper."""
+    page = opened(itf.load(FINDINGS[0]))
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    ran = page.locator("[data-panel]:not(.waits)").count()
+    assert page.locator("[data-panel]:visible").count() == ran >= 1
+    assert not page.locator(".stepper").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    shown(page)
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
+    """Nothing makes the page itself scroll sideways."""
+    size = {"width": width, "height": 800}
+    page = opened(itf.load(FINDINGS[0]), viewport=size, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_nothing_of_a_hostile_trace_is_run(opened: Open, hostile: Trace) -> None:
+    """Neither a script nor a handler; what it says is shown as text."""
+    page = opened(hostile)
+    for key in ("Home", "ArrowRight", "End"):
+        page.keyboard.press(key)
+    assert page.evaluate("typeof window.owned") == "undefined"
+    assert page.locator("script").count() == 1
+    assert page.locator("img").count() == 0
+    assert "<script>window.owned=1</script>" in page.locator("header").inner_text()
+
+
+def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
+    """Even what would get through the escaping is not run."""
+    path = tmp_path / "page.html"
+    path.write_text(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    blocked = page.evaluate(
+        """() => new Promise((done) => {
+            document.addEventListener("securitypolicyviolation",
+                (event) => done(event.effectiveDirective));
+            const script = document.createElement("script");
+            script.textContent = "window.owned = 1";
+            document.body.append(script);
+        })"""
+    )
+    assert blocked.startswith("script-src")
+    assert page.evaluate("typeof window.owned") == "undefined"
+    page.close()

@@ -1,0 +1,101 @@
+"""`slotproof diff`: the same commands on two builds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+
+ROOT = Path(__file__).parents[3]
+TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
+MUTANT = "reference:22213-double-count"
+FINDING = ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json"
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is wrapped that is looked for."""
+    monkeypatch.setenv("COLUMNS", "140")
+
+
+def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["diff", "reference", "reference", "--trace", TRACE]) == 0
+    assert "do the same in all 5 commands" in capsys.readouterr().out
+
+
+def test_from_the_first_command_at_which_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    """#22213: they count alike until a slot is on loan."""
+    assert status(["diff", MUTANT, "reference", "--trace", TRACE]) == 1
+    shown = capsys.readouterr().out
+    assert "the same after 4 of 5 commands:" in shown
+    assert "1 + 2 = 65 ≠ 64" in shown
+    assert "they differ from command 5 on: full, its own check, violated" in shown
+
+
+def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["diff", MUTANT, "reference", "--trace", TRACE, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["first"]) == (1, 5)
+    (only,) = found["differences"]
+    assert only["aspects"]["full, its own check"] == [
+        "62 + 0 + 0 + 1 + 2 = 65 ≠ 64", "62 + 0 + 0 + 0 + 2 = 64 = 64"
+    ]  # fmt: skip
+    assert only["aspects"]["violated"][1] == ""
+
+
+def test_what_was_recorded_is_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace has commands of its own; an old one says less and is compared in what it says."""
+    assert status(["diff", TRACE, MUTANT]) == 0
+    again = tmp_path / "again.itf.json"
+    assert status(["replay", TRACE, "--engine", "reference", "--out", str(again)]) == 0
+    capsys.readouterr()
+    assert status(["diff", TRACE, str(again)]) == 1
+    assert status(["diff", str(again), "reference"]) == 0
+
+
+def test_a_build_that_dies_goes_no_further(capsys: pytest.CaptureFixture[str]) -> None:
+    """#9173 ends the engine; the reference goes on."""
+    assert status(["diff", str(FINDING), "reference"]) == 1
+    shown = capsys.readouterr().out
+    assert "INV-ALIVE.crash" in shown
+
+
+def test_both_go_on_after_a_violation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A lockstep run ends at the first violation, a comparison does not."""
+    document = json.loads(Path(TRACE).read_text())
+    document["states"] += [document["states"][-1]] * 2
+    longer = tmp_path / "longer.itf.json"
+    longer.write_text(json.dumps(document))
+    assert status(["diff", MUTANT, "reference", "--trace", str(longer), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["commands"]) == 7
+    assert found["first"] == 5
+    assert "not reached" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["reference", "reference"], "which commands?"),
+        (["nothing", "reference", "--trace", TRACE], "unknown engine"),
+        ([TRACE, str(FINDING)], "different commands"),
+        (["x.json", "reference"], "x.json"),
+        (["reference", "reference", "--trace", TRACE, "--python-a", "p"], "--python"),
+    ],
+)
+def test_wrong_use(argv: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["diff", *argv]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert says in captured.err
+
+
+def test_a_build_that_can_not_run_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
+    drafts = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-draft-tail.itf.json"
+    assert status(["diff", str(drafts), f"cmd:{sys.executable} {toy}"]) == 2
+    assert "the trace uses it" in capsys.readouterr().err

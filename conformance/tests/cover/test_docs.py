@@ -1,0 +1,267 @@
+"""``slotproof docs``: the committed documents are fresh, stale ones are named, specs compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.documents import changes, facts, pages
+from slotproof.conformance.documents.review import AREAS
+from slotproof.model import cores
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.life import lives
+from slotproof.model.museum import EXHIBITS
+from slotproof.model.transitions import TRANSITIONS
+
+ROOT = Path(__file__).parents[3]
+SPEC = ROOT / "docs" / "reference" / "spec"
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, str]:
+    return pages.documents()
+
+
+def test_committed_documents_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+    """Else: `slotproof docs`, and look at the difference before you commit it."""
+    assert status(["docs", "--check", "--out", str(SPEC)]) == 0, capsys.readouterr().out
+    assert "are what the spec says" in capsys.readouterr().out
+
+
+def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Changed, missing and left over: status 1 and the names; written anew, all is well."""
+    out = ["--out", str(tmp_path / "spec")]
+    assert status(["docs", *out]) == 0
+    folder = tmp_path / "spec"
+    (folder / "transitions" / "T-SAVE.md").write_text("edited by hand")
+    (folder / "Slotproof.tla").unlink()
+    (folder / "transitions" / "T-GONE.md").write_text(f"{pages.MARK}\n\n# T-GONE\n")
+    (folder / "notes.md").write_text("somebody's own")
+    capsys.readouterr()
+    assert status(["docs", "--check", "--json", *out]) == 1
+    stale = json.loads(capsys.readouterr().out)["stale"]
+    assert stale == ["transitions/T-SAVE.md", "Slotproof.tla", "transitions/T-GONE.md"]
+    assert status(["docs", "--check", *out]) == 1
+    assert "T-SAVE.md" in capsys.readouterr().out
+    assert status(["docs", *out]) == 0
+    assert "3 changed" in capsys.readouterr().out
+    assert status(["docs", "--check", *out]) == 0
+    assert not (folder / "transitions" / "T-GONE.md").exists()
+    assert (folder / "notes.md").read_text() == "somebody's own"
+
+
+def test_tla_alone(tmp_path: Path) -> None:
+    assert status(["docs", "--tla", "--out", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Slotproof.cfg", "Slotproof.tla"]
+
+
+def test_cores_of_another_spec(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proofs of a spec that is no more are shown to nobody."""
+    monkeypatch.setattr(cores, "fingerprint", lambda: "another")
+    assert status(["docs", "--check", "--out", str(tmp_path)]) == 1
+    assert "prove --export" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--out", "{file}/below"], "can't be written to"),
+        (["--diff", "no-such-revision"], "there is no revision 'no-such-revision'"),
+        (["--diff", "--json"], "there is no revision '--json'"),
+        (["--diff", "HEAD", "--check"], "--diff compares"),
+    ],
+)
+def test_one_line_and_status_2(
+    argv: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setattr(changes, "MODEL", _repository(tmp_path))
+    assert status(["docs", *(each.format(file=file) for each in argv)]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_export_proves_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["prove", "--export", "x.json", "--transition", "T-OPEN"]) == 2
+    assert "--export proves everything" in capsys.readouterr().err
+
+
+# Two versions of the spec ------------------------------------------------------------
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
+
+
+def _repository(folder: Path) -> Path:
+    """A repository with this model, committed; the path of its model."""
+    top = (folder / "repository").resolve()
+    ignored = shutil.ignore_patterns("tests", "__pycache__")
+    shutil.copytree(changes.MODEL, top / "model", ignore=ignored)
+    _git(folder, "init", "--quiet", str(top))
+    _git(top, "add", ".")
+    _git(top, "commit", "--quiet", "--message", "as it is")
+    return top / "model"
+
+
+def test_difference_of_two_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An older spec without one conjunct and one invariant, with another effect."""
+    model = _repository(tmp_path)
+    transitions, invariants = model / "transitions.py", model / "invariants.py"
+    text = transitions.read_text()
+    submit = text.index('"T-SUBMIT"')
+    older = text[:submit] + text[submit:].replace('        "idle": ~session.inflight,\n', "", 1)
+    older = older.replace("(session.closing, TRUE)", "(session.closing, FALSE)")
+    transitions.write_text(older)
+    rest = invariants.read_text()
+    start = rest.index("WINDOW = state(")
+    invariants.write_text(rest[:start] + rest[rest.index("COVER = state(") :])
+    _git(model, "commit", "--quiet", "--all", "--message", "as it was")
+    monkeypatch.setattr(changes, "MODEL", model)
+    assert status(["docs", "--diff", "HEAD~1"]) == 0
+    assert capsys.readouterr().out == "the spec says what it said at HEAD~1\n"
+    assert status(["docs", "--diff", "HEAD", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["changes"]
+    assert [(each["name"], each["field"], each["before"], each["after"]) for each in found] == [
+        ("T-CLOSE-DEFER", "session.closing'", "false", "true"),
+        ("T-SUBMIT", "guard.idle", None, "¬session.inflight"),
+        ("INV-WINDOW", "sentence", None, INVARIANTS["INV-WINDOW"].sentence),
+        ("INV-WINDOW", "kind", None, "state"),
+        ("INV-WINDOW", "turn", None, "has_swa ∧ has_kv ⇒ turn.E ≤ max(0, turn.C − W)"),
+    ]
+    assert status(["docs", "--diff", "HEAD"]) == 0
+    assert "transitions: T-SUBMIT\n  guard.idle\n    + ¬session.inflight" in capsys.readouterr().out
+
+
+def test_revision_without_a_readable_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = _repository(tmp_path)
+    (model / "transitions.py").write_text("from slotproof.model.nowhere import nothing\n")
+    _git(model, "commit", "--quiet", "--all", "--message", "broken")
+    (model / "transitions.py").unlink()
+    _git(model, "commit", "--quiet", "--all", "--message", "gone")
+    monkeypatch.setattr(changes, "MODEL", model)
+    assert status(["docs", "--diff", "HEAD~1"]) == 2
+    assert "can't be read: ModuleNotFoundError" in capsys.readouterr().err
+    assert status(["docs", "--diff", "HEAD"]) == 2
+    assert "there is no spec at HEAD" in capsys.readouterr().err
+
+
+def test_outside_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(changes, "MODEL", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert status(["docs", "--diff", "HEAD"]) == 2
+    assert "needs a checkout" in capsys.readouterr().err
+
+
+# What the pages say --------------------------------------------------------------------
+
+
+def test_no_trace_of_the_machine(documents: dict[str, str]) -> None:
+    """Neither a path of the machine nor a date is in them."""
+    for name, text in documents.items():
+        assert str(ROOT) not in text and "/home/" not in text, name
+        assert not re.search(r"\b20\d\d-\d\d-\d\d\b", text), name
+
+
+def test_every_link_leads_somewhere(documents: dict[str, str]) -> None:
+    """Within the pages: the file exists, and so does the heading."""
+    for name, text in documents.items():
+        for target, _, anchor in re.findall(r"\]\(([\w./-]+?\.md)(#([\w.-]+))?\)", text):
+            path = (SPEC / name).parent / target
+            assert path.exists(), (name, target)
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+                slugs = {
+                    re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings
+                }
+                assert anchor.lower() in slugs, (name, target, anchor)
+
+
+def test_every_known_bug_has_its_places(documents: dict[str, str]) -> None:
+    """On the page of each transition where it lives and of each invariant that finds it."""
+    for name, bug in facts.bugs().items():
+        assert f"## {name}\n" in documents["bugs.md"]
+        assert bug.killers, name
+        for id_ in bug.lives:
+            assert f"[{name}]" in documents[f"transitions/{id_}.md"]
+        for id_ in bug.killers:
+            assert f"[{name}]" in documents[f"invariants/{id_}.md"]
+    for name in EXHIBITS:
+        assert facts.bugs()[name].refuted, name
+
+
+def test_review_page_covers_the_spec() -> None:
+    """Every transition is in one area, and every clause that is asked about exists."""
+    covered = [id_ for area in AREAS for id_ in area.transitions]
+    assert sorted(covered) == sorted(TRANSITIONS)
+    for area in AREAS:
+        for question in area.questions:
+            clauses = question.rstrip("]").partition("[")[2].split(", ")
+            assert clauses and set(clauses) <= set(INVARIANTS), question
+
+
+@pytest.mark.parametrize("whose", lives())
+def test_picture_shows_the_life(whose: str) -> None:
+    """Well-formed, every state and every transition is named, and nothing lies outside."""
+    life = lives()[whose]
+    root = ET.fromstring(pages.pictures()[f"life-of-a-{whose}.svg"])
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    texts = [each for each in root.iter() if each.tag.endswith("}text")]
+    shown = [each.text for each in texts]
+    assert set(life.states) <= set(shown)
+    for ids in life.moves.values():
+        assert set(ids) <= set(shown)
+    for text in texts:
+        x, y = float(text.attrib["x"]), float(text.attrib["y"])
+        assert 0 < x < width and 0 < y < height
+    arcs = [each for each in root.iter() if each.tag.endswith("}path")]
+    assert len(arcs) == len(life.moves)
+
+
+def test_names_in_a_picture_do_not_meet() -> None:
+    """No name lies on another: they are to be read on paper."""
+    for whose in lives():
+        root = ET.fromstring(pages.pictures()[f"life-of-a-{whose}.svg"])
+        boxes: list[tuple[float, float, float, float]] = []
+        for each in root.iter():
+            if each.tag.endswith("}text") and each.attrib.get("class") != "title":
+                x, y = float(each.attrib["x"]), float(each.attrib["y"])
+                half = len(each.text or "") * 6.7 / 2
+                boxes.append((x - half, x + half, y - 10, y))
+        for at, one in enumerate(boxes):
+            for other in boxes[at + 1 :]:
+                apart = one[1] <= other[0] or other[1] <= one[0]
+                assert apart or one[3] <= other[2] or other[3] <= one[2], whose
+
+
+def test_the_page_of_a_transition(documents: dict[str, Any]) -> None:
+    """T-REFUSE, whole: what a reviewer sees of it."""
+    text = documents["transitions/T-REFUSE.md"]
+    assert "| `turn.phase` | `waiting` |" in text
+    assert "| unlock | protected → evictable | `u` | `swa_u` |" in text
+    assert "[#22753](https://github.com/sgl-project/sglang/pull/22753)" in text
+    assert "[22753-sticky-active](../bugs.md#22753-sticky-active)" in text
+    assert "| u_others | `frame.lock_max ≤ full.protected − u" in text

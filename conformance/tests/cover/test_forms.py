@@ -1,0 +1,289 @@
+"""Every form of a trace: what is in it, and that nothing of a hostile trace gets out of it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.scenario import Scenario, Violated
+from slotproof.conformance.traces import forms, itf, scripted, text
+from slotproof.conformance.traces.trace import Trace
+
+ROOT = Path(__file__).parents[3]
+FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
+TRACE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
+
+
+class Page(HTMLParser):
+    """What a browser would see: tags with attributes, and the text of each."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and data.strip():
+            self.scripts.append(data)
+
+
+@pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("form", forms.FORMS)
+def test_every_finding_in_every_form(path: Path, form: str) -> None:
+    trace = itf.load(path)
+    shown = forms.form(form, trace, path.name)
+    assert "\x1b" not in shown
+    if form == "html":
+        page = Page(shown)
+        marked = [attrs for tag, attrs in page.tags if tag == "tbody" and "data-beat" in attrs]
+        bad = [attrs for attrs in marked if "bad" in (attrs["class"] or "").split()]
+        assert {each["data-beat"] for each in bad} == {marked[-1]["data-beat"]}
+    elif form == "pytest":
+        ast.parse(shown)
+    else:
+        assert trace.violations[0].clause.split(".")[0] in shown
+
+
+def test_the_page_loads_nothing() -> None:
+    """It opens from disk, without a network."""
+    page = Page(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    assert not [attrs for _, attrs in page.tags if "src" in attrs]
+    links = [attrs["href"] or "" for _, attrs in page.tags if "href" in attrs]
+    assert links
+    assert all(link.startswith("#") for link in links)
+    assert len(page.scripts) == 1
+
+
+def test_nothing_of_a_hostile_trace_becomes_markup(hostile: Trace) -> None:
+    """The page has the tags that it has for any trace, and the one script."""
+    shown = forms.form("html", hostile, hostile.engine)
+    page, honest = Page(shown), Page(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    # (q: what the engine's own check says)
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in honest.tags} | {"q"}
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
+    assert page.scripts == honest.scripts
+    assert not set(shown) & {"\x1b", "\u202e", "\r"}
+
+
+def test_nothing_of_a_hostile_trace_becomes_markdown(hostile: Trace) -> None:
+    shown = forms.form("markdown", hostile, "x")
+    outside = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", shown)
+    bare = re.sub(r"`[^`\n]*`", "", outside)
+    assert "<script" not in bare and "](" not in bare and "<img" not in bare
+    assert not set(shown) & {"\x1b", "\u202e", "\r"}
+    rows = [line for line in outside.splitlines() if line.startswith("|")]
+    cells = {len(re.findall(r"(?<!\\)\|", line)) for line in rows[:5]}
+    assert cells == {6}
+
+
+def test_nothing_of_a_hostile_trace_becomes_mermaid(hostile: Trace) -> None:
+    """Every line is one of the three that are written; text holds no end of a statement."""
+    first, *lines = forms.form("mermaid", hostile, "x").splitlines()
+    assert first == "sequenceDiagram"
+    for line in lines:
+        found = re.fullmatch(
+            r"    (participant \w+|\w+--?>>\w+: (?P<a>.*)|Note over \w+,\w+: (?P<b>.*))", line
+        )
+        assert found, line
+        said = found["a"] or found["b"] or ""
+        assert ";" not in re.sub(r"#(\d+|lt|gt|amp|quot);", "", said)
+        assert not set(said) & set('<>{}`"')
+
+
+def test_nothing_of_a_hostile_trace_becomes_python(hostile: Trace) -> None:
+    """Only calls of literals, whatever is in the strings; they are the trace's."""
+    tree = ast.parse(forms.form("pytest", hostile, "x"))
+    kinds = [type(node).__name__ for node in tree.body]
+    assert kinds == ["Expr", "Import", "ImportFrom", "Assign", "Assign", "Assign", "FunctionDef"]
+    function = tree.body[-1]
+    assert isinstance(function, ast.FunctionDef)
+    block = function.body[0]
+    assert isinstance(block, ast.With)
+    calls = [statement.value for statement in block.body if isinstance(statement, ast.Expr)]
+    assert len(calls) == len(block.body) == 4
+    submit = calls[2]
+    assert isinstance(submit, ast.Call)
+    given = {each.arg: ast.literal_eval(each.value) for each in submit.keywords}
+    assert given["rid"] == hostile.engine and given["tokens"] == [1]
+
+
+def test_nothing_of_a_hostile_trace_reaches_the_terminal(
+    hostile: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "evil.itf.json"
+    itf.save(hostile, path)
+    for form in forms.FORMS:
+        assert status(["show", "--format", form, str(path)]) == 0
+        assert "\x1b" not in capsys.readouterr().out
+
+
+def run_file(path: Path, engine: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The pytest file, run as a reader would."""
+    environment = {key: value for key, value in os.environ.items() if "SLOTPROOF" not in key}
+    environment |= {"SLOTPROOF_ENGINE": engine} if engine else {}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=path.parent, check=False
+    )
+
+
+def test_the_pytest_file_fails_on_the_bug_and_passes_without_it(tmp_path: Path) -> None:
+    path = tmp_path / "test_double_count.py"
+    assert status(["show", "--format", "pytest", "--out", str(path), str(TRACE)]) == 0
+    broken = run_file(path)
+    assert broken.returncode == 1, broken.stdout + broken.stderr
+    assert "Violated: INV-SUM-FULL.reported" in broken.stdout
+    fixed = run_file(path, "reference")
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+
+
+def test_a_release_is_named_where_the_trace_has_one() -> None:
+    trace = itf.load(ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json")
+    assert trace.found_on == "sglang==0.5.23"
+    assert '"sglang==0.5.23")' in scripted.render(trace)
+    assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
+
+
+def test_every_command_has_a_call(tmp_path: Path) -> None:
+    """A scenario offers what a trace can hold."""
+    from slotproof.conformance.protocol.commands import FIELDS
+
+    with Scenario("reference", {"draft": 3}) as engine:
+        engine.open("s1")
+        engine.submit("r1", "s1", [1, 2], max_new=9)
+        engine.step(2)
+        engine.step()
+        engine.pause()
+        engine.continue_()
+        engine.retract()
+        engine.abort("r1")
+        engine.step()
+        engine.evict(1)
+        engine.abort_all()
+        engine.flush()
+        engine.close("s1")
+        engine.step()
+        engine.tick(1)
+        engine.set_aside("INV-ONCE.reported")
+        done = {entry.command["do"] for entry in engine.referee.log}
+    # The reference drafts by itself; other engines are given drafts by hand.
+    assert {*done, "draft"} == set(FIELDS)
+
+
+def test_a_scenario_says_what_broke() -> None:
+    """#22213."""
+    with Scenario("reference:22213-double-count") as engine:
+        engine.open("s1")
+        engine.submit("r1", "s1", [1], max_new=0)
+        engine.step()
+        engine.submit("r2", "s1", [1], max_new=2)
+        with pytest.raises(Violated, match=r"INV-SUM-FULL\.reported: full: 62"):
+            engine.step()
+
+
+def test_a_command_that_the_engine_does_not_offer() -> None:
+    toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
+    with (
+        Scenario(f"cmd:{sys.executable} {toy}") as engine,
+        pytest.raises(EngineUnusable, match="does not offer “draft”"),
+    ):
+        engine.draft("r1", allocate=1, commit=1)
+
+
+def test_all_forms_of_many_traces_and_an_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "gallery"
+    copy = tmp_path / TRACE.name
+    copy.write_text(TRACE.read_text())
+    argv = [str(TRACE), str(copy), str(FINDINGS[0])]
+    assert status(["show", "--all", "--out", str(out), *argv]) == 0
+    assert capsys.readouterr().out == f"3 traces in 5 forms: {out}/index.html\n"
+    names = {path.name for path in out.iterdir()}
+    assert len(names) == 16
+    assert {"double-count.html", "double-count-2.md", "test_double_count_2.py"} <= names
+    page = Page((out / "index.html").read_text())
+    links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert links == names - {"index.html"}
+
+
+def test_an_index_of_a_hostile_trace(hostile: Trace, tmp_path: Path) -> None:
+    forms.write_all({f"../../{hostile.engine}.itf.json": hostile}, tmp_path / "out")
+    assert {path.parent for path in tmp_path.rglob("*.html")} == {tmp_path / "out"}
+    index = (tmp_path / "out" / "index.html").read_text()
+    assert "script" not in {tag for tag, _ in Page(index).tags}
+
+
+def wrong(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert status(["show", *argv]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--all needs --out" in wrong(capsys, "--all", str(TRACE))
+    assert "several traces" in wrong(capsys, str(TRACE), str(TRACE))
+    (tmp_path / "file").write_text("")
+    inside = str(tmp_path / "file" / "x")
+    assert "can't be written" in wrong(capsys, "--out", inside, str(TRACE))
+    assert "can't be written" in wrong(capsys, "--all", "--out", inside, str(TRACE))
+
+
+def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace is untrusted: one line, status 2."""
+    document = json.loads(FINDINGS[0].read_text())
+    frame = document["states"][-1]["iterations"][0]
+    path = tmp_path / "x.itf.json"
+    many = [{"kind": "slot", "name": "s1", "pages": "0-999999999"}]
+    for key, value in (
+        ("pages", {"#map": [["full", many]]}),
+        ("pages", {"#map": [["full", [{"kind": "x", "pages": ""}]]]}),
+        ("pages", {"#map": [["full", [{"kind": "free", "pages": "a"}]]]}),
+        ("events", [{"transition": 5, "params": {}}]),
+        ("shares", {"#map": [["full", {"held": "x", "uncached": 0}]]}),
+        ("shares", {"#map": [["full", 7]]}),
+        ("differs", [{}]),
+        ("check", {}),
+        ("unknown", 1),
+    ):
+        broken: dict[str, Any] = {**frame, key: value}
+        document["states"][-1]["iterations"] = [broken]
+        path.write_text(json.dumps(document))
+        wrong(capsys, "--format", "html", str(path))
+
+
+def test_a_trace_of_the_spec_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `prove --mutant` writes has transitions and no commands: text only."""
+    pytest.importorskip("z3")
+    monkeypatch.chdir(tmp_path)
+    status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
+    (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
+    capsys.readouterr()
+    assert status(["show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "violated by the spec with 22862-no-free-tail" in shown
+    assert "T-RESTORE" in shown
+    assert "spec alone" in wrong(capsys, "--format", "html", str(path))
+    document = json.loads(path.read_text())
+    del document["states"][0]["full.total"]
+    path.write_text(json.dumps(document))
+    assert "something is missing" in wrong(capsys, str(path))

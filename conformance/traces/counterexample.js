@@ -1,0 +1,54 @@
+"use strict";
+// Which step is looked at. Everything is in the page; this shows one panel and hides the others.
+(() => {
+  const root = document.documentElement;
+  const panels = [...document.querySelectorAll("[data-panel]")];
+  const rows = [...document.querySelectorAll("[data-beat]")];
+  const where = document.getElementById("where");
+  const last = panels.length - 1;
+  let now = -1;
+
+  const show = (index, follow) => {
+    index = Math.min(Math.max(index, 0), last);
+    if (index === now) return;
+    now = index;
+    const panel = panels[index];
+    panels.forEach((each) => { each.hidden = each !== panel; });
+    rows.forEach((row) => {
+      const here = row.dataset.beat === panel.dataset.panel;
+      row.classList.toggle("here", here);
+      if (here) row.setAttribute("aria-current", "step");
+      else row.removeAttribute("aria-current");
+    });
+    where.textContent = panel.dataset.title;
+    document.getElementById("back").disabled = index === 0;
+    document.getElementById("on").disabled = index === last;
+    for (const row of rows.filter((each) => each.classList.contains("here"))) {
+      const box = row.closest(".scrolls");
+      box.scrollTop = row.offsetTop - (box.clientHeight - Math.min(row.clientHeight, box.clientHeight)) / 2;
+    }
+    if (follow) history.replaceState(null, "", "#" + panel.id);
+  };
+
+  const at = (id) => panels.findIndex((panel) => panel.id === id);
+  root.classList.add("live");
+  document.getElementById("back").addEventListener("click", () => show(now - 1, true));
+  document.getElementById("on").addEventListener("click", () => show(now + 1, true));
+  rows.forEach((row) => row.addEventListener("click", (event) => {
+    if (String(getSelection())) return;
+    event.preventDefault();
+    show(panels.findIndex((panel) => panel.dataset.panel === row.dataset.beat), true);
+  }));
+  addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    show(to, true);
+  });
+  addEventListener("hashchange", () => { if (at(location.hash.slice(1)) >= 0) show(at(location.hash.slice(1)), false); });
+  // On paper every panel is there.
+  addEventListener("beforeprint", () => panels.forEach((panel) => { panel.hidden = false; }));
+  addEventListener("afterprint", () => { const index = now; now = -1; show(index, false); });
+  show(at(location.hash.slice(1)) >= 0 ? at(location.hash.slice(1)) : last, false);
+})();

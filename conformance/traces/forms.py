@@ -1,0 +1,83 @@
+"""Every form of a trace, by name; all of them for many traces, with an index, in one folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+
+from slotproof.conformance.traces import html, markdown, mermaid, scripted, text, words
+from slotproof.conformance.traces.itf import BadTrace
+from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces.trace import Trace
+
+FORMS: Mapping[str, Callable[[Story, str], str]] = {
+    "text": lambda story, path: text.render(story.trace, path),
+    "markdown": markdown.render,
+    "mermaid": lambda story, _: mermaid.render(story),
+    "html": html.render,
+    "pytest": lambda story, _: scripted.render(story.trace),
+}
+ENDINGS = {"text": ".txt", "markdown": ".md", "mermaid": ".mmd", "html": ".html", "pytest": ".py"}
+
+
+def form(name: str, trace: Trace, path: str) -> str:
+    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense."""
+    try:
+        return FORMS[name](Story(trace), path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadTrace(f"{path}: a figure is missing or no number: {error}") from None
+
+
+def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
+    """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
+
+    Raises :class:`BadTrace` before anything is written, and ``OSError``.
+    """
+    names = _names(list(traces))
+    documents: dict[str, str] = {}
+    entries = []
+    for (path, trace), name in zip(traces.items(), names, strict=True):
+        made = {}
+        for each in FORMS:
+            # pytest collects test_*.py; a module's name has no dots.
+            stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+            made[each] = stem + ENDINGS[each]
+            documents[made[each]] = form(each, trace, path)
+        entries.append((trace, words.headline(Story(trace)), made))
+    documents["index.html"] = _index().render(entries=entries, plain=text.plain)
+    out.mkdir(parents=True, exist_ok=True)
+    for name, document in documents.items():
+        save(document, out / name)
+    return [out / name for name in documents]
+
+
+def save(document: str, path: Path) -> None:
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(document, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """A file name for each trace, without its ending; none twice."""
+    names: list[str] = []
+    for path in paths:
+        stem = re.sub(r"[^\w.=+-]+", "-", Path(path).name.removesuffix(".itf.json")) or "trace"
+        number, name = 2, stem
+        while name in names:
+            number, name = number + 1, f"{stem}-{number}"
+        names.append(name)
+    return names
+
+
+@cache
+def _index() -> jinja2.Template:
+    source = files("slotproof.conformance.traces").joinpath("index.html.jinja").read_text()
+    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        source
+    )

@@ -1,0 +1,114 @@
+"""A trace as one HTML page: nothing to load, readable from disk and on paper.
+
+A trace is untrusted. The template escapes all of it, puts none into the script, and the
+page's own policy lets no other script run than the one that is named by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+from markupsafe import Markup
+
+from slotproof.conformance.traces import scripted, words
+from slotproof.conformance.traces.lanes import LANES
+from slotproof.conformance.traces.story import TERMS, Beat, Story, Sum
+from slotproof.conformance.traces.text import SAID, again, plain
+
+MOST = 400
+"""Beats shown at most, the last ones: a page has to open."""
+
+SHORT = {
+    "C": "committed: tokens whose KV is valid",
+    "A": "allocated: tokens whose KV owns memory",
+    "Q": "protected prefix: tokens of the row that the tree owns and a lock protects",
+    "E": "SWA cursor: positions before it have given back their sliding-window KV",
+    "row": "line of the request-to-token table",
+    "lent": "the slot's KV is on loan to a turn",
+    "history": "tokens of the finished turns",
+    "inflight": "the turn that was accepted and has not ended",
+    "prompt": "tokens of the prompt, the history included",
+    "output": "tokens sampled so far",
+}
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    loader = jinja2.FunctionLoader(_read)
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["plain"] = plain
+    return environment
+
+
+def _read(name: str) -> str:
+    return files("slotproof.conformance.traces").joinpath(name).read_text()
+
+
+@cache
+def _script() -> tuple[str, str]:
+    """The page's script, and its hash for the policy."""
+    text = _read("counterexample.js")
+    digest = hashlib.sha256(text.encode()).digest()
+    return text, f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def render(story: Story, path: str = "TRACE") -> str:
+    """The whole page. ``path`` is the file to name in the commands."""
+    script, digest = _script()
+    beats = story.beats[-MOST:]
+    trace = story.trace
+    return (
+        _environment()
+        .get_template("counterexample.html.jinja")
+        .render(
+            story=story,
+            trace=trace,
+            beats=beats,
+            left_out=len(story.beats) - len(beats),
+            last=beats[-1],
+            headline=words.headline(story),
+            kind=words.kind(story),
+            detail=words.detail(story),
+            whose=words.whose(story),
+            sentence=words.sentence,
+            clause_words=words.clause_words,
+            said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
+            suspects=words.suspects(story),
+            lanes=LANES,
+            terms=TERMS,
+            short=SHORT,
+            again=again(trace, path),
+            path=path,
+            quoted=plain(shlex.quote(path)),
+            sums=_sums,
+            code=scripted.render(trace),
+            test=scripted.name_of(trace),
+            script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
+            digest=digest,
+        )
+    )
+
+
+def _sums(beat: Beat) -> list[tuple[str, Sum]]:
+    """The equations of a row of the table, each with what tells them apart."""
+    if not beat.ran:
+        return []
+    result = []
+    for pool in beat.pools:
+        name = [pool.name] if len(beat.pools) > 1 else []
+        if pool.owned:
+            result.append((": ".join(name + ([] if pool.agree else ["ownership"])), pool.owned))
+        if pool.reported and not (pool.owned and pool.agree):
+            result.append((": ".join([*name, "its own check"]), pool.reported))
+    return result

@@ -1,0 +1,97 @@
+"""A trace as a pytest file of literal calls: fails on a build with the bug, passes without it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from slotproof.conformance.protocol.commands import FIELDS
+from slotproof.conformance.traces.text import plain
+from slotproof.conformance.traces.trace import Trace
+
+WIDTH = 100
+
+
+def render(trace: Trace) -> str:
+    """The file. What comes from the trace is in it as literals and comments only."""
+    return "\n".join(_lines(trace)) + "\n"
+
+
+def name_of(trace: Trace) -> str:
+    """The test's name: the clause that broke.
+
+    ``INV-SUM-FULL.equation`` gives ``test_inv_sum_full_equation``.
+    """
+    clause = trace.violations[0].clause if trace.violations else "nothing_is_violated"
+    return "test_" + re.sub(r"[^a-z0-9]+", "_", clause.lower()).strip("_")[:80]
+
+
+def _lines(trace: Trace) -> Iterator[str]:
+    yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
+    yield ""
+    yield "    pytest THIS_FILE                                       the engine it was found on"
+    yield "    SLOTPROOF_ENGINE=sglang==0.5.23 pytest THIS_FILE       another"
+    yield "    SLOTPROOF_ENGINE=sglang SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
+    yield '"""'
+    yield ""
+    yield f"# Found on {comment(trace.engine)}:"
+    for violation in trace.violations:
+        yield f"#   {comment(str(violation))}"[:400]
+    yield ""
+    yield "import os"
+    yield ""
+    yield "from slotproof.conformance.scenario import Scenario"
+    yield ""
+    yield f'ENGINE = os.environ.get("SLOTPROOF_ENGINE", {literal(trace.found_on)})'
+    yield 'PYTHON = os.environ.get("SLOTPROOF_PYTHON")'
+    yield ""
+    yield "CONFIG = {"
+    for each in fields(trace.config):
+        yield f'    "{each.name}": {literal(getattr(trace.config, each.name))},'
+    yield "}"
+    yield ""
+    yield ""
+    yield f"def {name_of(trace)}():"
+    options = [f"seed={trace.seed}"]
+    if trace.chosen_profile:
+        options.append(f"profile={literal(trace.chosen_profile)}")
+    yield f"    with Scenario(ENGINE, CONFIG, python=PYTHON, {', '.join(options)}) as engine:"
+    for clause in trace.set_aside:
+        yield f"        engine.set_aside({literal(clause)})  # known, and only in the reporting"
+    for number, row in enumerate(trace.rows, 1):
+        last = number == len(trace.rows) and trace.violations
+        mark = f"  # {comment(trace.violations[0].clause)} broke here" if last else ""
+        yield f"        engine.{_call(row.command)}{mark}"
+
+
+def _call(command: dict[str, Any]) -> str:
+    name = {"continue": "continue_"}.get(command["do"], command["do"])
+    given = {key: command[key] for key in FIELDS[command["do"]]}
+    if command["do"] == "submit":
+        given = {"rid": given.pop("rid"), **given}
+        given = {key: value for key, value in given.items() if not (key == "stop" and not value)}
+    return f"{name}({', '.join(f'{key}={literal(value)}' for key, value in given.items())})"
+
+
+def literal(value: Any) -> str:
+    """The value as Python would read it, whatever is in it.
+
+    >>> literal('a"b'), literal("s1"), literal([1, 2]), literal(None)
+    ('\\'a"b\\'', '"s1"', '[1, 2]', 'None')
+    """
+    if isinstance(value, str):
+        simple = value.isascii() and value.isprintable() and not set(value) & {'"', "\\"}
+        return json.dumps(value) if simple else ascii(value)
+    if value is None or isinstance(value, bool | int):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    raise TypeError(f"{value!r} is no literal of a command")
+
+
+def comment(text: str) -> str:
+    """Text that stays within its comment."""
+    return plain(" ".join(text.split()))

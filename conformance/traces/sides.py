@@ -1,0 +1,125 @@
+"""The same commands on two builds: what each did, and from where on they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from slotproof.conformance.coverage import Coverage
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.traces.lanes import answer
+from slotproof.conformance.traces.trace import Row, Trace, rows_of
+
+TERMS = ("available", "evictable", "protected", "held", "uncached")
+_NUMBERING = {"row"}
+"""Fields that builds are free to choose: which row, which page."""
+
+
+@dataclass
+class Side:
+    """What one build did with the commands."""
+
+    name: str
+    rows: list[Row]
+    broken: dict[int, list[str]] = field(default_factory=dict)
+    """By command, from 0: what it violated there, each clause where it broke first."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One command and what differs after it: by aspect, both sides' words (``""``: not there)."""
+
+    index: int
+    aspects: dict[str, tuple[str, str]]
+
+
+def recorded(trace: Trace) -> Side:
+    """What the trace itself says was seen."""
+    last = len(trace.rows) - 1
+    broken = {last: [str(each) for each in trace.violations]} if trace.violations else {}
+    return Side(trace.engine, trace.rows, broken)
+
+
+def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
+    """Carry out the trace's commands, past violations, as long as the engine lives."""
+    side = Side(f"{engine.name} {engine.version}".strip(), [])
+
+    def note(entry: Iteration) -> bool:
+        index = len(referee.log) - 1
+        side.broken.setdefault(index, []).extend(str(each) for each in entry.violations)
+        return True
+
+    choices = referee_profile(engine, trace.config, profile)
+    unread = Coverage(wanted=False)
+    referee = Referee(
+        engine, trace.config, trace.seed, unread, choices, trace.set_aside, passes=note
+    )
+    for index, command in enumerate(trace.commands):
+        violations = referee.do(command)
+        if violations:  # only what no example survives is left: the engine died
+            side.broken.setdefault(index, []).extend(map(str, violations))
+            break
+    side.rows = rows_of(referee.log)
+    return side
+
+
+def differences(a: Side, b: Side) -> list[Difference]:
+    """Every command after which they differ; numbers of rows and pages are no difference."""
+    result = []
+    for index, (mine, theirs) in enumerate(zip_longest(a.rows, b.rows)):
+        if mine is None or theirs is None:
+            here = "carried out", "not reached"
+            aspects = {"command": here if theirs is None else here[::-1]}
+        else:
+            aspects = _compared(mine, theirs)
+        broken = tuple("\n".join(side.broken.get(index, ())) for side in (a, b))
+        if _clauses(broken[0]) != _clauses(broken[1]):
+            aspects["violated"] = (broken[0], broken[1])
+        if aspects:
+            result.append(Difference(index, aspects))
+    return result
+
+
+def _clauses(broken: str) -> set[str]:
+    return {line.split(":")[0].split(" at ")[0] for line in broken.splitlines()}
+
+
+def _compared(mine: Row, theirs: Row) -> dict[str, tuple[str, str]]:
+    here, there = dict(_aspects(mine, theirs)), dict(_aspects(theirs, mine))
+    names = [*here, *(name for name in there if name not in here)]
+    pairs = {name: (here.get(name, ""), there.get(name, "")) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
+    """What a command led to, by name, as far as both sides show it."""
+    if row.transitions and other.transitions:
+        yield "transitions", " ".join(row.transitions)
+    told = [answer(each) for frame in row.frames for each in frame.told]
+    if row.frames and other.frames:
+        yield "clients hear", "; ".join(f"{each.label} {each.note}".strip() for each in told)
+    for name, figures in row.pools.items():
+        share = row.frames[-1].shares.get(name) if row.frames else None
+        if share and other.frames:
+            yield f"{name}, by ownership", equation(figures | share)
+        if "held" in figures and "held" in other.pools.get(name, {}):
+            yield f"{name}, its own check", equation(figures)
+    for kind, noun in (("sessions", "session "), ("slots", "slot of "), ("requests", "")):
+        for key, view in getattr(row, kind).items():
+            yield f"{noun}{key}", _fields(view, getattr(other, kind).get(key))
+
+
+def equation(figures: Mapping[str, int]) -> str:
+    """The five numbers and their sum."""
+    total = sum(figures[term] for term in TERMS)
+    terms = " + ".join(str(figures[term]) for term in TERMS)
+    return f"{terms} = {total} {'=' if total == figures['total'] else '≠'} {figures['total']}"
+
+
+def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
+    """The fields that both sides show; all, where only one has such an actor."""
+    shown = {key: value for key, value in view.items() if other is None or key in other}
+    return " ".join(f"{k}={v}" for k, v in shown.items() if k not in _NUMBERING)

@@ -1,0 +1,219 @@
+"""A counterexample in sentences: what broke, what kind of bug it is, whose the pages were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.traces.frames import pages_in, spans
+from slotproof.conformance.traces.picture import Cell
+from slotproof.conformance.traces.story import Beat, Pool, Story
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.transitions import TRANSITIONS
+
+CLAUSES = {
+    "INV-SUM-FULL.equation": "What everyone owns does not add up to the pool",
+    "INV-SUM-FULL.reported": "What the engine's own check adds up is not the pool",
+    "INV-SUM-SWA.equation": "What everyone owns does not add up to the sliding-window pool",
+    "INV-SUM-SWA.reported": "What the engine's own check adds up is not the sliding-window pool",
+    "INV-ALIVE.crash": "The engine crashed",
+    "INV-ALIVE.hang": "The engine did not answer in time",
+    "INV-OWNER.lost": "A page belongs to nobody",
+    "INV-OWNER.shared": "A page has two owners",
+    "INV-OWNER.free_twice": "A page is in the free list twice",
+    "INV-BACKED.private": "A token has no page",
+    "INV-BACKED.protected": "A row reads a page that the tree does not keep for it",
+    "INV-HISTORY.history": "The session remembers something else than its finished turns",
+    "INV-INFLIGHT.iff": "The engine and its client disagree on whether a turn is in flight",
+    "INV-PROGRESS.stalled": "A request waits, and nothing will ever move",
+    "INV-STEP.guard": "The engine did what the spec forbids here",
+    "INV-STEP.state": "The engine is not where the spec is",
+    "INV-ONCE.reported": "The engine's own check counts KV twice, or not at all",
+    "INV-CHECKER.verdict": "Memory does not add up, and the engine's own check says ok",
+    "INV-CHECKER.alarm": "Nothing is wrong, and the engine's own check raises an alarm",
+    "INV-CHECKER.covers": "The engine's own check does not look at a pool",
+    "INV-CHECKER.ran": "The engine's own check did not run",
+    "INV-CONTENT.stamp": "The KV holds another token than the one that belongs there",
+    "INV-CONTENT.tokens": "A turn's tokens are not those of a run without a cache",
+    "INV-CHECKER.figures": "The figures of the engine's own check are not those of ownership",
+    "INV-COVER.idle": "A slot keeps more KV than its session has history",
+    "INV-ORDER.slot": "The lengths of a slot contradict each other",
+    "INV-ORDER.turn": "The lengths of a turn contradict each other",
+    "INV-LOCK.count": "A page of the tree is locked too often, or too seldom",
+    "INV-ROWS.twice": "A row is used twice, or free and used",
+    "INV-CURSOR.given_back": "A page below the sliding window was not given back",
+    "INV-INFLIGHT.one": "A session has two turns at once",
+    "INV-HISTORY.prompt": "A turn's prompt is not the session's history and its new tokens",
+    "INV-ANSWER.never_silent": "A client never got an answer",
+    "INV-ANSWER.once": "A client did not get exactly one final answer",
+}
+"""The clause as one would say it, where its invariant's sentence is not shorter."""
+
+_POINTERS = ("INV-BACKED", "INV-ROWS")
+_EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
+_TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
+"""The detail is in the headline, or has other figures than what is wrong."""
+_REPORTING = {
+    "INV-SUM-FULL.reported",
+    "INV-SUM-SWA.reported",
+    "INV-ONCE.reported",
+    "INV-CHECKER.figures",
+    "INV-CHECKER.alarm",
+    "INV-CHECKER.covers",
+    "INV-CHECKER.ran",
+}
+
+
+def headline(story: Story) -> str:
+    """What was violated, in a sentence."""
+    first = story.first
+    if first is None:
+        return "Nothing was violated"
+    pool = _EQUATIONS.get(first.invariant)
+    shown = next((each for each in story.beats[-1].pools if each.name == pool), None)
+    if shown is not None and first.conjunct == "equation" and shown.owned:
+        tokens = abs(shown.owned.sum - shown.owned.total)
+        how = "lost" if shown.owned.sum < shown.owned.total else "counted twice"
+        verb = "is" if tokens == 1 else "are"
+        return f"{_tokens(tokens)} of the {pool} pool {verb} {how}"
+    if shown is not None and first.conjunct == "reported" and shown.reported:
+        return (
+            f"The engine's own check counts {shown.reported.sum} tokens "
+            f"in a {pool} pool of {shown.reported.total}"
+        )
+    words = clause_words(first)
+    if first.invariant == "INV-ALIVE":
+        words += f": {first.detail[:160]}"
+    return words
+
+
+def detail(story: Story) -> str:
+    """The figures that show it, where the headline has none."""
+    first = story.first
+    told = first is None or first.invariant in _TOLD or first.invariant in _EQUATIONS
+    return "" if first is None or told else first.detail
+
+
+def clause_words(violation: Violation) -> str:
+    """The clause in a few words."""
+    known = CLAUSES.get(violation.clause)
+    if known is not None:
+        return known
+    invariant = INVARIANTS.get(violation.invariant)
+    if invariant is None:
+        return violation.clause
+    observed = invariant.observed.get(violation.conjunct, "")
+    text = (observed or invariant.sentence).rstrip(".")
+    return f"Not so: {text}"
+
+
+def sentence(violation: Violation) -> str:
+    """The invariant's sentence in the spec."""
+    invariant = INVARIANTS.get(violation.invariant)
+    return invariant.sentence if invariant is not None else ""
+
+
+def kind(story: Story) -> str:
+    """What kind of bug it is: memory, counting, or behaviour."""
+    clauses = {each.clause for each in story.trace.violations}
+    if not clauses:
+        return ""
+    alive = any(each.invariant == "INV-ALIVE" for each in story.trace.violations)
+    if alive:
+        return "The engine did not survive the last command: there is no state to look at after it."
+    equation = any(each.conjunct == "equation" for each in story.trace.violations)
+    if equation or any(each.invariant == "INV-OWNER" for each in story.trace.violations):
+        return "Memory is really lost or shared: ownership, page by page, does not add up."
+    if any(each.invariant in _POINTERS for each in story.trace.violations):
+        return "A row points to memory that is not kept for it: others may overwrite it."
+    if clauses <= _REPORTING:
+        return "No page is lost or shared: the engine only counts wrongly."
+    return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
+
+
+def suspects(story: Story) -> list[tuple[str, str, str]]:
+    """Where to look: what differs from the spec, the transition that wrote it, its sentence."""
+    last = story.beats[-1]
+    found: dict[str, str] = {}
+    for each in last.differs:
+        have, want = each.get("engine", "not there"), each.get("spec", "not there")
+        found.setdefault(
+            each.get("at", ""), f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
+        )
+    for violation in story.trace.violations:
+        if violation.transition and violation.transition not in found:
+            found[violation.transition] = f"{violation.clause}: {violation.detail}"
+    return [
+        (why, name, TRANSITIONS[name].sentence)
+        for name, why in found.items()
+        if name in TRANSITIONS
+    ][:3]
+
+
+def whose(story: Story) -> list[str]:
+    """Of the pages with two owners, none, or a reader they are not kept for: whose they were."""
+    lines = []
+    last = story.beats[-1]
+    for pool, picture in last.pictures.items():
+        if picture is None or not last.ran:
+            continue
+        several = len(last.pictures) > 1
+        lines += [
+            _story_of(cells, pool, story.beats, several)
+            for cells in _alike(picture.wrong, pool, story.beats)
+        ]
+    return lines
+
+
+def _alike(cells: list[Cell], pool: str, beats: list[Beat]) -> Iterator[list[Cell]]:
+    groups: dict[object, list[Cell]] = {}
+    for cell in cells:
+        history = (*_lives(cell, pool, beats), cell.readers)
+        groups.setdefault(history, []).append(cell)
+    yield from groups.values()
+
+
+def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Since which command it has had which owners."""
+    last: tuple[str, ...] | None = None
+    for beat in beats:
+        picture = beat.pictures.get(pool)
+        if picture is None or not beat.ran or not cell.pages:
+            continue
+        now = next((each for each in picture.cells if each.pages == cell.pages), None)
+        if now is not None and now.owners != last:
+            last = now.owners
+            yield beat.number, now.owners
+
+
+def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> str:
+    count = sum(cell.count for cell in cells)
+    numbers = spans(sorted(page for cell in cells for page in pages_in(cell.pages)))
+    what = f"{'page' if count == 1 else 'pages'} {numbers.replace(' ', ', ')}" if numbers else (
+        f"{count} {'page' if count == 1 else 'pages'}"
+    )  # fmt: skip
+    pool_word = f" of the {pool} pool" if which else ""
+    now = cells[0].state if count == 1 else cells[0].state.replace("belongs", "belong", 1)
+    lives = list(_lives(cells[0], pool, beats))
+    if len(lives) > 2 and lives[0][1] == ("the free list",):
+        lives = lives[1:]
+    steps = [f"{' and '.join(owners) or 'nobody'} from step {number}" for number, owners in lives]
+    past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
+    return (
+        f"{what}{pool_word} {now}{past}"
+        if now[:6] == "belong"
+        else f"{what}{pool_word}: {now}{past}"
+    )
+
+
+def equation(pool: Pool, by: str) -> str:
+    """The equation with its numbers: ``62 + 0 + 0 + 1 + 0 = 63 ≠ 64``; empty if not known."""
+    shown = pool.owned if by == "ownership" else pool.reported
+    if shown is None:
+        return ""
+    terms = " + ".join(map(str, shown.terms.values()))
+    return f"{terms} = {shown.sum} {'=' if shown.adds_up else '≠'} {shown.total}"
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token" if count == 1 else f"{count} tokens"

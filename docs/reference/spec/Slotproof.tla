@@ -1,0 +1,1528 @@
+------------------------------ MODULE Slotproof ------------------------------
+EXTENDS Integers
+
+(* The accounting of a session slot's KV in an LLM serving engine.
+   Generated from slotproof's model/ by `slotproof docs --tla`: do not
+   edit. Lengths and figures are tokens. One session with its slot and
+   turn, or one request without a session, is written out; all other actors
+   are the constants frame_*, which no step changes. *)
+
+CONSTANTS
+  P, Tokens, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
+  abort_publishes, full_total, swa_total, rows_total, frame_held,
+  frame_uncached, frame_swa_held, frame_swa_uncached, frame_rows,
+  frame_lock_max, frame_lock_sum
+
+VARIABLES
+  full_available, full_evictable, full_protected, swa_available,
+  swa_evictable, swa_protected, rows_free, session_open, session_closing,
+  session_inflight, session_history, slot_holding, slot_lent, slot_row,
+  slot_C, slot_A, slot_Q, slot_E, slot_locked, turn_kind, turn_phase,
+  turn_prompt, turn_output, turn_row, turn_C, turn_A, turn_Q, turn_E,
+  turn_locked
+
+Pools == <<full_available, full_evictable, full_protected>>
+SwaPool == <<swa_available, swa_evictable, swa_protected>>
+Rows == <<rows_free>>
+Session == <<session_open, session_closing, session_inflight, session_history>>
+Slot == <<slot_holding, slot_lent, slot_row, slot_C, slot_A, slot_Q,
+          slot_E, slot_locked>>
+Turn == <<turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
+          turn_C, turn_A, turn_Q, turn_E, turn_locked>>
+vars == <<Pools, SwaPool, Rows, Session, Slot, Turn>>
+
+------------------------------------------------------------------------------
+(* Words *)
+
+KindNone == 0
+KindTurn == 1
+KindPlain == 2
+PhaseAbsent == 0
+PhaseWaiting == 1
+PhaseMatched == 2
+PhaseParked == 3
+PhaseRunning == 4
+NoRow == -1
+
+Min(a, b) == IF a <= b THEN a ELSE b
+Max(a, b) == IF a >= b THEN a ELSE b
+IfSwa(n) == IF has_swa THEN n ELSE 0
+Floor(x) == (x \div P) * P
+Ceil(x) == Floor(x + P - 1)
+Aligned(x) == Floor(x) = x
+\* keep n positions; inside a page that has given back its window's KV, whole pages
+Cut(n, E) == IF E <= n THEN n ELSE Floor(n)
+
+------------------------------------------------------------------------------
+(* Terms with a name *)
+
+\* tokens that the slot's row owns
+SlotPrivate ==
+  Ceil(slot_A) - slot_Q
+
+\* tokens that the slot's row owns in the sliding-window pool
+SlotPrivateSwa ==
+  IfSwa(Ceil(slot_A) - Max(slot_Q, slot_E))
+
+\* tokens of the tree that the slot itself locks
+SlotLocks ==
+  IF slot_locked THEN slot_Q ELSE 0
+
+\* tokens that the turn's row owns
+TurnPrivate ==
+  Ceil(turn_A) - turn_Q
+
+\* tokens that the turn's row owns in the sliding-window pool
+TurnPrivateSwa ==
+  IfSwa(Ceil(turn_A) - Max(turn_Q, turn_E))
+
+\* tokens of the tree that the turn itself locks
+TurnLocks ==
+  IF turn_locked THEN turn_Q ELSE 0
+
+\* tokens that the request knows
+Known ==
+  turn_prompt + turn_output
+
+\* the request is matched, parked or running
+HasKv ==
+  PhaseMatched <= turn_phase
+
+\* the request is running, or between chunks
+InBatch ==
+  \/ turn_phase = PhaseRunning
+  \/ turn_phase = PhaseParked
+
+\* slot and turn describe the same KV
+OnLoan ==
+  /\ HasKv
+  /\ slot_holding
+  /\ turn_kind = KindTurn
+  /\ turn_row = slot_row
+
+\* the turn or its slot has a lock
+LocksTree ==
+  \/ turn_locked
+  \/ slot_lent /\ slot_locked
+
+\* what an abort unlocks
+LocksEither ==
+  IF LocksTree THEN turn_Q ELSE 0
+
+\* how much of the slot's KV a restore keeps
+Reusable ==
+  IF aligned_reuse THEN Floor(Min(slot_C, Known - reserve)) ELSE Min(slot_C, Known - reserve)
+
+\* private tokens of a slot that is not on loan
+Held ==
+  IF slot_holding /\ ~slot_lent THEN SlotPrivate ELSE 0
+
+\* private tokens of a request that has KV
+Uncached ==
+  IF HasKv THEN TurnPrivate ELSE 0
+
+\* the same of the sliding-window pool
+SwaHeld ==
+  IF slot_holding /\ ~slot_lent THEN SlotPrivateSwa ELSE 0
+
+\* the same of the sliding-window pool
+SwaUncached ==
+  IF HasKv THEN TurnPrivateSwa ELSE 0
+
+\* rows of the slot
+SlotRows ==
+  IF slot_holding THEN 1 ELSE 0
+
+\* rows of the request, without one on loan
+TurnRows ==
+  IF HasKv /\ ~slot_lent /\ turn_row # NoRow THEN 1 ELSE 0
+
+\* prefixes that slot and request lock, added up
+LockSum ==
+  SlotLocks + TurnLocks
+
+\* the longer of them
+LockMax ==
+  Max(SlotLocks, TurnLocks)
+
+\* the row owns the arbitrary page, full pool
+OwnsFull(page_here, page_at) ==
+  /\ page_here
+  /\ \/ slot_holding /\ ~slot_lent /\ slot_Q <= page_at /\ page_at < Ceil(slot_A)
+     \/ HasKv /\ turn_Q <= page_at /\ page_at < Ceil(turn_A)
+
+\* the same of the sliding-window pool
+OwnsSwa(page_here, page_at) ==
+  /\ has_swa
+  /\ page_here
+  /\ \/ slot_holding /\ ~slot_lent /\ Max(slot_Q, slot_E) <= page_at /\ page_at < Ceil(slot_A)
+     \/ HasKv /\ Max(turn_Q, turn_E) <= page_at /\ page_at < Ceil(turn_A)
+
+------------------------------------------------------------------------------
+(* Transitions *)
+
+(* T-OPEN. A client opens a session: empty history, no slot, nothing in
+   flight. *)
+T_OPEN ==
+  \* guard: closed
+  /\ ~session_open
+  /\ turn_kind = KindNone
+  \* effect
+  /\ session_open' = TRUE
+  /\ session_closing' = FALSE
+  /\ session_inflight' = FALSE
+  /\ session_history' = 0
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Slot, Turn>>
+
+(* T-CLOSE. A session with nothing in flight is closed: its slot is
+   released at once. *)
+T_CLOSE(u, swa_u) ==
+  \* guard: open
+  /\ session_open
+  /\ ~session_closing
+  \* guard: idle
+  /\ ~session_inflight
+  \* guard: u
+  /\ 0 <= u /\ u <= SlotLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - SlotLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - SlotLocks
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ session_open' = FALSE
+  /\ session_closing' = FALSE
+  /\ session_history' = 0
+  /\ full_available' = full_available + Max(0, SlotPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(slot_Q, slot_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, SlotRows)
+  /\ UNCHANGED <<session_inflight, Turn>>
+
+(* T-CLOSE-DEFER. A close that finds a turn in flight waits for it; no new
+   turn is taken. #21875 *)
+T_CLOSE_DEFER ==
+  \* guard: open
+  /\ session_open
+  /\ ~session_closing
+  \* guard: busy
+  /\ session_inflight
+  \* effect
+  /\ session_closing' = TRUE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_inflight, session_history,
+                  Slot, Turn>>
+
+(* T-REAP. A deferred close happens, or an idle session times out (time is
+   environment). *)
+T_REAP(u, swa_u) ==
+  \* guard: open
+  /\ session_open
+  \* guard: idle
+  /\ ~session_inflight
+  \* guard: u
+  /\ 0 <= u /\ u <= SlotLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - SlotLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - SlotLocks
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ session_open' = FALSE
+  /\ session_closing' = FALSE
+  /\ session_history' = 0
+  /\ full_available' = full_available + Max(0, SlotPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(slot_Q, slot_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, SlotRows)
+  /\ UNCHANGED <<session_inflight, Turn>>
+
+(* T-SUBMIT. A turn is queued: its prompt is the history and new tokens; it
+   is now in flight. *)
+T_SUBMIT(new) ==
+  \* guard: open
+  /\ session_open
+  /\ ~session_closing
+  \* guard: idle
+  /\ ~session_inflight
+  \* guard: nonempty
+  /\ 0 <= new
+  /\ 1 <= session_history + new
+  \* effect
+  /\ turn_kind' = KindTurn
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_prompt' = session_history + new
+  /\ turn_output' = 0
+  /\ session_inflight' = TRUE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history,
+                  Slot, turn_row, turn_C, turn_A, turn_Q, turn_E, turn_locked>>
+
+(* T-REJECT. A turn while one is in flight becomes a stub: turn, slot and
+   history stay as they are. #22790 *)
+T_REJECT(prompt) ==
+  \* guard: open
+  /\ session_open
+  \* guard: busy
+  /\ session_inflight \/ session_closing
+  \* guard: prompt
+  /\ 0 <= prompt
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, Turn>>
+  \* a request goes on alone, another actor: stub
+
+(* T-DOOM. A turn known to be aborted leaves its session before it is
+   matched; the slot is untouched. #22273, #22790 *)
+T_DOOM(prompt) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: waiting
+  /\ turn_phase = PhaseWaiting
+  \* guard: covered
+  /\ (slot_holding => slot_C <= session_history)
+  \* guard: prompt
+  /\ 0 <= prompt
+  \* effect
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history, Slot>>
+  \* a request goes on alone, another actor: doomed
+
+(* T-PLAIN-SUBMIT. A request without a session is queued. *)
+T_PLAIN_SUBMIT(prompt) ==
+  \* guard: new
+  /\ turn_kind = KindNone
+  \* guard: no_session
+  /\ ~session_open
+  /\ ~session_inflight
+  \* guard: nonempty
+  /\ 1 <= prompt
+  \* effect
+  /\ turn_kind' = KindPlain
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_prompt' = prompt
+  /\ turn_output' = 0
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_row, turn_C, turn_A, turn_Q,
+                  turn_E, turn_locked>>
+
+(* T-MATCH. A request without a slot to restore locks what the tree has of
+   its prompt: Q = m. *)
+T_MATCH(m, u, swa_u) ==
+  \* guard: waiting
+  /\ turn_phase = PhaseWaiting
+  \* guard: no_slot
+  /\ turn_kind = KindPlain \/ (turn_kind = KindTurn /\ ~slot_holding)
+  \* guard: m
+  /\ 0 <= m /\ m <= Known - reserve
+  /\ Aligned(m)
+  /\ m <= width
+  \* guard: u
+  /\ 0 <= u /\ u <= m /\ m <= full_protected + u
+  /\ Aligned(u)
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(m)
+  /\ Aligned(swa_u)
+  \* guard: full_evictable
+  /\ Max(0, u) <= full_evictable
+  \* guard: swa_evictable
+  /\ IfSwa(Max(0, swa_u)) <= swa_evictable
+  \* effect
+  /\ turn_phase' = PhaseMatched
+  /\ turn_C' = m
+  /\ turn_A' = m
+  /\ turn_Q' = m
+  /\ turn_E' = 0
+  /\ turn_locked' = TRUE
+  /\ full_evictable' = full_evictable - Max(0, u)
+  /\ full_protected' = full_protected + Max(0, u)
+  /\ swa_evictable' = swa_evictable - IfSwa(Max(0, swa_u))
+  /\ swa_protected' = swa_protected + IfSwa(Max(0, swa_u))
+  /\ UNCHANGED <<full_available, swa_available, Rows, Session, Slot, turn_kind,
+                  turn_prompt, turn_output, turn_row>>
+
+(* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail gave
+   back what lies past the matched prefix, from the next page boundary on.
+   #20070, #20476, #22213, #22862, #32163 *)
+T_RESTORE ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  /\ turn_phase = PhaseWaiting
+  \* guard: holding
+  /\ slot_holding
+  \* guard: not_lent
+  /\ ~slot_lent
+  \* guard: prefix
+  /\ slot_Q <= Reusable
+  \* guard: window
+  /\ Min(slot_E, Cut(Reusable, slot_E)) <= Max(0, Cut(Reusable, slot_E) - W)
+  \* effect
+  /\ slot_C' = Min(slot_C, Cut(Reusable, slot_E))
+  /\ slot_A' = Min(slot_A, Cut(Reusable, slot_E))
+  /\ slot_E' = Min(slot_E, Cut(Reusable, slot_E))
+  /\ turn_C' = Min(slot_C, Cut(Reusable, slot_E))
+  /\ turn_A' = Min(slot_A, Cut(Reusable, slot_E))
+  /\ turn_E' = Min(slot_E, Cut(Reusable, slot_E))
+  /\ turn_row' = slot_row
+  /\ turn_Q' = slot_Q
+  /\ turn_locked' = FALSE
+  /\ slot_lent' = TRUE
+  /\ turn_phase' = PhaseMatched
+  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(Reusable, slot_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(Reusable, slot_E)), slot_E)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  Session, slot_holding, slot_row, slot_Q, slot_locked, turn_kind,
+                  turn_prompt, turn_output>>
+
+(* T-DISCARD. The slot is released while the session stays open: memory
+   pressure, no reusable prefix, or a lost window. *)
+T_DISCARD(u, swa_u) ==
+  \* guard: holding
+  /\ slot_holding
+  \* guard: not_lent
+  /\ ~slot_lent
+  \* guard: u
+  /\ 0 <= u /\ u <= SlotLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - SlotLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - SlotLocks
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ full_available' = full_available + Max(0, SlotPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(slot_Q, slot_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, 1)
+  /\ UNCHANGED <<Session, Turn>>
+
+(* T-REFUSE. No budget for a matched request this time: it waits again, the
+   slot is as free_tail left it, nothing is on loan; without a slot the
+   lock is dropped. #20476, #22753 *)
+T_REFUSE(u, swa_u) ==
+  \* guard: matched
+  /\ turn_phase = PhaseMatched
+  \* guard: u
+  /\ 0 <= u /\ u <= TurnLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  \* effect
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ slot_lent' = FALSE
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ UNCHANGED <<full_available, swa_available, Rows, Session, slot_holding, slot_row,
+                  slot_C, slot_A, slot_Q, slot_E, slot_locked, turn_kind, turn_prompt,
+                  turn_output>>
+
+(* T-EXTEND. Prefill up to position t; when nothing is left to prefill one
+   token may be sampled. *)
+T_EXTEND(t, sampled, row) ==
+  \* guard: matched
+  /\ turn_phase = PhaseMatched \/ turn_phase = PhaseParked
+  \* guard: t
+  /\ turn_C <= t /\ t <= Known
+  /\ t <= width
+  \* guard: sampled
+  /\ 0 <= sampled /\ sampled <= 1
+  /\ (sampled = 1 => t = Known)
+  \* guard: row
+  /\ 0 <= row
+  /\ (turn_row # NoRow => row = turn_row)
+  \* guard: a_row
+  /\ Max(0, IF turn_row = NoRow THEN 1 ELSE 0) <= rows_free
+  \* guard: full_available
+  /\ Max(0, Ceil(t) - Ceil(turn_A)) <= full_available
+  \* guard: swa_available
+  /\ IfSwa(Max(0, Ceil(t) - Ceil(turn_A))) <= swa_available
+  \* effect
+  /\ turn_phase' = PhaseRunning
+  /\ turn_output' = turn_output + sampled
+  /\ turn_row' = row
+  /\ turn_C' = t
+  /\ turn_A' = Max(turn_A, t)
+  /\ rows_free' = rows_free - Max(0, IF turn_row = NoRow THEN 1 ELSE 0)
+  /\ full_available' = full_available - Max(0, Ceil(t) - Ceil(turn_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(t) - Ceil(turn_A)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Session,
+                  Slot, turn_kind, turn_prompt, turn_Q, turn_E, turn_locked>>
+
+(* T-PARK. Between two chunks of its prefill a request is in no batch, but
+   keeps its KV. #37502 *)
+T_PARK ==
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: unfinished
+  /\ turn_C < Known
+  \* effect
+  /\ turn_phase' = PhaseParked
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_kind, turn_prompt, turn_output,
+                  turn_row, turn_C, turn_A, turn_Q, turn_E, turn_locked>>
+
+(* T-INSERT. The prefilled prompt of a request without a slot goes to the
+   tree up to q, which it then locks; what the tree had meanwhile is freed
+   and the row points to the tree's pages. *)
+T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
+  \* guard: running
+  /\ InBatch
+  \* guard: no_slot
+  /\ ~slot_lent
+  \* guard: q
+  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ Aligned(q)
+  \* guard: dup
+  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ Aligned(dup)
+  \* guard: swa_dup
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ Aligned(swa_dup)
+  \* guard: u
+  /\ q - turn_Q - dup <= u /\ u <= q - turn_Q
+  /\ Aligned(u)
+  \* guard: covered
+  /\ q <= full_protected + u
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
+  /\ Aligned(swa_u)
+  \* guard: swa_x
+  /\ 0 <= swa_x /\ swa_x <= IfSwa(turn_Q)
+  /\ Aligned(swa_x)
+  \* guard: swa_mine
+  /\ swa_x <= swa_protected
+  /\ swa_protected - swa_x + swa_u <= frame_lock_sum + q
+  \* guard: full_evictable
+  /\ Max(0, u) <= full_evictable + Max(0, q - (turn_Q + dup))
+  \* guard: swa_evictable
+  /\ IfSwa(Max(0, swa_u)) <= swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup)))
+  \* effect
+  /\ turn_Q' = q
+  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) - Max(0, u) + Max(0, 0)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x))
+  /\ full_protected' = full_protected + Max(0, u) - Max(0, 0)
+  /\ swa_protected' = swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))
+  /\ UNCHANGED <<Rows, Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output,
+                  turn_row, turn_C, turn_A, turn_E, turn_locked>>
+
+(* T-DECODE. One decoding round: d tokens allocated, k committed. Plain
+   decoding has d = k = 1; a speculative round may commit from slack
+   allocated before. *)
+T_DECODE(d, k) ==
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: prefilled
+  /\ Known - 1 <= turn_C
+  \* guard: d
+  /\ 0 <= d
+  \* guard: k
+  /\ 0 <= k
+  /\ turn_C + k <= turn_A + d
+  \* guard: width
+  /\ turn_A + d <= width
+  \* guard: full_available
+  /\ Max(0, Ceil(turn_A + d) - Ceil(turn_A)) <= full_available
+  \* guard: swa_available
+  /\ IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A))) <= swa_available
+  \* effect
+  /\ turn_A' = turn_A + d
+  /\ turn_C' = turn_C + k
+  /\ turn_output' = turn_output + k
+  /\ full_available' = full_available - Max(0, Ceil(turn_A + d) - Ceil(turn_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_row, turn_Q,
+                  turn_E, turn_locked>>
+
+(* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window
+   reaches below it. *)
+T_SWA_ADVANCE(e) ==
+  \* guard: swa
+  /\ has_swa
+  /\ InBatch
+  \* guard: e
+  /\ turn_E < e /\ e <= Floor(turn_C - W)
+  /\ Aligned(e)
+  \* effect
+  /\ turn_E' = e
+  /\ full_available' = full_available + Max(0, 0)
+  /\ swa_available' = swa_available + IfSwa(Max(0, e - Max(turn_Q, turn_E)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
+                  turn_C, turn_A, turn_Q, turn_locked>>
+
+(* T-SAVE. A turn finishes with F output tokens: what speculation left past
+   them is trimmed, its KV goes to the slot, the history grows, nothing is
+   in flight. #22897, #22900 *)
+T_SAVE(F) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  /\ session_inflight
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: F
+  /\ 0 <= F /\ F <= turn_output
+  /\ turn_Q <= turn_prompt + F
+  \* guard: prefilled
+  /\ turn_prompt <= turn_C
+  \* effect
+  /\ slot_holding' = TRUE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = turn_row
+  /\ slot_Q' = turn_Q
+  /\ slot_locked' = TRUE
+  /\ slot_C' = Min(turn_C, Cut(turn_prompt + F, turn_E))
+  /\ slot_A' = Min(turn_A, Cut(turn_prompt + F, turn_E))
+  /\ slot_E' = Min(turn_E, Cut(turn_prompt + F, turn_E))
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ session_history' = turn_prompt + F
+  /\ full_available' = full_available + Max(0, Ceil(turn_A) - Ceil(Cut(turn_prompt + F, turn_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(Ceil(Cut(turn_prompt + F, turn_E)), turn_E)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  session_open, session_closing>>
+
+(* T-ABORT. A matched, parked or running turn is aborted: all its KV, its
+   row and its lock go back and the slot disappears; the history stays as
+   after the last finished turn. #22790 *)
+T_ABORT(u, swa_u) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: has_kv
+  /\ HasKv
+  \* guard: own_slot
+  /\ (slot_holding => slot_lent)
+  \* guard: u
+  /\ 0 <= u /\ u <= LocksEither
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - LocksEither
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u
+  /\ swa_protected - swa_u <= frame_lock_sum + LockSum - LocksEither
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ full_available' = full_available + Max(0, TurnPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<session_open, session_closing, session_history>>
+
+(* T-ABORT-PUBLISH. A running turn is aborted as by T-ABORT, but its KV
+   goes to the tree up to q. *)
+T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: has_kv
+  /\ HasKv
+  \* guard: own_slot
+  /\ (slot_holding => slot_lent)
+  \* guard: u
+  /\ 0 <= u /\ u <= LocksEither
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - LocksEither
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u
+  /\ swa_protected - swa_u <= frame_lock_sum + LockSum - LocksEither
+  \* guard: in_batch
+  /\ InBatch
+  \* guard: publishes
+  /\ abort_publishes
+  \* guard: q
+  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ Aligned(q)
+  \* guard: dup
+  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ Aligned(dup)
+  \* guard: swa_dup
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ Aligned(swa_dup)
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q) + Max(0, Ceil(turn_A) - q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E))) + IfSwa(Max(0, Ceil(turn_A) - Max(q, turn_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) + Max(0, u)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) + IfSwa(Max(0, swa_u))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<session_open, session_closing, session_history>>
+
+(* T-OOM. A turn that is alone and outgrows the pool ends as an abort with
+   a message. *)
+T_OOM(u, swa_u) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: has_kv
+  /\ HasKv
+  \* guard: own_slot
+  /\ (slot_holding => slot_lent)
+  \* guard: u
+  /\ 0 <= u /\ u <= LocksEither
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - LocksEither
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u
+  /\ swa_protected - swa_u <= frame_lock_sum + LockSum - LocksEither
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ full_available' = full_available + Max(0, TurnPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<session_open, session_closing, session_history>>
+
+(* T-ABORT-WAITING. A queued turn is aborted: it holds nothing and frees
+   nothing. *)
+T_ABORT_WAITING ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: waiting
+  /\ turn_phase = PhaseWaiting
+  \* guard: not_lent
+  /\ ~slot_lent
+  \* guard: covered
+  /\ (slot_holding => slot_C <= session_history)
+  \* effect
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history, Slot>>
+
+(* T-ABORT-PARTIAL. A queued turn that a retract left with a partial slot
+   is aborted: the slot is cut to the history (where that is impossible it
+   is discarded first). *)
+T_ABORT_PARTIAL ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: waiting
+  /\ turn_phase = PhaseWaiting
+  \* guard: not_lent
+  /\ ~slot_lent
+  \* guard: partial
+  /\ slot_holding
+  /\ session_history < slot_C
+  \* guard: possible
+  /\ slot_Q <= session_history
+  \* effect
+  /\ slot_C' = Min(slot_C, Cut(session_history, slot_E))
+  /\ slot_A' = Min(slot_A, Cut(session_history, slot_E))
+  /\ slot_E' = Min(slot_E, Cut(session_history, slot_E))
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ session_inflight' = FALSE
+  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(session_history, slot_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(session_history, slot_E)), slot_E)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  session_open, session_closing, session_history, slot_holding, slot_lent,
+                  slot_row, slot_Q, slot_locked>>
+
+(* T-RETRACT. A turn is taken out of the batch and keeps its KV in the
+   slot, made if absent; it waits and is still in flight. #22862 *)
+T_RETRACT ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: in_batch
+  /\ InBatch
+  \* guard: keeps
+  /\ retract_keeps
+  \* effect
+  /\ slot_holding' = TRUE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = turn_row
+  /\ slot_Q' = turn_Q
+  /\ slot_locked' = TRUE
+  /\ slot_C' = turn_C
+  /\ slot_A' = turn_A
+  /\ slot_E' = turn_E
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, turn_kind, turn_prompt, turn_output>>
+
+(* T-RETRACT-WIPE. A turn is taken out of the batch and gives up all its KV
+   and its slot; it waits and is still in flight. *)
+T_RETRACT_WIPE(u, swa_u) ==
+  \* guard: turn
+  /\ turn_kind = KindTurn
+  \* guard: in_batch
+  /\ InBatch
+  \* guard: wipes
+  /\ ~retract_keeps
+  \* guard: u
+  /\ 0 <= u /\ u <= LocksEither
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - LocksEither
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u
+  /\ swa_protected - swa_u <= frame_lock_sum + LockSum - LocksEither
+  \* effect
+  /\ slot_holding' = FALSE
+  /\ slot_lent' = FALSE
+  /\ slot_row' = NoRow
+  /\ slot_C' = 0
+  /\ slot_A' = 0
+  /\ slot_Q' = 0
+  /\ slot_E' = 0
+  /\ slot_locked' = FALSE
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ full_available' = full_available + Max(0, TurnPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, turn_kind, turn_prompt, turn_output>>
+
+(* T-EVICT. The tree gives up unlocked pages. *)
+T_EVICT(n, swa_n) ==
+  \* guard: n
+  /\ 0 <= n
+  /\ Aligned(n)
+  \* guard: swa_n
+  /\ 0 <= swa_n
+  /\ Aligned(swa_n)
+  \* guard: full_evictable
+  /\ Max(0, n) <= full_evictable
+  \* guard: swa_evictable
+  /\ IfSwa(Max(0, swa_n)) <= swa_evictable
+  \* effect
+  /\ full_evictable' = full_evictable - Max(0, n)
+  /\ full_available' = full_available + Max(0, n)
+  /\ swa_evictable' = swa_evictable - IfSwa(Max(0, swa_n))
+  /\ swa_available' = swa_available + IfSwa(Max(0, swa_n))
+  /\ UNCHANGED <<full_protected, swa_protected, Rows, Session, Slot, Turn>>
+
+(* T-PLAIN-FINISH. A request without a session ends: prompt and output go
+   to the tree up to q, the rest is freed, its lock and its row are given
+   back. *)
+T_PLAIN_FINISH(q, dup, swa_dup, u, swa_u) ==
+  \* guard: plain
+  /\ turn_kind = KindPlain
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: q
+  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ Aligned(q)
+  \* guard: dup
+  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ Aligned(dup)
+  \* guard: swa_dup
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ Aligned(swa_dup)
+  \* guard: u
+  /\ 0 <= u /\ u <= TurnLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  \* effect
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q) + Max(0, Ceil(turn_A) - q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E))) + IfSwa(Max(0, Ceil(turn_A) - Max(q, turn_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) + Max(0, u)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) + IfSwa(Max(0, swa_u))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, Slot>>
+
+(* T-PLAIN-ABORT. A request without a session is aborted, queued or
+   running: whatever it holds goes back. *)
+T_PLAIN_ABORT(u, swa_u) ==
+  \* guard: plain
+  /\ turn_kind = KindPlain
+  \* guard: u
+  /\ 0 <= u /\ u <= TurnLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  \* effect
+  /\ turn_kind' = KindNone
+  /\ turn_phase' = PhaseAbsent
+  /\ turn_prompt' = 0
+  /\ turn_output' = 0
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ full_available' = full_available + Max(0, TurnPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, Slot>>
+
+(* T-PLAIN-RETRACT. A request without a session is taken out of the batch
+   and gives everything back; it waits. *)
+T_PLAIN_RETRACT(u, swa_u) ==
+  \* guard: plain
+  /\ turn_kind = KindPlain
+  \* guard: in_batch
+  /\ InBatch
+  \* guard: u
+  /\ 0 <= u /\ u <= TurnLocks
+  /\ Aligned(u)
+  \* guard: u_others
+  /\ frame_lock_max <= full_protected - u
+  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  \* guard: swa_u
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ Aligned(swa_u)
+  \* guard: swa_u_others
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  \* effect
+  /\ turn_phase' = PhaseWaiting
+  /\ turn_row' = NoRow
+  /\ turn_C' = 0
+  /\ turn_A' = 0
+  /\ turn_Q' = 0
+  /\ turn_E' = 0
+  /\ turn_locked' = FALSE
+  /\ full_available' = full_available + Max(0, TurnPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_protected' = full_protected - Max(0, u)
+  /\ full_evictable' = full_evictable + Max(0, u)
+  /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
+  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, Slot, turn_kind, turn_prompt, turn_output>>
+
+------------------------------------------------------------------------------
+(* Behaviour *)
+
+Init ==
+  /\ full_available = full_total
+  /\ full_evictable = 0
+  /\ full_protected = 0
+  /\ swa_available = swa_total
+  /\ swa_evictable = 0
+  /\ swa_protected = 0
+  /\ rows_free = rows_total
+  /\ session_open = FALSE
+  /\ session_closing = FALSE
+  /\ session_inflight = FALSE
+  /\ session_history = 0
+  /\ slot_holding = FALSE
+  /\ slot_lent = FALSE
+  /\ slot_row = NoRow
+  /\ slot_C = 0
+  /\ slot_A = 0
+  /\ slot_Q = 0
+  /\ slot_E = 0
+  /\ slot_locked = FALSE
+  /\ turn_kind = KindNone
+  /\ turn_phase = PhaseAbsent
+  /\ turn_prompt = 0
+  /\ turn_output = 0
+  /\ turn_row = NoRow
+  /\ turn_C = 0
+  /\ turn_A = 0
+  /\ turn_Q = 0
+  /\ turn_E = 0
+  /\ turn_locked = FALSE
+
+Next ==
+  \/ T_OPEN
+  \/ \E u, swa_u \in Tokens : T_CLOSE(u, swa_u)
+  \/ T_CLOSE_DEFER
+  \/ \E u, swa_u \in Tokens : T_REAP(u, swa_u)
+  \/ \E new \in Tokens : T_SUBMIT(new)
+  \/ \E prompt \in Tokens : T_REJECT(prompt)
+  \/ \E prompt \in Tokens : T_DOOM(prompt)
+  \/ \E prompt \in Tokens : T_PLAIN_SUBMIT(prompt)
+  \/ \E m, u, swa_u \in Tokens : T_MATCH(m, u, swa_u)
+  \/ T_RESTORE
+  \/ \E u, swa_u \in Tokens : T_DISCARD(u, swa_u)
+  \/ \E u, swa_u \in Tokens : T_REFUSE(u, swa_u)
+  \/ \E t, sampled \in Tokens, row \in 0 .. rows_total - 1 : T_EXTEND(t, sampled, row)
+  \/ T_PARK
+  \/ \E q, dup, swa_dup, u, swa_u, swa_x \in Tokens : T_INSERT(q, dup, swa_dup, u, swa_u, swa_x)
+  \/ \E d, k \in Tokens : T_DECODE(d, k)
+  \/ \E e \in Tokens : T_SWA_ADVANCE(e)
+  \/ \E F \in Tokens : T_SAVE(F)
+  \/ \E u, swa_u \in Tokens : T_ABORT(u, swa_u)
+  \/ \E q, dup, swa_dup, u, swa_u \in Tokens : T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u)
+  \/ \E u, swa_u \in Tokens : T_OOM(u, swa_u)
+  \/ T_ABORT_WAITING
+  \/ T_ABORT_PARTIAL
+  \/ T_RETRACT
+  \/ \E u, swa_u \in Tokens : T_RETRACT_WIPE(u, swa_u)
+  \/ \E n, swa_n \in Tokens : T_EVICT(n, swa_n)
+  \/ \E q, dup, swa_dup, u, swa_u \in Tokens : T_PLAIN_FINISH(q, dup, swa_dup, u, swa_u)
+  \/ \E u, swa_u \in Tokens : T_PLAIN_ABORT(u, swa_u)
+  \/ \E u, swa_u \in Tokens : T_PLAIN_RETRACT(u, swa_u)
+
+Spec == Init /\ [][Next]_vars
+
+------------------------------------------------------------------------------
+(* Invariants of a state *)
+
+(* INV-SUM-FULL. available + evictable + protected + held + uncached =
+   total, and no term is negative. *)
+INV_SUM_FULL_equation ==
+  full_available + full_evictable + full_protected + Held + Uncached + frame_held + frame_uncached = full_total
+INV_SUM_FULL_nonnegative ==
+  /\ 0 <= full_available
+  /\ 0 <= full_evictable
+  /\ 0 <= full_protected
+  /\ 0 <= Held + Uncached
+INV_SUM_FULL ==
+  /\ INV_SUM_FULL_equation
+  /\ INV_SUM_FULL_nonnegative
+
+(* INV-SUM-SWA. The same for the sliding-window pool, where the cursor has
+   taken its share. *)
+INV_SUM_SWA_equation ==
+  swa_available + swa_evictable + swa_protected + SwaHeld + SwaUncached + frame_swa_held + frame_swa_uncached = swa_total
+INV_SUM_SWA_nonnegative ==
+  /\ 0 <= swa_available
+  /\ 0 <= swa_evictable
+  /\ 0 <= swa_protected
+  /\ 0 <= SwaHeld + SwaUncached
+INV_SUM_SWA ==
+  /\ INV_SUM_SWA_equation
+  /\ INV_SUM_SWA_nonnegative
+
+(* INV-ROWS. Free rows and rows of slots and requests (on loan: once) are
+   all rows; no row twice. *)
+INV_ROWS_equation ==
+  rows_free + SlotRows + TurnRows + frame_rows = rows_total
+INV_ROWS_present ==
+  /\ 0 <= rows_free
+  /\ (slot_holding <=> slot_row # NoRow)
+INV_ROWS_distinct ==
+  slot_holding /\ HasKv /\ ~slot_lent => slot_row # turn_row
+INV_ROWS_numbered ==
+  /\ NoRow <= slot_row
+  /\ NoRow <= turn_row
+INV_ROWS ==
+  /\ INV_ROWS_equation
+  /\ INV_ROWS_present
+  /\ INV_ROWS_distinct
+  /\ INV_ROWS_numbered
+
+(* INV-ONCE. A slot's KV is counted exactly once: held or uncached, never
+   both, never neither. *)
+INV_ONCE_never_both ==
+  /\ (OnLoan => Held = 0)
+  /\ (OnLoan => slot_lent)
+INV_ONCE_never_neither ==
+  /\ (slot_lent => OnLoan)
+  /\ (slot_holding /\ ~OnLoan => Held = SlotPrivate)
+INV_ONCE ==
+  /\ INV_ONCE_never_both
+  /\ INV_ONCE_never_neither
+
+(* INV-INFLIGHT. A session is in flight exactly while one accepted,
+   unfinished turn of it exists. *)
+INV_INFLIGHT_iff ==
+  session_inflight <=> turn_kind = KindTurn
+INV_INFLIGHT ==
+  /\ INV_INFLIGHT_iff
+
+(* INV-ORDER. 0 ≤ Q ≤ C ≤ A ≤ row width. *)
+INV_ORDER_slot ==
+  0 <= slot_Q /\ slot_Q <= slot_C /\ slot_C <= slot_A /\ slot_A <= width
+INV_ORDER_turn ==
+  0 <= turn_Q /\ turn_Q <= turn_C /\ turn_C <= turn_A /\ turn_A <= width
+INV_ORDER ==
+  /\ INV_ORDER_slot
+  /\ INV_ORDER_turn
+
+(* INV-ALIGN. Q is page-aligned, and only whole pages change hands. *)
+INV_ALIGN_slot ==
+  Aligned(slot_Q)
+INV_ALIGN_turn ==
+  Aligned(turn_Q)
+INV_ALIGN_free ==
+  /\ Aligned(full_available)
+  /\ Aligned(swa_available)
+INV_ALIGN_tree ==
+  /\ Aligned(full_evictable)
+  /\ Aligned(full_protected)
+  /\ Aligned(swa_evictable)
+  /\ Aligned(swa_protected)
+INV_ALIGN ==
+  /\ INV_ALIGN_slot
+  /\ INV_ALIGN_turn
+  /\ INV_ALIGN_free
+  /\ INV_ALIGN_tree
+
+(* INV-CURSOR. 0 ≤ E ≤ A, and E is page-aligned. *)
+INV_CURSOR_slot ==
+  /\ 0 <= slot_E /\ slot_E <= slot_A
+  /\ Aligned(slot_E)
+INV_CURSOR_turn ==
+  /\ 0 <= turn_E /\ turn_E <= turn_A
+  /\ Aligned(turn_E)
+INV_CURSOR_no_window ==
+  \/ has_swa
+  \/ slot_E = 0 /\ turn_E = 0
+INV_CURSOR ==
+  /\ INV_CURSOR_slot
+  /\ INV_CURSOR_turn
+  /\ INV_CURSOR_no_window
+
+(* INV-WINDOW. The window that a request's next token needs is alive: E ≤
+   max(0, C - W). *)
+INV_WINDOW_turn ==
+  has_swa /\ HasKv => turn_E <= Max(0, turn_C - W)
+INV_WINDOW ==
+  /\ INV_WINDOW_turn
+
+(* INV-COVER. KV covers known tokens only. *)
+INV_COVER_idle ==
+  slot_holding /\ ~session_inflight => slot_C <= session_history
+INV_COVER_waiting ==
+  slot_holding /\ session_inflight /\ ~slot_lent => slot_C <= Known
+INV_COVER_turn ==
+  HasKv => turn_C <= Known
+INV_COVER ==
+  /\ INV_COVER_idle
+  /\ INV_COVER_waiting
+  /\ INV_COVER_turn
+
+(* INV-OWNER. Every page has exactly one owner: the free list, the tree, or
+   one private row. *)
+INV_OWNER_exactly_one(page_free, page_tree, page_own, page_rest) ==
+  page_free + page_tree + page_own + page_rest = 1
+INV_OWNER_counted(page_free, page_tree, page_own, page_rest) ==
+  /\ 0 <= page_free
+  /\ 0 <= page_tree
+  /\ 0 <= page_own
+  /\ 0 <= page_rest
+INV_OWNER_placed(page_at) ==
+  /\ Aligned(page_at)
+  /\ 0 <= page_at
+INV_OWNER_full(page_own, page_here, page_at) ==
+  page_own = (IF OwnsFull(page_here, page_at) THEN 1 ELSE 0)
+INV_OWNER_swa(page_own, page_here, page_at) ==
+  page_own = (IF OwnsSwa(page_here, page_at) THEN 1 ELSE 0)
+INV_OWNER_of_full(page_free, page_tree, page_own, page_rest, page_here, page_at) ==
+  /\ INV_OWNER_exactly_one(page_free, page_tree, page_own, page_rest)
+  /\ INV_OWNER_counted(page_free, page_tree, page_own, page_rest)
+  /\ INV_OWNER_placed(page_at)
+  /\ INV_OWNER_full(page_own, page_here, page_at)
+INV_OWNER_of_swa(page_free, page_tree, page_own, page_rest, page_here, page_at) ==
+  /\ INV_OWNER_exactly_one(page_free, page_tree, page_own, page_rest)
+  /\ INV_OWNER_counted(page_free, page_tree, page_own, page_rest)
+  /\ INV_OWNER_placed(page_at)
+  /\ INV_OWNER_swa(page_own, page_here, page_at)
+
+(* INV-BACKED. Every position below A has a page that its row owns or the
+   tree protects. *)
+\* No formula: positions below Q lie in pages that the tree holds locked; positions from Q to A lie in pages that nobody has given back
+
+(* INV-LOCK. Every tree lock taken is released exactly once: whoever has a
+   protected prefix has one. *)
+INV_LOCK_slot ==
+  slot_locked <=> slot_holding
+INV_LOCK_turn ==
+  turn_locked <=> HasKv /\ ~slot_lent
+INV_LOCK_covered ==
+  /\ (HasKv => turn_Q <= full_protected)
+  /\ (slot_holding => slot_Q <= full_protected)
+  /\ frame_lock_max <= full_protected
+INV_LOCK_bounded ==
+  full_protected <= frame_lock_sum + LockSum
+INV_LOCK_swa_bounded ==
+  swa_protected <= frame_lock_sum + LockSum
+INV_LOCK ==
+  /\ INV_LOCK_slot
+  /\ INV_LOCK_turn
+  /\ INV_LOCK_covered
+  /\ INV_LOCK_bounded
+  /\ INV_LOCK_swa_bounded
+
+(* INV-DRAIN. Nothing in flight and every session closed: all memory and
+   rows are back, no lock is left. *)
+INV_DRAIN_drained ==
+  (/\ ~session_open
+   /\ turn_kind = KindNone
+   /\ frame_held + frame_uncached = 0
+   /\ frame_swa_held + frame_swa_uncached = 0
+   /\ frame_rows = 0 /\ frame_lock_sum = 0) =>
+      /\ full_available + full_evictable = full_total
+      /\ swa_available + swa_evictable = swa_total
+      /\ rows_free = rows_total
+INV_DRAIN ==
+  /\ INV_DRAIN_drained
+
+(* INV-CLEAN. What is not there is zero, and a turn never runs beside its
+   session's slot. *)
+INV_CLEAN_slot ==
+  \/ slot_holding
+  \/ ~slot_lent /\ slot_C = 0 /\ slot_A = 0 /\ slot_Q = 0 /\ slot_E = 0
+INV_CLEAN_turn ==
+  \/ HasKv
+  \/ turn_row = NoRow /\ turn_C = 0 /\ turn_A = 0 /\ turn_Q = 0 /\ turn_E = 0
+INV_CLEAN_session ==
+  \/ session_open
+  \/ ~slot_holding /\ ~session_inflight /\ ~session_closing /\ session_history = 0
+INV_CLEAN_request ==
+  turn_kind = KindNone => turn_phase = PhaseAbsent /\ turn_prompt = 0 /\ turn_output = 0
+INV_CLEAN_kinds ==
+  /\ KindNone <= turn_kind /\ turn_kind <= KindPlain
+  /\ PhaseAbsent <= turn_phase /\ turn_phase <= PhaseRunning
+  /\ (turn_kind = KindNone <=> turn_phase = PhaseAbsent)
+INV_CLEAN_tokens ==
+  /\ 0 <= session_history
+  /\ 0 <= turn_prompt
+  /\ 0 <= turn_output
+INV_CLEAN_row ==
+  PhaseParked <= turn_phase => turn_row # NoRow
+INV_CLEAN_alone ==
+  turn_kind = KindPlain => ~session_open
+INV_CLEAN_own_slot ==
+  turn_kind = KindTurn /\ HasKv /\ slot_holding => slot_lent
+INV_CLEAN_loan ==
+  /\ (slot_lent => turn_Q = slot_Q)
+  /\ slot_lent /\ turn_phase = PhaseMatched =>
+         /\ turn_C = slot_C
+         /\ turn_A = slot_A
+         /\ turn_E = slot_E
+INV_CLEAN_matched ==
+  ~slot_lent /\ turn_phase = PhaseMatched => turn_row = NoRow /\ turn_A = turn_Q
+INV_CLEAN_prompt ==
+  turn_kind = KindTurn => session_history <= turn_prompt
+INV_CLEAN_parked ==
+  turn_phase = PhaseParked => turn_C < Known
+INV_CLEAN ==
+  /\ INV_CLEAN_slot
+  /\ INV_CLEAN_turn
+  /\ INV_CLEAN_session
+  /\ INV_CLEAN_request
+  /\ INV_CLEAN_kinds
+  /\ INV_CLEAN_tokens
+  /\ INV_CLEAN_row
+  /\ INV_CLEAN_alone
+  /\ INV_CLEAN_own_slot
+  /\ INV_CLEAN_loan
+  /\ INV_CLEAN_matched
+  /\ INV_CLEAN_prompt
+  /\ INV_CLEAN_parked
+
+------------------------------------------------------------------------------
+(* Invariants of a step *)
+
+(* INV-ROWS-STEP. KV stays in its row: the slot that a turn leaves behind
+   has the turn's. *)
+INV_ROWS_STEP_stays ==
+  slot_holding' => slot_row' = (IF slot_holding THEN slot_row ELSE turn_row)
+INV_ROWS_STEP ==
+  /\ INV_ROWS_STEP_stays
+
+(* INV-ALIGN-STEP. Only whole pages are allocated, freed or moved. *)
+INV_ALIGN_STEP_full ==
+  Aligned(full_available' - full_available)
+INV_ALIGN_STEP_swa ==
+  Aligned(swa_available' - swa_available)
+INV_ALIGN_STEP ==
+  /\ INV_ALIGN_STEP_full
+  /\ INV_ALIGN_STEP_swa
+
+(* INV-INFLIGHT-STEP. Only the turn that is in flight, by ending, clears
+   that; a new one never displaces it. *)
+INV_INFLIGHT_STEP_clears ==
+  session_inflight /\ ~session_inflight' => turn_kind' # KindTurn
+INV_INFLIGHT_STEP_keeps ==
+  session_inflight /\ session_inflight' => turn_prompt' = turn_prompt
+INV_INFLIGHT_STEP_defers ==
+  ~session_closing /\ session_closing' => session_inflight
+INV_INFLIGHT_STEP_closes ==
+  session_closing /\ ~session_inflight => ~session_inflight'
+INV_INFLIGHT_STEP ==
+  /\ INV_INFLIGHT_STEP_clears
+  /\ INV_INFLIGHT_STEP_keeps
+  /\ INV_INFLIGHT_STEP_defers
+  /\ INV_INFLIGHT_STEP_closes
+
+(* INV-HISTORY. History changes only when a turn finishes; the next prompt
+   is history plus new tokens. *)
+INV_HISTORY_sampled ==
+  session_open /\ session_open' /\ session_history < session_history' =>
+      session_history' <= Known
+INV_HISTORY_only_at_finish ==
+  \/ session_history' = session_history
+  \/ session_inflight /\ ~session_inflight' /\ turn_prompt <= session_history'
+  \/ ~session_open
+  \/ ~session_open'
+INV_HISTORY ==
+  /\ INV_HISTORY_sampled
+  /\ INV_HISTORY_only_at_finish
+
+(* INV-COVER-STEP. Known tokens only grow; one is sampled only when all
+   before it have KV, and a turn finishes only with its prompt prefilled. *)
+INV_COVER_STEP_keeps ==
+  turn_kind # KindNone /\ turn_kind' = turn_kind => turn_output <= turn_output'
+INV_COVER_STEP_samples ==
+  turn_kind # KindNone /\ turn_kind' = turn_kind /\ turn_output < turn_output' =>
+      Known' - 1 <= turn_C'
+INV_COVER_STEP_finishes ==
+  (/\ turn_kind # KindNone
+   /\ turn_kind' = KindNone
+   /\ session_open'
+   /\ session_history < session_history') =>
+      turn_prompt <= turn_C
+INV_COVER_STEP ==
+  /\ INV_COVER_STEP_keeps
+  /\ INV_COVER_STEP_samples
+  /\ INV_COVER_STEP_finishes
+
+(* INV-QUEUED-STEP. A queued turn that ends leaves memory and its session's
+   slot alone, but for what a retract left above the history. *)
+INV_QUEUED_STEP_slot ==
+  (/\ turn_kind # KindNone
+   /\ turn_kind' = KindNone
+   /\ turn_phase = PhaseWaiting
+   /\ ~(slot_holding /\ session_history < slot_C)) =>
+      /\ (slot_holding' <=> slot_holding)
+      /\ slot_A' = slot_A
+      /\ full_available' = full_available
+INV_QUEUED_STEP ==
+  /\ INV_QUEUED_STEP_slot
+
+(* INV-LOCK-STEP. Protected changes by no more than the locks that are
+   taken or released. *)
+INV_LOCK_STEP_rises ==
+  full_protected' - full_protected <= Max(0, LockSum' - LockSum)
+INV_LOCK_STEP_falls ==
+  0 - (full_protected' - full_protected) <= Max(0, LockSum - LockSum')
+INV_LOCK_STEP_swa_rises ==
+  swa_protected' - swa_protected <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum' ELSE Max(0, LockSum' - LockSum))
+INV_LOCK_STEP_swa_falls ==
+  0 - (swa_protected' - swa_protected) <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum ELSE Max(0, LockSum - LockSum'))
+INV_LOCK_STEP ==
+  /\ INV_LOCK_STEP_rises
+  /\ INV_LOCK_STEP_falls
+  /\ INV_LOCK_STEP_swa_rises
+  /\ INV_LOCK_STEP_swa_falls
+
+(* INV-PUBLISH-STEP. When a request ends, its KV goes to the tree only if
+   it was in a batch; a request without a session must have been running. *)
+INV_PUBLISH_STEP_turn ==
+  (/\ turn_kind # KindNone
+   /\ turn_kind' = KindNone
+   /\ turn_kind = KindTurn
+   /\ full_evictable + full_protected < full_evictable' + full_protected') =>
+      PhaseParked <= turn_phase
+INV_PUBLISH_STEP_plain ==
+  (/\ turn_kind # KindNone
+   /\ turn_kind' = KindNone
+   /\ turn_kind = KindPlain
+   /\ full_evictable + full_protected < full_evictable' + full_protected') =>
+      turn_phase = PhaseRunning
+INV_PUBLISH_STEP ==
+  /\ INV_PUBLISH_STEP_turn
+  /\ INV_PUBLISH_STEP_plain
+
+Steps ==
+  [][INV_ROWS_STEP /\ INV_ALIGN_STEP /\ INV_INFLIGHT_STEP
+     /\ INV_HISTORY /\ INV_COVER_STEP /\ INV_QUEUED_STEP
+     /\ INV_LOCK_STEP /\ INV_PUBLISH_STEP
+    ]_vars
+==============================================================================

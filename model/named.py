@@ -1,0 +1,111 @@
+"""Terms that occur in many formulas, and their names: documents say the name instead.
+
+Found by structure, so a formula need not be written with the name. What a state
+is made of is in ``state`` and what transitions share in ``transitions``; this
+module only names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cache
+
+from slotproof.model import state, transitions
+from slotproof.model.expr import App, Const, Expr, Var, ite
+
+
+@dataclass(frozen=True)
+class Named:
+    """A term with a name."""
+
+    name: str
+    symbol: str
+    """The name where only letters and digits may stand (TLA+)."""
+    expr: Expr
+    sentence: str
+
+
+_PARTS: tuple[tuple[str, str, object, str, str], ...] = (
+    ("known", "Known", transitions, "known", "tokens that the request knows"),
+    ("has_kv", "HasKv", state, "has_kv", "the request is matched, parked or running"),
+    ("in_batch", "InBatch", transitions, "in_batch", "the request is running, or between chunks"),
+    ("on_loan", "OnLoan", state, "on_loan", "slot and turn describe the same KV"),
+    ("locks_tree", "LocksTree", transitions, "turn_locked", "the turn or its slot has a lock"),
+    ("locks(either)", "LocksEither", transitions, "turn_locked", "what an abort unlocks"),
+    ("reusable", "Reusable", transitions, "reusable", "how much of the slot's KV a restore keeps"),
+    ("held", "Held", state, "held", "private tokens of a slot that is not on loan"),
+    ("uncached", "Uncached", state, "uncached", "private tokens of a request that has KV"),
+    ("swa_held", "SwaHeld", state, "swa_held", "the same of the sliding-window pool"),
+    ("swa_uncached", "SwaUncached", state, "swa_uncached", "the same of the sliding-window pool"),
+    ("slot_rows", "SlotRows", state, "slot_rows", "rows of the slot"),
+    ("turn_rows", "TurnRows", state, "turn_rows", "rows of the request, without one on loan"),
+    ("lock_sum", "LockSum", state, "lock_sum", "prefixes that slot and request lock, added up"),
+    ("lock_max", "LockMax", state, "lock_max", "the longer of them"),
+    ("owns_full", "OwnsFull", state, "owns_full", "the row owns the arbitrary page, full pool"),
+    ("owns_swa", "OwnsSwa", state, "owns_swa", "the same of the sliding-window pool"),
+)  # fmt: skip
+
+
+def _locks(kv: state.Kv) -> Expr:
+    return ite(kv.locked, kv.Q, 0)
+
+
+@cache
+def named() -> tuple[Named, ...]:
+    """Every named term, each after those it is made of.
+
+    >>> next(each.sentence for each in named() if each.name == "known")
+    'tokens that the request knows'
+    """
+    found = [
+        Named(f"{word}{pool}({who})", f"{who.capitalize()}{symbol}", make(kv), sentence)
+        for who, kv in (("slot", state.slot_kv), ("turn", state.turn_kv))
+        for word, pool, symbol, make, sentence in (
+            ("private", "", "Private", state.private, f"tokens that the {who}'s row owns"),
+            (
+                "private",
+                "_swa",
+                "PrivateSwa",
+                state.swa_private,
+                f"tokens that the {who}'s row owns in the sliding-window pool",
+            ),
+            ("locks", "", "Locks", _locks, f"tokens of the tree that the {who} itself locks"),
+        )
+    ]
+    for name, symbol, module, attribute, sentence in _PARTS:
+        expr = getattr(module, attribute, None)  # an older version of the spec may lack it
+        if expr is not None and name == "locks(either)":
+            expr = ite(expr, state.turn_kv.Q, 0)
+        if expr is not None:
+            found.append(Named(name, symbol, expr, sentence))
+    return tuple(found)
+
+
+def key(expr: Expr) -> Hashable:
+    """The structure of an expression: equal for equal structures."""
+    if isinstance(expr, Const):
+        return (type(expr.value), expr.value)
+    if isinstance(expr, Var):
+        return expr.name
+    assert isinstance(expr, App)
+    return (expr.op, *map(key, expr.args))
+
+
+@cache
+def by_structure() -> dict[Hashable, tuple[Named, bool]]:
+    """Named terms by structure, and whether of the state after the step."""
+    result: dict[Hashable, tuple[Named, bool]] = {}
+    for each in named():
+        result[key(each.expr)] = (each, False)
+        result[key(_after(each.expr))] = (each, True)
+    return result
+
+
+def _after(expr: Expr) -> Expr:
+    """The same of the state after the step; the configuration stays."""
+    if isinstance(expr, Var):
+        return expr if expr.name.startswith("config.") else Var(expr.name + "'", expr.of)
+    if isinstance(expr, App):
+        return App(expr.op, tuple(map(_after, expr.args)))
+    return expr

@@ -1,0 +1,69 @@
+"""What each variable of the spec means, in a line: the words of the documents."""
+
+from __future__ import annotations
+
+from slotproof.model.expr import Var
+
+_KV = {
+    "row": "line of `req_to_token`, `no_row` when there is none (`req_pool_idx`)",
+    "C": "committed: positions with valid KV (`kv_committed_len`)",
+    "A": "allocated: positions that own memory (`kv_allocated_len`)",
+    "Q": "protected prefix: what the tree owns of the row (`cache_protected_len`)",
+    "E": "SWA cursor: before it, sliding-window KV was given back (`swa_evicted_seqlen`)",
+    "locked": "owns the tree lock on the first Q positions (`last_node`)",
+}
+_POOL = {
+    "total": "size of the pool",
+    "available": "the free list",
+    "evictable": "in the prefix tree, locked by nobody",
+    "protected": "in the prefix tree, locked by somebody; a shared page counts once",
+}
+
+WORDS: dict[str, str] = {
+    **{f"full.{name}": text for name, text in _POOL.items()},
+    **{f"swa.{name}": text for name, text in _POOL.items()},
+    "rows.total": "rows of `req_to_token`",
+    "rows.free": "rows that nobody has",
+    "session.open": "the session exists",
+    "session.closing": "a close was asked for while a turn was in flight",
+    "session.inflight": "a turn was accepted and has not ended",
+    "session.history": "tokens of finished turns, prompts and outputs",
+    "slot.holding": "the session keeps KV between turns",
+    "slot.lent": "that KV is on loan to a turn (`is_active`)",
+    **{f"slot.{name}": text for name, text in _KV.items()},
+    "turn.kind": "`none`, `turn` (of the session) or `plain` (a request without one)",
+    "turn.phase": "`absent` < `waiting` < `matched` < `parked` < `running`",
+    "turn.prompt": "tokens of the prompt; a turn's includes the history",
+    "turn.output": "tokens sampled so far",
+    **{f"turn.{name}": text for name, text in _KV.items()},
+    "frame.held": "held by slots of others",
+    "frame.uncached": "private KV of requests of others",
+    "frame.swa_held": "the same in the sliding-window pool",
+    "frame.swa_uncached": "the same in the sliding-window pool",
+    "frame.rows": "rows of others",
+    "frame.lock_max": "longest prefix that one of the others locks: so much stays protected",
+    "frame.lock_sum": "all prefixes that others lock, shared pages counted often",
+    "page.free": "entries of the free list that are this page",
+    "page.tree": "1 if the tree has it",
+    "page.own": "1 if this actor's row owns it",
+    "page.rest": "rows of others that own it",
+    "page.here": "this actor's row points to it",
+    "page.at": "at this position, the page's first",
+    "config.swa": "the model has sliding-window layers, so there is a second pool",
+    "config.window": "the last positions that such a layer needs",
+    "config.width": "positions that a row can hold",
+    "config.reserve": "known tokens that a restore leaves to be recomputed, for their logits",
+    "config.aligned_reuse": "reuse stops at a page boundary",
+    "config.retract_keeps": "a retracted turn leaves its KV in the slot",
+    "config.abort_publishes": "an aborted turn may leave its KV to the tree",
+}
+
+
+def word(var: Var) -> str:
+    """What a variable means.
+
+    >>> from slotproof.model.state import slot_kv
+    >>> word(slot_kv.C)
+    'committed: positions with valid KV (`kv_committed_len`)'
+    """
+    return WORDS[var.name]
