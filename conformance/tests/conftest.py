@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -134,3 +138,21 @@ def hostile() -> Trace:
         [Violation(EVIL, EVIL, EVIL, EVIL, said=EVIL)], minimal=False, config_name=EVIL,
         chosen_profile=EVIL, set_aside=(EVIL,),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation, built as `make site` does it. With --quiet mkdocs counts no warnings."""
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    folder = tmp_path_factory.mktemp("site")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "Documentation built" in built.stderr and "WARNING" not in built.stderr, built.stderr
+    return folder

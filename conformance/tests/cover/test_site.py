@@ -6,8 +6,6 @@ import importlib.util
 import inspect
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +22,6 @@ PUBLIC = re.findall(
 OUTSIDE = re.compile(
     r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//"
 )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make site` does it. With --quiet mkdocs would not count warnings."""
-    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    assert "Documentation built" in built.stderr and "WARNING" not in built.stderr, built.stderr
-    return folder
 
 
 def test_the_site_builds_and_needs_no_network(site: Path) -> None:

@@ -1,0 +1,57 @@
+"""The documentation site in a browser, opened from disk: nothing fails, nothing is fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PAGES = (
+    "index",
+    "tutorial/first-bug",
+    "reference/cli",
+    "reference/api/conformance",
+    "systems/22862-free-tail",
+    "findings/sglang-streaming-sessions",
+    "project/model/memory.py",
+)
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page that remembers what went wrong and what it asked the network for."""
+    context = browser.new_context(
+        color_scheme=request.param, viewport={"width": 1400, "height": 900}
+    )
+    page = context.new_page()
+    page.wrong = []
+    page.on("console", lambda said: said.type == "error" and page.wrong.append(said.text))
+    page.on("pageerror", lambda error: page.wrong.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: asked.url.startswith(("http:", "https:")) and page.wrong.append(asked.url),
+    )
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_from_disk(page: Any, site: Path, name: str) -> None:
+    page.goto(f"file://{site}/{name}.html")
+    assert page.locator("h1").count() == 1
+    wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not page.evaluate(wide), "it scrolls sideways"
+    assert page.wrong == []
+
+
+def test_search_from_disk(page: Any, site: Path) -> None:
+    page.goto(f"file://{site}/index.html")
+    page.keyboard.press("/")
+    page.keyboard.type("double count")
+    page.wait_for_selector(".md-search-result__item")
+    assert "22213" in page.locator(".md-search-result__list").inner_text()
+    assert page.wrong == []
