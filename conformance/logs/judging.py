@@ -16,6 +16,7 @@ from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.traces.frames import figures
+from slotproof.conformance.traces.itf import FIGURES
 from slotproof.conformance.traces.trace import Row
 
 CONTEXT = 12
@@ -172,5 +173,6 @@ def _row(command: Command, snapshot: Snapshot | None, last: Row) -> Row:
     if snapshot is None or "pools" not in snapshot:
         return Row(command, transitions, last.pools, last.sessions, last.slots, last.requests)
     whole: Any = {"checker": {"pools": {}}, **snapshot}
-    now = figures(whole)
-    return Row(command, transitions, now["pools"], now["sessions"], now["slots"], now["requests"])
+    shown = figures(whole)
+    pools, sessions, slots, requests = (shown[name] for name in FIGURES)
+    return Row(command, transitions, pools, sessions, slots, requests)

@@ -136,9 +136,9 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
 def _numbers(known: set[int], total: int) -> set[int]:
     """All pages of the pool: engines number them from 0 or from 1. Those that were seen, if it
     can't be told."""
-    for first in (0, 1):
-        if known and min(known) >= first and max(known) == total - 1 + first:
-            return set(range(first, total + first))
+    fit = [first for first in (0, 1) if known and first <= min(known) <= max(known) < total + first]
+    if len(fit) == 1:
+        return set(range(fit[0], total + fit[0]))
     if known and max(known) - min(known) + 1 <= total:
         return set(range(min(known), max(known) + 1))
     return known

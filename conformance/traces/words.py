@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.traces.frames import pages_in, spans
-from slotproof.conformance.traces.picture import Cell
+from slotproof.conformance.traces.picture import LOST, SHARED, Cell
 from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transitions import TRANSITIONS
@@ -40,6 +40,8 @@ CLAUSES = {
     "INV-ORDER.slot": "The lengths of a slot contradict each other",
     "INV-ORDER.turn": "The lengths of a turn contradict each other",
     "INV-LOCK.count": "A page of the tree is locked too often, or too seldom",
+    "INV-ROWS.equation": "A row is lost, or belongs to two",
+    "INV-ROWS.present": "Who has KV has no row, or who has none has one",
     "INV-ROWS.twice": "A row is used twice, or free and used",
     "INV-CURSOR.given_back": "A page below the sliding window was not given back",
     "INV-INFLIGHT.one": "A session has two turns at once",
@@ -122,7 +124,8 @@ def kind(story: Story) -> str:
     if alive:
         return "The engine did not survive the last command: there is no state to look at after it."
     equation = any(each.conjunct == "equation" for each in story.trace.violations)
-    if equation or any(each.invariant == "INV-OWNER" for each in story.trace.violations):
+    wrong = [cell for each in story.beats[-1].pictures.values() if each for cell in each.wrong]
+    if equation or any(cell.kind in (LOST, SHARED) for cell in wrong):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
     if any(each.invariant in _POINTERS for each in story.trace.violations):
         return "A row points to memory that is not kept for it: others may overwrite it."
