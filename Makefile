@@ -12,7 +12,7 @@ SGLANG ?= 0.5.10.post1 0.5.23
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
 export SLOTPROOF_RELEASES = $(SGLANG)
 
-.PHONY: run test lint types soak sglang-env sglang-envs test-sglang bench clean
+.PHONY: run test lint types soak sglang-env sglang-envs test-sglang test-gpu bench clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -66,6 +66,12 @@ sglang-envs: $(VENV)/.installed
 
 test-sglang: $(VENV)/.tested sglang-envs
 	$(BIN)/python -m pytest -m sglang conformance/tests
+
+# Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
+test-gpu: $(VENV)/.tested
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+		$(BIN)/python -m pytest -m gpu impl/tests conformance/tests; \
+	else echo "test-gpu: torch sees no GPU here: NOTHING was run"; fi
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py

@@ -99,9 +99,9 @@ class InProcessEngine:
         self._engine: ReferenceEngine | None = None
 
     @property
-    def _own(self) -> dict[str, str]:
-        """Choices that are not the protocol's."""
-        return {"device": self.device, "model": self.model}
+    def _own(self) -> dict[str, Any]:
+        """Choices that are not the protocol's. The page audit is cheap on a GPU only."""
+        return {"device": self.device, "model": self.model, "audit": self.device != "cpu"}
 
     @property
     def engine(self) -> ReferenceEngine:
