@@ -12,7 +12,7 @@ SGLANG ?= 0.5.10.post1 0.5.23
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
 export SLOTPROOF_RELEASES = $(SGLANG)
 
-.PHONY: run test lint types soak sglang-env sglang-envs test-sglang test-gpu bench clean
+.PHONY: run test lint types soak sglang-env sglang-envs test-sglang test-gpu bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -75,6 +75,13 @@ test-gpu: $(VENV)/.tested
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py
+
+# On a GPU: the page audit, allocation, conformance; NAME=h200 names the files.
+NAME ?= gpu
+bench-gpu: $(VENV)/.tested
+	$(BIN)/python bench/audit.py --device cuda --record bench/results/audit-$(NAME).json
+	$(BIN)/python bench/memory.py --device cuda --record bench/results/memory-$(NAME).json
+	$(BIN)/python bench/lockstep.py --device cuda --record bench/results/lockstep-$(NAME).json
 
 clean:
 	rm -rf $(VENV) build *.egg-info slotproof-traces
