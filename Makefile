@@ -25,7 +25,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang test-browser gallery bench clean
+.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -96,8 +96,21 @@ gallery: $(VENV)/.installed
 	$(BIN)/slotproof show --all --out build/gallery \
 		build/gallery/traces/*-seed0.itf.json docs/findings/*.itf.json
 
+# Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
+test-gpu: $(VENV)/.tested
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+		$(BIN)/python -m pytest -m gpu impl/tests conformance/tests; \
+	else echo "test-gpu: torch sees no GPU here: NOTHING was run"; fi
+
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py
+
+# On a GPU: the page audit, allocation, conformance; NAME=h200 names the files.
+NAME ?= gpu
+bench-gpu: $(VENV)/.tested
+	$(BIN)/python bench/audit.py --device cuda --record bench/results/audit-$(NAME).json
+	$(BIN)/python bench/memory.py --device cuda --record bench/results/memory-$(NAME).json
+	$(BIN)/python bench/lockstep.py --device cuda --record bench/results/lockstep-$(NAME).json
 
 clean:
 	rm -rf $(VENV) build *.egg-info slotproof-traces

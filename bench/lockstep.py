@@ -1,10 +1,11 @@
 """Lockstep speed on the reference engine: commands per second with all oracles on.
 
     python bench/lockstep.py [--seconds 5] [--record bench/results/lockstep.json] [--profile]
+    python bench/lockstep.py --device cuda --record bench/results/lockstep-h200.json
 
 Commands are drawn beforehand (the Hypothesis machine runs once per example to
 make them), so that what is timed is engine, snapshot, spec and oracles. The
-pool has 64 tokens, the device is the CPU, one core. The last line also says
+pool has 64 tokens, the device is the CPU, one core, unless told otherwise. The last line also says
 what a whole campaign reaches, generation included.
 """
 
@@ -12,15 +13,13 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import json
-import os
-import platform
 import pstats
 import sys
 import time
 from pathlib import Path
 
 import torch
+from machine import described, record, usable
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -57,10 +56,12 @@ def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
     return [[entry.command for entry in referee.log] for referee in seen]
 
 
-def play(config: EngineConfig, runs: list[list[Command]], seconds: float) -> tuple[int, int, float]:
+def play(
+    config: EngineConfig, runs: list[list[Command]], seconds: float, device: str = "cpu"
+) -> tuple[int, int, float]:
     """(commands, iterations, seconds) of playing the scripts over and over."""
     commands = iterations = 0
-    engine = InProcessEngine()
+    engine = InProcessEngine(device=device)
     started = time.perf_counter()
     while time.perf_counter() - started < seconds:
         for run in runs:
@@ -77,15 +78,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="per configuration")
     parser.add_argument("--examples", type=int, default=60)
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
+    usable(args.device)
     torch.set_num_threads(1)
     rows = []
     for name in NAMES:
         config = CONFIGS[name]
         runs = scripts(config, args.examples)
-        play(config, runs[:10], 0.0)
-        commands, iterations, seconds = play(config, runs, args.seconds)
+        play(config, runs[:10], 0.0, args.device)
+        commands, iterations, seconds = play(config, runs, args.seconds, args.device)
         row = {
             "config": name,
             "commands_per_second": round(commands / seconds),
@@ -97,22 +100,17 @@ def main() -> int:
             f"{row['iterations_per_second']:>6} iterations/s"
         )
     plan = campaign.Plan(dict(CONFIGS), examples=400)
-    whole = campaign.run(InProcessEngine(), "reference", plan)
+    whole = campaign.run(InProcessEngine(device=args.device), "reference", plan)
     rate = round(whole.coverage.commands / whole.seconds)
     print(f"whole campaign, Hypothesis included: {rate} commands/s")
     if args.record:
         document = {
             "what": "lockstep on the reference engine, all oracles on, one core",
-            "command": "python " + " ".join(sys.argv),
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, CPU only",
-            "python": platform.python_version(),
-            "torch": torch.__version__,
+            **described(args.device),
             "configurations": rows,
             "campaign_commands_per_second": rate,
         }
-        args.record.parent.mkdir(parents=True, exist_ok=True)
-        args.record.write_text(json.dumps(document, indent=1) + "\n")
+        record(args.record, document)
     if args.profile:
         profile = cProfile.Profile()
         runs = scripts(CONFIGS["p4"], args.examples)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from slotproof.impl.batch import ScheduleBatch
 from slotproof.impl.config import CHECKER_OFF, CHECKER_VERBOSE, EngineConfig
 from slotproof.impl.kv_cache import FULL, SWA
+from slotproof.impl.page_auditor import PageAuditor
 from slotproof.impl.req import Req
 from slotproof.impl.scheduler import Scheduler
 
@@ -54,6 +55,7 @@ class MemoryChecker:
         self.log = log
         self.recent: deque[str] = deque(maxlen=RECENT)
         """Lines that level 1 shows when a check fails."""
+        self.auditor = PageAuditor(config, self.kv) if config.audit else None
         self._forget()
 
     def _forget(self) -> None:
@@ -80,11 +82,11 @@ class MemoryChecker:
 
     def self_check_during_busy(self) -> None:
         """Every token of every pool is somebody's, also with drafts (#27228)."""
-        self._conclude("BUSY", self._check_pools())
+        self._conclude("BUSY", [*self._check_pools(), *self._check_pages()])
 
     def self_check_during_idle(self) -> None:
         """Nothing runs: besides, every row is free or a slot's."""
-        self._conclude("IDLE", [*self._check_pools(), *self._check_rows()])
+        self._conclude("IDLE", [*self._check_pools(), *self._check_pages(), *self._check_rows()])
 
     def _check_pools(self) -> list[str]:
         self.figures = {pool: self.pool_figures(pool) for pool in self.pools()}
@@ -93,6 +95,13 @@ class MemoryChecker:
             for pool, figures in self.figures.items()
             if figures.sum != figures.total
         ]
+
+    def _check_pages(self) -> list[str]:
+        """What the page audit says, where it is on. On a GPU: of the last check it is done with."""
+        if self.auditor is None:
+            return []
+        self.auditor.launch([*self.uncached_reqs(), *self.cache.held_slots()], self.pools())
+        return self.auditor.wrong()
 
     def _check_rows(self) -> list[str]:
         rows = self.kv.req_to_token_pool

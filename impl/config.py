@@ -59,6 +59,8 @@ class EngineConfig:
     device: str = "cpu"
     model: str = "stamps"
     """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
+    audit: bool = False
+    """The memory check also looks at every page (``slotproof.impl.audit``)."""
     kernels: str = "auto"
     """``torch``, ``triton``, or ``auto``: Triton on a GPU where it is installed."""
 

@@ -8,7 +8,7 @@ request that came last goes back to waiting.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from slotproof.impl.admission import PrefillAdder
 from slotproof.impl.batch import ScheduleBatch
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from slotproof.impl.parts import Parts
 
 ABORT = "abort"
+ExtendSpan: TypeAlias = tuple[Req, int, list[int]]
+"""A request, a position, and the tokens whose KV is written from there on."""
 
 
 class Scheduler:
@@ -88,13 +90,14 @@ class Scheduler:
             if req.req_pool_idx == NO_ROW:
                 self.kv.take_row(req)
         self.kv.alloc([(req, req.extend_to) for req in reqs])
-        spans = [
-            (req, req.kv_committed_len, req.fill_ids[req.kv_committed_len : req.extend_to])
-            for req in reqs
-        ]
-        batch.prepare(spans, self.config.device)
+        batch.prepare([self.extend_span(req) for req in reqs], self.config.device)
         for req, token in zip(reqs, self.model.forward(batch), strict=True):
             self._after_extend(batch, req, token)
+
+    def extend_span(self, req: Req) -> ExtendSpan:
+        """What the prefill writes of a request: all that has no KV yet, up to ``extend_to``."""
+        lo = req.kv_committed_len
+        return req, lo, req.fill_ids[lo : req.extend_to]
 
     def _after_extend(self, batch: ScheduleBatch, req: Req, token: int) -> None:
         complete = req.extend_to == req.seqlen

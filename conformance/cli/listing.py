@@ -40,6 +40,9 @@ def _engines() -> dict[str, Any]:
     return {
         "reference": {"sentence": "the reference engine, in this process"},
         "reference:MUTANT": {"sentence": "the reference engine with one known bug"},
+        "reference-transformer": {
+            "sentence": "the reference engine with a tiny transformer for a model; so with :MUTANT"
+        },
         "sglang==RELEASE": {"sentence": "that SGLang release, in an environment made for it"},
         "sglang": {"sentence": "the SGLang build of the environment named by --python"},
         "module:factory": {"sentence": "whatever engine that function makes, in this process"},

@@ -17,6 +17,8 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
+import torch
+
 from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -34,6 +36,7 @@ from slotproof.impl.model import expected_next
 from slotproof.impl.mutants import MUTANTS, mutant_named
 from slotproof.impl.parts import Parts
 from slotproof.impl.req import KVRecord, Req
+from slotproof.impl.transformer import expected_tokens
 from slotproof.model.transitions import TRANSITIONS
 
 COMMANDS = frozenset(
@@ -53,13 +56,21 @@ COMMANDS = frozenset(
     ]
 )
 
+_NOT_OVERLAPPED = {"overlap scheduling": "the reference engine has none"}
+_NOT_OBSERVED = {
+    **_NOT_OVERLAPPED,
+    "real attention": "tokens are computed from stamps read back through the row table",
+}
+
 
 class InProcessEngine:
     """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
 
     name = "reference"
 
-    def __init__(self, mutant: str | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self, mutant: str | None = None, device: str = "cpu", model: str = "stamps"
+    ) -> None:
         for name in mutant.split("+") if mutant is not None else ():
             if name not in MUTANTS:
                 raise EngineUnusable(
@@ -69,6 +80,10 @@ class InProcessEngine:
         self.version = "1" if mutant is None else f"1 with {mutant}"
         self.mutant = mutant
         self.device = device
+        self.model = model
+        if model == "transformer":
+            self.name = "reference-transformer"
+            torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
         self.capabilities = Capabilities(
             commands=COMMANDS,
             pools=("full", "swa"),
@@ -78,13 +93,15 @@ class InProcessEngine:
             profile="reference",
             lent=True,
             recompute=True,
-            not_observed={
-                "overlap scheduling": "the reference engine has none",
-                "real attention": "tokens are computed from stamps read back through the row table",
-            },
+            not_observed=_NOT_OBSERVED if model == "stamps" else _NOT_OVERLAPPED,
         )
         self._config = EngineConfig()
         self._engine: ReferenceEngine | None = None
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        """Choices that are not the protocol's. The page audit is cheap on a GPU only."""
+        return {"device": self.device, "model": self.model, "audit": self.device != "cpu"}
 
     @property
     def engine(self) -> ReferenceEngine:
@@ -94,7 +111,7 @@ class InProcessEngine:
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
         try:
-            wanted = ImplConfig.of({**config.to_json(), "seed": seed, "device": self.device})
+            wanted = ImplConfig.of({**config.to_json(), "seed": seed, **self._own})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
@@ -120,6 +137,8 @@ class InProcessEngine:
             raise EngineFailed("crash", text, traceback.format_exc()) from None
 
     def recompute(self, tokens: list[int], count: int) -> list[int]:
+        if self.model == "transformer":
+            return expected_tokens(tokens, count, self._config.window)
         known = list(tokens)
         for _ in range(count):
             known.append(expected_next(known, self._config.window))

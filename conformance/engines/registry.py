@@ -16,6 +16,8 @@ from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.environments.use import for_engine
 
+MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
+"""The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
 FORMS = "reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory, cmd:PROGRAM ARGS"
 
 
@@ -36,12 +38,13 @@ class EngineSpec:
         '1 with 22213-double-count'
         """
         name, _, rest = self.text.partition(":")
+        self._on_a_device(name)
         if self._family():
             return self._release()
-        if name == "cmd" or rest or name == "reference":
+        if name == "cmd" or rest or name in MODELS:
             self._without_python()
-        if name == "reference":
-            return self._reference(rest or None, with_mutant=":" in self.text)
+        if name in MODELS:
+            return self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
         if self.text == "sglang" or name == "cmd":
             return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
@@ -91,20 +94,28 @@ class EngineSpec:
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
             ) from None
 
-    def _reference(self, mutant: str | None, with_mutant: bool) -> Engine:
+    def _on_a_device(self, name: str) -> None:
+        """Tensors of other engines are theirs to place; a GPU has to be there."""
+        if self.device == "cpu":
+            return
+        if name not in MODELS:
+            raise EngineUnusable(
+                f"--device is for the reference engine; {self.text} places its tensors itself"
+            )
+        import torch
+
+        try:
+            torch.zeros(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
+
+    def _reference(self, mutant: str | None, model: str, with_mutant: bool) -> Engine:
         from slotproof.conformance.engines.reference import InProcessEngine
 
         if with_mutant and not mutant:
             raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
-        if self.device != "cpu":
-            import torch
-
-            try:
-                torch.zeros(1, device=self.device)
-            except (RuntimeError, AssertionError) as error:
-                reason = str(error).splitlines()[0]
-                raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
-        return InProcessEngine(mutant, self.device)
+        return InProcessEngine(mutant, self.device, model)
 
     def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from slotproof.impl.mutants import checks, memory, sessions, slots
+from slotproof.impl.mutants import checks, content, memory, sessions, slots
 from slotproof.impl.mutants.registry import Mutant, joined
 
 __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for mutant in (*slots.MUTANTS, *sessions.MUTANTS, *memory.MUTANTS, *checks.MUTANTS)
+    for kind in (slots, sessions, memory, content, checks)
+    for mutant in kind.MUTANTS
 }
 
 

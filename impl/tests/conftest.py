@@ -16,6 +16,7 @@ from slotproof.impl.req import KVRecord
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel's module is imported
+torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 

@@ -184,6 +184,21 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5], 9).step()
 
 
+@scenario("stale-first-position", {"INV-CONTENT"})
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+
+
+@scenario("prefix-out-of-order", {"INV-CONTENT"}, 100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7], 1).step().submit(None, "r2", [5, 6, 7, 8], 3).step()
+
+
+@scenario("short-window", {"INV-CONTENT"}, 100, window=2, swa_tokens=100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7], 3).step()
+
+
 def outcome(d: Any, script: Script) -> set[str]:
     """The clauses broken at the end; the exception where the engine crashed."""
     try:
