@@ -16,7 +16,7 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
     from slotproof.model import cores, prove as proofs
     from slotproof.model.museum import EXHIBITS
 
-    writable(path)
+    writable(path.parent, "--export")
     results, vacuity = proofs.prove(page_sizes=[*proofs.PAGE_SIZES, None], jobs=jobs)
     unproved = [each.name for each in results if each.status != "proved"]
     unproved += [f"{each.transition} / {each.problem}" for each in vacuity if each.vacuous]

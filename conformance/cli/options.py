@@ -66,8 +66,8 @@ def z3_missing(error: ModuleNotFoundError) -> Exception:
     return UsageProblem("proofs need Z3: pip install z3-solver") if error.name == "z3" else error
 
 
-def writable(folder: Path) -> None:
-    """One line where ``--out`` could not be written to; it is not made before it is needed."""
+def writable(folder: Path, option: str = "--out") -> None:
+    """One line where a folder could not be written to; it is not made before it is needed."""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -75,4 +75,4 @@ def writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        raise UsageProblem(f"--out {folder} can't be written to: {error.strerror}") from None
+        raise UsageProblem(f"{option} {folder} can't be written to: {error.strerror}") from None
