@@ -59,7 +59,7 @@ MODEL = {
     "max_position_embeddings": 512, "rope_theta": 10000.0, "torch_dtype": "float32",
     "bos_token_id": None, "eos_token_id": None, "tie_word_embeddings": False,
 }  # fmt: skip
-WINDOW, SWA_TOKENS = 2, 40
+SWA_TOKENS = 40
 
 
 def fields(kind):
@@ -80,10 +80,10 @@ def make(kind, **wanted):
 class Engine:
     """One scheduler; `answers` has what each finished request's client was told."""
 
-    def __init__(self, tokens=64, page_size=1, running=4, rows=4, context=48, window=False):
+    def __init__(self, tokens=64, page_size=1, running=4, rows=4, context=48, window=0, chunk=-1):
         self.answers, self.window = {}, window
         if window:
-            slide()
+            slide(window)
         args = {
             "device": "cpu", "load_format": "dummy", "attention_backend": "torch_native",
             "sampling_backend": "pytorch", "grammar_backend": "none", "dtype": "float32",
@@ -91,7 +91,7 @@ class Engine:
             "disable_cuda_graph": True, "disable_piecewise_cuda_graph": True,
             "max_total_tokens": tokens, "max_running_requests": rows,
             "pp_max_micro_batch_size": running, "page_size": page_size,
-            "chunked_prefill_size": -1, "context_length": context, "random_seed": 0,
+            "chunked_prefill_size": chunk, "context_length": context, "random_seed": 0,
             "enable_streaming_session": True, "mem_fraction_static": 0.5, "log_level": "error",
             "schedule_policy": "fcfs",
         }  # fmt: skip
@@ -106,7 +106,7 @@ class Engine:
         self.allocator = self.scheduler.token_to_kv_pool_allocator
         self.controller = self.scheduler.session_controller
         if window:
-            read_through_mapping(self.scheduler, self.allocator)
+            read_through_mapping(self.scheduler, self.allocator, window)
         admit_without_reserve(self.scheduler)
         for module in list(sys.modules.values()):
             sender = vars(module).get("SenderWrapper") if module else None
@@ -291,20 +291,20 @@ def admit_without_reserve(scheduler):
         scheduler.new_token_ratio = scheduler.new_token_ratio_decay = 0.0
 
 
-def slide():
+def slide(window):
     """Make the second layer of the model a sliding one; no release takes Llama for that."""
     from sglang.srt.configs import model_config
     from sglang.srt.models.llama import LlamaForCausalLM
 
     model_config.is_hybrid_swa_model = lambda *_, **__: True
     model_config.get_hybrid_layer_ids = lambda *_, **__: ([1], [0])
-    LlamaForCausalLM.get_attention_sliding_window_size = lambda _: WINDOW
+    LlamaForCausalLM.get_attention_sliding_window_size = lambda _: window
 
 
-def read_through_mapping(scheduler, allocator):
+def read_through_mapping(scheduler, allocator, window):
     """`torch_native` reads the sliding layer with indices of the full pool."""
     worker = getattr(scheduler.tp_worker, "worker", scheduler.tp_worker)
-    worker.model_runner.model.model.layers[1].self_attn.attn.sliding_window_size = WINDOW
+    worker.model_runner.model.model.layers[1].self_attn.attn.sliding_window_size = window
     pool = allocator.get_kvcache()
     for name in ("get_key_buffer", "get_value_buffer"):
 

@@ -9,7 +9,7 @@ from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 
 
 def finding():
-    engine = Engine(window=True)
+    engine = Engine(window=2)
     engine.submit("r1", [1, 2, 3, 1], 2)
     engine.submit("r2", [1], 0)
     engine.step()

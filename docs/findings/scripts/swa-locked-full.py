@@ -7,7 +7,7 @@ from harness import Engine, main
 
 
 def finding():
-    engine = Engine(window=True)
+    engine = Engine(window=2)
     engine.submit("p1", [1], 0)
     engine.open("s1")
     engine.submit("r1", [1, 2, 3], 4, session="s1")

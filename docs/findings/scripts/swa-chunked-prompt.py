@@ -1,0 +1,22 @@
+"""Sliding window: a prompt that came in two chunks lies in the tree, and nothing locks it.
+
+ENV/bin/python docs/findings/scripts/swa-chunked-prompt.py
+"""
+
+from harness import Engine, main
+
+
+def finding():
+    engine = Engine(page_size=4, window=6, chunk=8)
+    engine.open("s1")
+    engine.submit("r1", list(range(1, 16)), 2, session="s1")
+    engine.step(2)
+    check = engine.check()
+    running = engine.scheduler.running_batch.reqs or engine.scheduler.last_batch.reqs
+    protected = [request.cache_protected_len for request in running]
+    print("protected length of what runs:", protected)
+    print("the engine's own check:", check)
+    return "the prompt's pages are in the tree and private" if check != "ok" else None
+
+
+main(finding)
