@@ -128,7 +128,8 @@ def _count(
         hi = (_length(allocated, owner, True) + P - 1) // P
         hi = tl.where(row >= 0, tl.minimum(hi, row_pages + 1), 0)
         named = tl.zeros((BLOCK,), tl.int64)
-        for start in range(lo + split * BLOCK, hi, splits * BLOCK):
+        start = lo + split * BLOCK
+        while start < hi:  # not range: interpreters before 3.9 take no tensor for a bound
             number = start + tl.arange(0, BLOCK).to(tl.int64)
             wanted = number < hi
             index = _entries(table, row, stride, table_rows, row_pages, number, wanted, P)
@@ -138,6 +139,7 @@ def _count(
             one = tl.full((BLOCK,), ROW, tl.int32)
             tl.atomic_add(words + page, one, mask=inside, sem="relaxed")
             named += inside.to(tl.int64)
+            start += splits * BLOCK
         total = tl.sum(named, 0)
         if total > 0:
             tl.atomic_add(found + NAMED, total, sem="relaxed")
@@ -193,7 +195,8 @@ def _judge(
         lo = (_length(evicted, owner, HAS_E) + P - 1) // P
         hi = _length(protected, owner, True) // P
         hi = tl.where(row >= 0, tl.minimum(hi, row_pages + 1), 0)
-        for start in range(lo + split * ROW_BLOCK, hi, splits * ROW_BLOCK):
+        start = lo + split * ROW_BLOCK
+        while start < hi:  # not range: interpreters before 3.9 take no tensor for a bound
             number = start + tl.arange(0, ROW_BLOCK).to(tl.int64)
             wanted = number < hi
             index = _entries(table, row, stride, table_rows, row_pages, number, wanted, P)
@@ -203,6 +206,7 @@ def _judge(
             word = tl.load(words + page, mask=inside, other=TREE)
             in_tree = (word >> TREE_SHIFT) & TREE_MASK
             _report(found, NOT_IN_TREE, inside & (in_tree == 0), where)
+            start += splits * ROW_BLOCK
 
 
 def audit_pages(

@@ -37,7 +37,8 @@ def _alloc_extend(
     first = (tl.load(spans + request * 3 + 1) + P - 1) // P
     count = (tl.load(spans + request * 3 + 2) + P - 1) // P - first
     taken = _pages_before(spans, request, requests, P, BLOCK)
-    for start in range(0, count, PAGES):
+    start = tl.zeros((), tl.int64)
+    while start < count:
         k = start + tl.arange(0, PAGES).to(tl.int64)
         page = tl.load(pages + taken + k, mask=k < count, other=0)
         offset = tl.arange(0, P)[None, :]
@@ -45,6 +46,7 @@ def _alloc_extend(
         index = (page * P)[:, None] + offset
         there = (k < count)[:, None] & (offset >= 0)
         tl.store(table + entry, index.to(table.dtype.element_ty), mask=there)
+        start += PAGES
 
 
 @triton.jit
@@ -74,7 +76,8 @@ def _free_rows(
     lo = tl.load(spans + request * 3 + 1)
     hi = tl.load(spans + request * 3 + 2)
     count = (tl.maximum(hi - lo, 0) + P - 1) // P
-    for start in range(0, count, PAGES):
+    start = tl.zeros((), tl.int64)
+    while start < count:
         k = start + tl.arange(0, PAGES).to(tl.int64)
         there = k < count
         index = tl.load(table + row * stride + lo + k * P, mask=there, other=0).to(tl.int64)
@@ -84,6 +87,7 @@ def _free_rows(
             position = (lo + k * P)[:, None] + tl.arange(0, P)[None, :]
             gone = tl.full((PAGES, P), GIVEN_BACK, tl.int32).to(table.dtype.element_ty)
             tl.store(table + row * stride + position, gone, mask=position < hi)
+        start += PAGES
 
 
 @triton.jit
