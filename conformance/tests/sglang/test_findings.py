@@ -36,6 +36,8 @@ SHOWS = {
     "empty-first-turn": OLD,
     "swa-deferred-free": "0.5.18",
     "swa-locked-full": "0.5.12",
+    "swa-chunked-prompt": "0.5.18",
+    "idle-slot-row": OLD,
 }
 """The release that each finding is shown on."""
 
@@ -49,6 +51,8 @@ MENDED = {
     "queued-abort": NEW,
     "empty-first-turn": NEW,
     "swa-deferred-free": NEW,
+    "swa-chunked-prompt": NEW,
+    "idle-slot-row": NEW,
     "retract-finishes": OLD,
 }
 """A release where the same script shows nothing."""

@@ -84,6 +84,8 @@ class Engine:
         self.answers, self.window = {}, window
         if window:
             slide(window)
+        if page_size > 1:
+            page_in_torch()
         args = {
             "device": "cpu", "load_format": "dummy", "attention_backend": "torch_native",
             "sampling_backend": "pytorch", "grammar_backend": "none", "dtype": "float32",
@@ -299,6 +301,26 @@ def slide(window):
     model_config.is_hybrid_swa_model = lambda *_, **__: True
     model_config.get_hybrid_layer_ids = lambda *_, **__: ([1], [0])
     LlamaForCausalLM.get_attention_sliding_window_size = lambda _: window
+
+
+def page_in_torch():
+    """Releases up to 0.5.18 find places in pages with a Triton kernel; the same on a CPU."""
+    from sglang.srt.mem_cache.allocator import paged
+
+    def extend(before, lengths, last, free, out, _, page_size, *rest):
+        fresh, places = iter(free.tolist()), []
+        for start, end, place in zip(*(each.tolist() for each in (before, lengths, last))):
+            for position in range(start, end):
+                place = place + 1 if position % page_size else next(fresh) * page_size
+                places.append(place)
+        out[: len(places)] = out.new_tensor(places)
+
+    def decode(lengths, last, free, out, bound, page_size, *rest):
+        extend(lengths - 1, lengths, last, free, out, bound, page_size)
+
+    for name, function in (("alloc_extend_kernel", extend), ("alloc_decode_kernel", decode)):
+        if hasattr(paged, name):
+            setattr(paged, name, {(n,): function for n in range(1, 99)})
 
 
 def read_through_mapping(scheduler, allocator, window):

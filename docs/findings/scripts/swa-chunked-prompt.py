@@ -12,9 +12,6 @@ def finding():
     engine.submit("r1", list(range(1, 16)), 2, session="s1")
     engine.step(2)
     check = engine.check()
-    running = engine.scheduler.running_batch.reqs or engine.scheduler.last_batch.reqs
-    protected = [request.cache_protected_len for request in running]
-    print("protected length of what runs:", protected)
     print("the engine's own check:", check)
     return "the prompt's pages are in the tree and private" if check != "ok" else None
 
