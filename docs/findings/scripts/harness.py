@@ -309,7 +309,8 @@ def page_in_torch():
 
     def extend(before, lengths, last, free, out, _, page_size, *rest):
         fresh, places = iter(free.tolist()), []
-        for start, end, place in zip(*(each.tolist() for each in (before, lengths, last))):
+        for start, end, at in zip(before.tolist(), lengths.tolist(), last.tolist(), strict=True):
+            place = at
             for position in range(start, end):
                 place = place + 1 if position % page_size else next(fresh) * page_size
                 places.append(place)
