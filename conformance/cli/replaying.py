@@ -23,7 +23,7 @@ from slotproof.conformance.cli.options import (
 )
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec, with_python
+from slotproof.conformance.engines.registry import EngineSpec, known_family, with_python
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -46,6 +46,11 @@ def replay(
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
+    if engine is None and not known_family(old.spec):
+        raise UsageProblem(
+            f"{trace} was found with {old.spec!r}, which would run a program of the trace's choice: "
+            "if that is yours, say so with --engine"
+        )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or with_python(old.spec, python)
     wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -161,6 +162,18 @@ class EngineSpec:
         if missing:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
         return engine
+
+
+def known_family(text: str) -> bool:
+    """Whether the name is of an engine that comes with slotproof, not of any program.
+
+    A trace comes from anywhere: what it names is not run unasked.
+
+    >>> [known_family(each) for each in ("reference:leak-full", "sglang==0.5.23", "cmd:rm -r /")]
+    [True, True, False]
+    """
+    name = re.split("==|:", text)[0]
+    return name in RECIPES or name in MODELS
 
 
 def with_python(text: str, python: Path | None) -> str:

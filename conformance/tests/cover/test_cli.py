@@ -201,6 +201,17 @@ def test_a_trace_that_can_not_be_written(
     assert document["trace"] is None and document["itf"]["states"]
 
 
+def test_a_program_that_a_trace_names_is_not_run_unasked(
+    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Traces come from anywhere."""
+    harm = tmp_path / "harm"
+    hostile = edited(found, tmp_path / "x.itf.json", spec=f"cmd:touch {harm}")
+    assert "say so with --engine" in wrong(["replay", str(hostile)], capfd)
+    assert not harm.exists()
+    assert status(["replay", str(hostile), "--engine", MUTANT]) == 1
+
+
 def test_replay_reproduces_and_the_reference_conforms(
     found: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
