@@ -48,8 +48,8 @@ def replay(
     old = itf.load(trace)
     if engine is None and not known_family(old.spec):
         raise UsageProblem(
-            f"{trace} was found with {old.spec!r}, which would run a program of the trace's choice: "
-            "if that is yours, say so with --engine"
+            f"{trace} was found with {old.spec!r}, a program of the trace's choice: "
+            "if it is yours, say so with --engine"
         )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or with_python(old.spec, python)
