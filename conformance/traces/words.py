@@ -176,7 +176,7 @@ def _alike(cells: list[Cell], pool: str, beats: list[Beat]) -> Iterator[list[Cel
     yield from groups.values()
 
 
-def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Since which command it has had which owners."""
     last: tuple[str, ...] | None = None
     for beat in beats:
@@ -186,7 +186,7 @@ def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[int, tupl
         now = next((each for each in picture.cells if each.pages == cell.pages), None)
         if now is not None and now.owners != last:
             last = now.owners
-            yield beat.number, now.owners
+            yield beat.label, now.owners
 
 
 def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> str:
@@ -200,7 +200,7 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
     lives = list(_lives(cells[0], pool, beats))
     if len(lives) > 2 and lives[0][1] == ("the free list",):
         lives = lives[1:]
-    steps = [f"{' and '.join(owners) or 'nobody'} from step {number}" for number, owners in lives]
+    steps = [f"{' and '.join(owners) or 'nobody'} from step {label}" for label, owners in lives]
     past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
     return (
         f"{what}{pool_word} {now}{past}"
