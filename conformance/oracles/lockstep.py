@@ -84,7 +84,7 @@ class Difference(NamedTuple):
     spec: int | None
     engine: int | None
     writer: str | None
-    """The transition that wrote it last."""
+    """The last transition of its actor."""
 
 
 def compared(spec: World, engine: World) -> Iterator[Difference]:

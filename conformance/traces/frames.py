@@ -40,7 +40,7 @@ class Frame:
     """The engine's own check: whether it ``ran``, its ``verdict`` and ``message``."""
     differs: list[dict[str, Any]] = field(default_factory=list)
     """``what``, ``spec`` and ``engine`` of each field in which they differ, and ``at``, the
-    transition that wrote it. A missing value: there is none on that side."""
+    last transition of its actor. A missing value: there is none on that side."""
 
 
 _POOL = ("total", "available", "evictable", "protected")

@@ -43,7 +43,7 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         yield ""
     differs = [(beat, each) for beat in story.beats for each in beat.differs]
     if differs:
-        yield "| step | field | spec | engine | last written by |"
+        yield "| step | field | spec | engine | last transition |"
         yield "|---|---|---|---|---|"
         for beat, each in differs:
             cells = (code(each["what"]), _known(each, "spec"), _known(each, "engine"))

@@ -135,7 +135,7 @@ def kind(story: Story) -> str:
 
 
 def suspects(story: Story) -> list[tuple[str, str, str]]:
-    """Where to look: what differs from the spec, the transition that wrote it, its sentence."""
+    """Where to look: what differs from the spec, the last transition of its actor, its sentence."""
     last = story.beats[-1]
     found: dict[str, str] = {}
     for each in last.differs:
