@@ -76,7 +76,8 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """``only(name)``: every other oracle is switched off."""
 
     def choose(name: str) -> None:
-        monkeypatch.setattr("slotproof.conformance.referee.ORACLES", {name: oracles.ORACLES[name]})
+        for other in set(oracles.ORACLES) - {name}:
+            monkeypatch.delitem(oracles.ORACLES, other)
 
     return choose
 
