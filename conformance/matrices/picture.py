@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-
-import jinja2
-
-from slotproof.conformance.matrices.table import Row, Table
+from slotproof.conformance.matrices.table import Row, Table, template
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
 """Pixels: of the names, of the slanted heads, of a column, of a row."""
-
-
-@cache
-def _template() -> jinja2.Template:
-    text = files("slotproof.conformance.matrices").joinpath("picture.svg.jinja").read_text()
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        text
-    )
 
 
 def svg(table: Table) -> str:
@@ -34,7 +21,7 @@ def svg(table: Table) -> str:
         for index, _ in enumerate(table.columns)
         if any(row.cells[index].kind != "none" and _short(row, index) for row in table.rows)
     ]
-    return _template().render(
+    return template("picture.svg.jinja").render(
         table=table,
         shown=shown,
         left=LEFT,

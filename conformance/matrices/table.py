@@ -72,8 +72,9 @@ def _plain(text: str) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
-    text = files("slotproof.conformance.matrices").joinpath("matrix.html.jinja").read_text()
+def template(name: str) -> jinja2.Template:
+    """A template of this package; what it is given is escaped."""
+    text = files("slotproof.conformance.matrices").joinpath(name).read_text()
     return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         text
     )
@@ -81,7 +82,7 @@ def _template() -> jinja2.Template:
 
 def html(table: Table) -> str:
     """One page; no script, nothing to load."""
-    return _template().render(table=table)
+    return template("matrix.html.jinja").render(table=table)
 
 
 def write(table: Table, out: Path) -> None:
