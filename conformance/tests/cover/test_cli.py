@@ -243,6 +243,7 @@ THINGS: dict[str, Any] = {
         "reference:MUTANT",
         "sglang==RELEASE",
         "sglang",
+        "reference-transformer",
         "module:factory",
         "cmd:PROGRAM ARGS",
     },

@@ -30,7 +30,8 @@ MENDED = {
     "sglang-0.5.10.post1-doomed-turn": "0.5.23",
     "sglang-0.5.10.post1-abort-running": "0.5.23",
     "sglang-0.5.10.post1-close-in-turn": "0.5.23",
-    "sglang-0.5.23-retract-finishes": "0.5.10.post1",
+    "sglang-0.5.18-queued-abort": "0.5.23",
+    "sglang-0.5.18-swa-chunked-prompt": "0.5.23",
 }
 """A release on which the file of the finding passes."""
 
