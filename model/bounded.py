@@ -157,13 +157,17 @@ class Search:
         self.choices.append(chosen)
         self.params.append(params)
 
+    def _across(self) -> dict[str, Term]:
+        """The values that a step invariant speaks of: before and after the last step."""
+        return {**self.layers[-2], **{f"{name}'": term for name, term in self.layers[-1].items()}}
+
     def violated(self) -> Term:
         """Some conjunct fails in the last layer, or across the last step, a suspect's."""
         last = self.layers[-1]
         terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
         if len(self.layers) > 1:
-            both = {**self.layers[-2], **{f"{name}'": term for name, term in last.items()}}
-            terms += [self.symbols.term(expr, both) for expr in self.steps.values()]
+            across = self._across()
+            terms += [self.symbols.term(expr, across) for expr in self.steps.values()]
         self.symbols.settle(self.solver)
         suspect = z3.Or(
             z3.BoolVal(not self.choices, self.context),
@@ -218,10 +222,10 @@ class Search:
             if not z3.is_true(model.eval(self.symbols.term(expr, self.layers[-1]), True))
         ]  # fmt: skip
         if moves:
-            both = {**self.layers[-2], **{f"{n}'": t for n, t in self.layers[-1].items()}}
+            across = self._across()
             clauses += [
                 clause for clause, expr in self.steps.items()
-                if not z3.is_true(model.eval(self.symbols.term(expr, both), True))
+                if not z3.is_true(model.eval(self.symbols.term(expr, across), True))
             ]  # fmt: skip
         return Counterexample(
             self.spec.name, self.page_size, self.pool, start, tuple(moves), tuple(clauses)
