@@ -4,7 +4,7 @@ An oracle is a function of an :class:`~slotproof.conformance.observation.Observa
 :data:`ORACLES` lists them in the order in which their findings are reported.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from slotproof.conformance.observation import Observation, Violation
 from slotproof.conformance.oracles import (
@@ -22,7 +22,7 @@ from slotproof.conformance.oracles import (
 
 Oracle = Callable[[Observation], Iterator[Violation]]
 
-ORACLES: dict[str, Oracle] = {
+ORACLES: Mapping[str, Oracle] = {
     "counts": counts.judge,
     "rows": rows.judge,
     "pages": pages.judge,

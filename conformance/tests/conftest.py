@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import oracles
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.observation import Violation
+from slotproof.conformance.oracles import ORACLES
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
@@ -49,6 +49,10 @@ class Scene:
         (snapshot,) = engine.do(STEP)
         self.snapshot: Snapshot = copy.deepcopy(snapshot)
 
+    def only(self, oracle: str) -> None:
+        """Every other oracle is switched off."""
+        self.referee.oracles = {oracle: ORACLES[oracle]}
+
     def judge(self) -> list[Violation]:
         return self.referee.judge(copy.deepcopy(self.snapshot))
 
@@ -69,17 +73,6 @@ def scene() -> Callable[..., Scene]:
         return Scene(commands, chosen, InProcessEngine(mutant))
 
     return make
-
-
-@pytest.fixture
-def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """``only(name)``: every other oracle is switched off."""
-
-    def choose(name: str) -> None:
-        for other in set(oracles.ORACLES) - {name}:
-            monkeypatch.delitem(oracles.ORACLES, other)
-
-    return choose
 
 
 @pytest.fixture

@@ -366,10 +366,10 @@ def _(s: Any) -> None:
     [pytest.param(*each, id=f"{each[0]}-{each[1]}-{each[2]}") for each in CHANGES],
 )
 def test_one_changed_figure_is_caught_by_its_clause(
-    oracle: str, clause: str, where: str, change: Change, scene: Any, only: Any, commands: Any
+    oracle: str, clause: str, where: str, change: Change, scene: Any, commands: Any
 ) -> None:
-    only(oracle)
     made = make(scene, commands, where)
+    made.only(oracle)
     change(made.snapshot)
     assert clause in made.clauses()
 
@@ -384,10 +384,10 @@ def test_every_oracle_is_tested_here() -> None:
     assert {each[0] for each in CHANGES} | {"progress"} == set(ORACLES)
 
 
-def test_a_matched_request_hides_which_pages_it_locks(scene: Any, only: Any, commands: Any) -> None:
+def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any) -> None:
     """INV-LOCK.count is not judged while a match has no row: never a false alarm."""
-    only("locks")
     made = make(scene, commands, "idle")
+    made.only("locks")
     made.snapshot["tree"]["full"] = [(page, 9) for page, _ in made.snapshot["tree"]["full"]]
     made.snapshot["requests"]["r9"] = {
         "phase": "matched", "session": None, "loan": None, "kind": "plain", "row": -1,
@@ -396,13 +396,14 @@ def test_a_matched_request_hides_which_pages_it_locks(scene: Any, only: Any, com
     assert made.clauses() == set()
 
 
-def test_a_check_that_is_off_need_not_run(scene: Any, only: Any, commands: Any) -> None:
+def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
     """INV-CHECKER.ran speaks of checks that are on, and of batches that were there."""
-    only("checker")
     made = make(scene, commands, "lent")
+    made.only("checker")
     made.snapshot["checker"] |= {"ran": False, "level": 0}
     assert made.clauses() == set()
     made = make(scene, commands, "idle")
+    made.only("checker")
     made.snapshot["checker"] |= {"ran": False}
     assert made.clauses() == set()
 
@@ -410,10 +411,10 @@ def test_a_check_that_is_off_need_not_run(scene: Any, only: Any, commands: Any) 
 class TestProgress:
     """INV-PROGRESS: 16 steps of the same, and a request that waits."""
 
-    def stalled(self, scene: Any, only: Any, commands: Any, paused: bool = False) -> list[int]:
+    def stalled(self, scene: Any, commands: Any, paused: bool = False) -> list[int]:
         """Numbers of the snapshots at which the clause fires."""
-        only("progress")
         made = make(scene, commands, "waiting")
+        made.only("progress")
         made.snapshot["requests"]["r2"] |= {
             "phase": "waiting", "row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0,
         }  # fmt: skip
@@ -426,24 +427,24 @@ class TestProgress:
                 fired.append(number)
         return fired
 
-    def test_fires_once_after_16_steps(self, scene: Any, only: Any, commands: Any) -> None:
-        assert self.stalled(scene, only, commands) == [PATIENCE]
+    def test_fires_once_after_16_steps(self, scene: Any, commands: Any) -> None:
+        assert self.stalled(scene, commands) == [PATIENCE]
 
-    def test_a_paused_engine_is_not_stalled(self, scene: Any, only: Any, commands: Any) -> None:
-        assert self.stalled(scene, only, commands, paused=True) == []
+    def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
+        assert self.stalled(scene, commands, paused=True) == []
 
-    def test_a_change_starts_the_count_again(self, scene: Any, only: Any, commands: Any) -> None:
-        only("progress")
+    def test_a_change_starts_the_count_again(self, scene: Any, commands: Any) -> None:
         made = make(scene, commands, "waiting")
+        made.only("progress")
         made.snapshot["requests"]["r2"]["phase"] = "waiting"
         for number in range(3 * PATIENCE):
             made.snapshot["pools"]["full"]["available"] = number // 8
             assert made.clauses() == set()
 
 
-def test_a_false_alarm_of_the_check_is_caught(scene: Any, only: Any, commands: Any) -> None:
+def test_a_false_alarm_of_the_check_is_caught(scene: Any, commands: Any) -> None:
     """INV-CHECKER.alarm: it says leak when memory is lost or shared, and only then."""
-    only("checker")
     made = make(scene, commands, "lent")
+    made.only("checker")
     made.snapshot["checker"]["verdict"] = "leak"
     assert made.clauses() == {"INV-CHECKER.alarm"}
