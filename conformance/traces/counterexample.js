@@ -23,7 +23,8 @@
     where.textContent = panel.dataset.title;
     document.getElementById("back").disabled = index === 0;
     document.getElementById("on").disabled = index === last;
-    for (const row of rows.filter((each) => each.classList.contains("here"))) {
+    // A page that was just opened starts at the top: the story is read from its beginning.
+    for (const row of follow ? rows.filter((each) => each.classList.contains("here")) : []) {
       const box = row.closest(".scrolls");
       box.scrollTop = row.offsetTop - (box.clientHeight - Math.min(row.clientHeight, box.clientHeight)) / 2;
     }

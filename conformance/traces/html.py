@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from slotproof.conformance.traces import scripted, words
 from slotproof.conformance.traces.lanes import LANES
+from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import TERMS, Beat, Story, Sum
 from slotproof.conformance.traces.text import SAID, again, plain
 
@@ -34,6 +35,9 @@ SHORT = {
     "inflight": "the turn that was accepted and has not ended",
     "prompt": "tokens of the prompt, the history included",
     "output": "tokens sampled so far",
+    "u": "of a transition: tokens of the tree that its lock made protected, or gave back",
+    "dup": "of a transition: tokens freed because the tree had them meanwhile",
+    "m, q, t": "of a transition: tokens matched, given to the tree, prefilled up to",
 }
 
 
@@ -84,7 +88,7 @@ def render(story: Story, path: str = "TRACE") -> str:
             sentence=words.sentence,
             clause_words=words.clause_words,
             said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
-            suspects=words.suspects(story),
+            places=places(story),
             lanes=LANES,
             terms=TERMS,
             short=SHORT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +56,16 @@ class Arrow:
     """Whom it is about, and its parameters."""
     sentence: str = ""
     """The transition's sentence in the spec."""
-    bad: bool = False
-    """A violated clause names it."""
+    reasons: tuple[str, ...] = ()
+    """What violated clauses that name it say."""
+
+    @property
+    def bad(self) -> bool:
+        """A violated clause names it."""
+        return bool(self.reasons)
 
 
-def arrow(event: dict[str, Any], bad: bool) -> Arrow:
+def arrow(event: dict[str, Any], reasons: Sequence[str] = ()) -> Arrow:
     """A transition as an arrow."""
     name = event["transition"]
     source, target = WAYS.get(name, ("scheduler", "scheduler"))
@@ -71,7 +76,8 @@ def arrow(event: dict[str, Any], bad: bool) -> Arrow:
     )
     known = TRANSITIONS.get(name)
     sentence = known.sentence if known is not None else ""
-    return Arrow(source, target, name, ", ".join(filter(None, (who, params))), sentence, bad)
+    note = ", ".join(filter(None, (who, params)))
+    return Arrow(source, target, name, note, sentence, tuple(reasons))
 
 
 def answer(message: dict[str, Any]) -> Arrow:
@@ -87,9 +93,10 @@ def answer(message: dict[str, Any]) -> Arrow:
     return Arrow("scheduler", "client", label, note, said)
 
 
-def arrows(frame: Any, bad: set[str]) -> Iterator[Arrow]:
-    """The transitions of an iteration, then what clients were told."""
+def arrows(frame: Any, wrong: Mapping[str, Sequence[str]]) -> Iterator[Arrow]:
+    """The transitions of an iteration, then what clients were told. ``wrong``: by transition,
+    what violated clauses say of it."""
     for event in frame.events:
-        yield arrow(event, event["transition"] in bad)
+        yield arrow(event, wrong.get(event["transition"], ()))
     for message in frame.told:
         yield answer(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.traces import mermaid, scripted, words
+from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import TERMS, Actor, Beat, Story
 from slotproof.conformance.traces.text import SAID, again, plain
 
@@ -31,6 +32,7 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         for line in words.whose(story):
             yield f"- {_text(line)}"
         yield ""
+        yield from _where_to_look(story)
     yield from _table(story)
     yield ""
     if trace.violations:
@@ -65,11 +67,24 @@ def _lines(story: Story, path: str) -> Iterator[str]:
     yield from _details("The same as a pytest file", scripted.render(trace), "python")
 
 
+def _where_to_look(story: Story) -> Iterator[str]:
+    found = places(story)
+    if not found:
+        return
+    yield "Where to look:"
+    yield ""
+    for place in found:
+        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.transitions))}"
+    yield ""
+
+
 def _table(story: Story) -> Iterator[str]:
     terms = " + ".join(TERMS)
     yield f"| | command | transitions | {terms} | what changed |"
     yield "|--:|---|---|---|---|"
     for beat in story.beats:
+        if beat.repeats:
+            continue
         mark = "✗ " if beat.violations else ""
         transitions = " ".join(
             f"**{_text(arrow.label)}**" if arrow.bad else _text(arrow.label)
@@ -80,7 +95,8 @@ def _table(story: Story) -> Iterator[str]:
         changed = "<br>".join(map(_actor, beat.changed)) if beat.ran else ""
         if beat.died:
             changed = "the engine is gone"
-        yield f"| {mark}{beat.label} | {code(beat.says)} | {transitions} | {sums} | {changed} |"
+        says = code(beat.says) + (f" and {beat.like_it} more like it" if beat.like_it else "")
+        yield f"| {mark}{beat.label} | {says} | {transitions} | {sums} | {changed} |"
 
 
 def _sums(beat: Beat) -> Iterator[str]:

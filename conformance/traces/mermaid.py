@@ -22,7 +22,8 @@ def _lines(story: Story) -> Iterator[str]:
     for lane in LANES:
         yield f"participant {lane}"
     for beat in story.beats:
-        yield from _beat(beat)
+        if not beat.repeats:
+            yield from _beat(beat)
     if story.first is not None:
         yield f"Note over client,tree: ✗ {label(words.headline(story))}"
         for each in story.trace.violations:
@@ -39,6 +40,8 @@ def _beat(beat: Beat) -> Iterator[str]:
     if beat.ran:
         for pool in beat.pools:
             yield from _pool(pool)
+    if beat.like_it:
+        yield f"Note over client,tree: and {beat.like_it} more like it"
 
 
 def _pool(pool: Pool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from slotproof.conformance.observation import Violation
@@ -71,6 +72,11 @@ class Pool:
         return not (self.lent_is_held and term in ("held", "uncached") and both[0] == both[1])
 
     @property
+    def sums(self) -> list[Sum]:
+        """Those that are known."""
+        return [each for each in (self.owned, self.reported) if each is not None]
+
+    @property
     def agree(self) -> bool:
         own, said = self.owned, self.reported
         return own is None or said is None or own.terms == said.terms
@@ -126,6 +132,10 @@ class Beat:
 
     part: int = 0
     """Of several iterations of one command, which; 0 where there is one."""
+    repeats: bool = False
+    """Like the one before it: the same happened, and nothing changed."""
+    like_it: int = 0
+    """How many that follow repeat this one."""
 
     @property
     def label(self) -> str:
@@ -162,15 +172,25 @@ class Story:
             last = self.beats[-1]
             last.violations = trace.violations
             last.died = not last.ran and last.command in ("step", "tick")
+        self._fold()
 
     @property
     def first(self) -> Violation | None:
         return self.trace.violations[0] if self.trace.violations else None
 
+    @property
+    def last_events(self) -> list[dict[str, Any]]:
+        """The transitions of the last iteration, as the trace has them."""
+        return self._shown[-1].events if self._shown else []
+
     @cached_property
-    def wrong(self) -> set[str]:
-        """Transitions that a violated clause names."""
-        return {each.transition for each in self.trace.violations if each.transition}
+    def wrong(self) -> dict[str, list[str]]:
+        """Transitions that a violated clause names, and what it says of them."""
+        reasons: dict[str, list[str]] = {}
+        for each in self.trace.violations:
+            if each.transition:
+                reasons.setdefault(each.transition, []).append(f"{each.clause}: {each.detail}")
+        return reasons
 
     def _beats(self) -> Iterator[Beat]:
         self._shown: list[Frame] = []
@@ -189,7 +209,7 @@ class Story:
                 if len(frames) > 1:
                     text = f"scheduler iteration {part} of {len(frames)}"
                 beat = _beat(index, number, text, name, frame, previous, ran=True)
-                bad = self.wrong if last_row and part == len(frames) else set()
+                bad = self.wrong if last_row and part == len(frames) else {}
                 beat.part = part if len(frames) > 1 else 0
                 beat.arrows = list(arrows(frame, bad))
                 yield beat
@@ -206,6 +226,23 @@ class Story:
             return []
         events = [{"transition": name, "params": {}} for name in row.transitions]
         return [Frame(events, [], row.pools, {}, row.sessions, row.slots, row.requests)]
+
+    def _fold(self) -> None:
+        """A stall is many iterations of the same: tables show it once."""
+        first = self.beats[0] if self.beats else None
+        for before, beat in pairwise(self.beats):
+            beat.repeats = (
+                before.part > 0
+                and beat.number == before.number
+                and beat.arrows == before.arrows
+                and not beat.changed
+                and not beat.violations
+                and not any(each.deltas for pool in beat.pools for each in pool.sums)
+            )
+            if beat.repeats and first is not None:
+                first.like_it += 1
+            else:
+                first = beat
 
     def _draw(self) -> None:
         self.undrawn: dict[str, str] = {}

@@ -9,7 +9,6 @@ from slotproof.conformance.traces.frames import pages_in, spans
 from slotproof.conformance.traces.picture import LOST, SHARED, Cell
 from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.transitions import TRANSITIONS
 
 CLAUSES = {
     "INV-SUM-FULL.equation": "What everyone owns does not add up to the pool",
@@ -132,25 +131,6 @@ def kind(story: Story) -> str:
     if clauses <= _REPORTING:
         return "No page is lost or shared: the engine only counts wrongly."
     return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
-
-
-def suspects(story: Story) -> list[tuple[str, str, str]]:
-    """Where to look: what differs from the spec, the last transition of its actor, its sentence."""
-    last = story.beats[-1]
-    found: dict[str, str] = {}
-    for each in last.differs:
-        have, want = each.get("engine", "not there"), each.get("spec", "not there")
-        found.setdefault(
-            each.get("at", ""), f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
-        )
-    for violation in story.trace.violations:
-        if violation.transition and violation.transition not in found:
-            found[violation.transition] = f"{violation.clause}: {violation.detail}"
-    return [
-        (why, name, TRANSITIONS[name].sentence)
-        for name, why in found.items()
-        if name in TRANSITIONS
-    ][:3]
 
 
 def whose(story: Story) -> list[str]:

@@ -13,10 +13,11 @@ from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.referee import Referee
-from slotproof.conformance.traces import itf, words
+from slotproof.conformance.traces import itf, markdown, mermaid, words
 from slotproof.conformance.traces.frames import Frame, pages_in, spans
 from slotproof.conformance.traces.lanes import LANES, WAYS
 from slotproof.conformance.traces.picture import pictures
+from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import Story
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
 from slotproof.model.invariants import INVARIANTS
@@ -78,6 +79,66 @@ def test_the_spec_beside_the_engine(lost: Story) -> None:
     last = lost.beats[-1]
     assert last.differs[0] == {"what": "full.available", "spec": 63, "engine": 62, "at": "T-EXTEND"}
     assert [arrow.label for arrow in last.arrows if arrow.bad] == ["T-EXTEND"]
+
+
+def test_where_to_look_names_who_should_have_written(lost: Story) -> None:
+    (place,) = places(lost)
+    assert place.why == "full.available is 62, the spec says 63"
+    assert (place.how, place.transitions) == ("moved by", ("T-EXTEND",))
+
+
+@pytest.mark.parametrize(
+    ("finding", "how", "transitions"),
+    [
+        (
+            "0.5.23-stub-clears-inflight",
+            "the first of these writes it, the others must not:",
+            ("T-SUBMIT", "T-REJECT", "T-RESTORE", "T-EXTEND"),
+        ),
+        (
+            "0.5.23-retract-finishes",
+            "none of these may change it, one did:",
+            ("T-RETRACT", "T-RESTORE", "T-EXTEND"),
+        ),
+        ("0.5.18-queued-abort", "written by", ("T-ABORT-WAITING",)),
+        (
+            "0.5.12-swa-locked-full",
+            "one of these gave or took a wrong page, or lock:",
+            ("T-EVICT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH"),
+        ),
+        ("0.5.23-page-16-waits", "each iteration is only", ("T-MATCH", "T-REFUSE")),
+        ("0.5.18-swa-chunked-prompt", "not allowed here:", ("T-INSERT",)),
+    ],
+)
+def test_where_to_look_in_a_finding(finding: str, how: str, transitions: tuple[str, ...]) -> None:
+    """The transition whose code has the bug is among those named."""
+    story = Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))
+    first = places(story)[0]
+    assert (first.how, first.transitions) == (how, transitions)
+    assert first.sentences[0] == (transitions[0], TRANSITIONS[transitions[0]].sentence)
+
+
+def test_a_guard_is_shown_with_its_formula() -> None:
+    story = Story(itf.load(FINDINGS / "sglang-0.5.18-swa-chunked-prompt.itf.json"))
+    assert places(story)[0].why.startswith("T-INSERT needs “dup” (r1 of s1): 0 ≤ dup")
+
+
+@pytest.mark.parametrize("finding", ["0.5.10.post1-double-count", "0.5.23-two-first-turns"])
+def test_nowhere_to_look_where_only_the_check_is_wrong_or_nothing_is_left(finding: str) -> None:
+    assert places(Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == []
+
+
+def test_iterations_in_which_nothing_changes_are_told_once() -> None:
+    """A stall of 16 iterations: the second has 14 like it, the last breaks the clause."""
+    story = Story(itf.load(FINDINGS / "sglang-0.5.23-page-16-waits.itf.json"))
+    assert [beat.label for beat in story.beats if beat.like_it] == ["4.2"]
+    assert [beat.label for beat in story.beats if beat.repeats] == [
+        f"4.{part}" for part in range(3, 17)
+    ]
+    assert not story.beats[-1].repeats
+    shown = markdown.render(story)
+    assert "| 4.2 | " in shown and "| 4.3 | " not in shown
+    assert "and 14 more like it" in mermaid.render(story)
 
 
 def test_commands_wait_and_iterations_run(lost: Story) -> None:
