@@ -282,9 +282,9 @@ def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
 
     ``None`` where there is no proof to rely on: the spec itself is searched whole.
     """
-    if not spec.changed:
+    if not spec.unproved:
         return None
-    provers = {name: Prover(tasks(spec, name), page_size) for name in spec.changed}
+    provers = {name: Prover(tasks(spec, name), page_size) for name in spec.unproved}
     return frozenset(
         name for name, prover in provers.items()
         if any(each.status != "proved" for task in prover.tasks for each in prover.results(task))

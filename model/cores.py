@@ -18,7 +18,6 @@ from slotproof.model.expr import Expr, show
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.obligations import Result, Spec, Status, tasks
-from slotproof.model.transitions import TRANSITIONS
 
 CORES_AT = 4
 """The page size whose cores are kept: the smallest at which rounding matters."""
@@ -96,22 +95,13 @@ def fingerprint() -> str:
 
 def _wrong(spec: Spec) -> Iterator[tuple[str, Expr]]:
     """What a known bug's spec says otherwise."""
-    for id_ in changed(spec):
+    for id_ in spec.rewritten:
         transition = spec.transitions[id_]
         for part in (transition.full_guard, transition.full_effect):
             yield from ((f"{id_} {name}", expr) for name, expr in part.items())
     for id_, invariant in spec.invariants.items():
         if invariant is not INVARIANTS[id_]:
             yield from ((f"{id_}.{name}", expr) for name, expr in invariant.conjuncts.items())
-
-
-def changed(spec: Spec) -> list[str]:
-    """The transitions that are not those of the spec.
-
-    >>> changed(EXHIBITS["22753-sticky-active"].spec)
-    ['T-REFUSE']
-    """
-    return [id_ for id_, each in spec.transitions.items() if each is not TRANSITIONS[id_]]
 
 
 def document(

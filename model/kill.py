@@ -57,7 +57,7 @@ def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
 def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
     """The first obligation about what is changed that does not go through, if there is one."""
     for page_size in page_sizes:
-        for name in spec.changed:
+        for name in spec.unproved:
             prover = Prover(tasks(spec, name), page_size)
             for task in prover.tasks:
                 problem = prover.vacuity(task).problem

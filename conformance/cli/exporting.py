@@ -23,7 +23,7 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
     museum = {}
     for name, exhibit in EXHIBITS.items():
         spec = exhibit.spec
-        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, cores.changed(spec) or None)
+        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, spec.rewritten or None)
         museum[name] = cores.refutations(found)
     document = cores.document(results, unproved, museum)
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"

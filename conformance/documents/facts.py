@@ -60,7 +60,7 @@ def bugs() -> dict[str, Bug]:
 
 def _bug(name: str) -> Bug:
     mutant, exhibit = MUTANTS.get(name), EXHIBITS.get(name)
-    lives = cores.changed(exhibit.spec) if exhibit else []
+    lives = exhibit.spec.rewritten if exhibit else []
     failed = {line.partition(" / ")[2].partition(".")[0] for line in proofs().museum.get(name, ())}
     sentence = (mutant or exhibit).sentence if mutant or exhibit else ""  # type: ignore[union-attr]
     return Bug(
