@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.registry import EngineSpec, with_python
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
@@ -69,9 +69,7 @@ class Scenario:
     def do(self, command: Command) -> None:
         """Send a command of the protocol. Raises :class:`Violated`."""
         command = check(command)
-        if command["do"] not in self.engine.capabilities.commands:
-            name = f"{self.engine.name} {self.engine.version}".strip()
-            raise EngineUnusable(f"{name} does not offer “{command['do']}”")
+        demand(self.engine, self.referee.config, [command])
         violations = self.referee.do(command)
         if violations:
             raise Violated("\n".join(map(str, violations)))

@@ -14,7 +14,7 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, ProfileOption, known_profile
-from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.commands import describe
@@ -90,14 +90,7 @@ def _commands(traces: list[Trace | None]) -> Trace:
 def _play(spec: EngineSpec, trace: Trace, profile: str | None) -> Side:
     engine = spec.open()
     try:
-        offered = engine.capabilities.commands
-        for command in trace.commands:
-            if command["do"] not in offered:
-                name = f"{engine.name} {engine.version}"
-                raise EngineUnusable(f"{name} does not offer “{command['do']}”, the trace uses it")
-        reason = engine.capabilities.refuses(trace.config)
-        if reason is not None:
-            raise EngineUnusable(f"{engine.name} {engine.version} can't be configured so: {reason}")
+        demand(engine, trace.config, trace.commands)
         return sides.play(engine, trace, profile)
     finally:
         engine.close()

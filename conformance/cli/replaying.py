@@ -21,7 +21,7 @@ from slotproof.conformance.cli.options import (
     TimeoutOption,
     known_profile,
 )
-from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, known_family, with_python
 from slotproof.conformance.traces import itf, text
@@ -55,11 +55,7 @@ def replay(
     spec = engine or with_python(old.spec, python)
     wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
     with logged(wanted.open(), log) as under_test:
-        offered = under_test.capabilities.commands
-        for command in old.commands:
-            if command["do"] not in offered:
-                name = f"{under_test.name} {under_test.version}"
-                raise EngineUnusable(f"{name} does not offer “{command['do']}”, the trace uses it")
+        demand(under_test, old.config, old.commands)
         referee = campaign.replay(
             under_test, old.config, old.seed, old.commands, choices, old.set_aside
         )

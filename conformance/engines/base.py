@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -73,6 +74,14 @@ class Capabilities:
                 return f"{name} can only be {values}"
         return None
 
+    def lacks(self, config: EngineConfig, commands: Iterable[Command]) -> str | None:
+        """What these commands need that the engine does not offer; ``None`` if it can."""
+        for command in commands:
+            if command["do"] not in self.commands:
+                return f"does not offer “{command['do']}”"
+        reason = self.refuses(config)
+        return None if reason is None else f"can't be configured so: {reason}"
+
 
 class Engine(Protocol):
     """An engine under test. Not thread-safe; used by one referee at a time."""
@@ -93,3 +102,10 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of the engine. Never raises."""
+
+
+def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:
+    """Raises :class:`EngineUnusable` where the engine lacks something that these need."""
+    reason = engine.capabilities.lacks(config, commands)
+    if reason is not None:
+        raise EngineUnusable(f"{engine.name} {engine.version}".strip() + f" {reason}")

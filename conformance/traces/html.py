@@ -38,6 +38,10 @@ SHORT = {
     "u": "of a transition: tokens of the tree that its lock made protected, or gave back",
     "dup": "of a transition: tokens freed because the tree had them meanwhile",
     "m, q, t": "of a transition: tokens matched, given to the tree, prefilled up to",
+    "new, F, n": "of a transition: new tokens of a prompt, output tokens, tokens evicted",
+    "swa_…": "the same in the sliding-window pool",
+    "stub": "a rejected turn: it runs alone, without its session, to be answered with an abort",
+    "T-…, INV-…": "a transition and a clause of the spec",
 }
 
 

@@ -74,7 +74,7 @@ def _where_to_look(story: Story) -> Iterator[str]:
     yield "Where to look:"
     yield ""
     for place in found:
-        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.transitions))}"
+        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.events))}"
     yield ""
 
 

@@ -89,12 +89,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Holding:
+    """What one owner has. Pages are ``1 3-4``."""
+
+    name: str
+    pages: str
+    count: int
+    reads: str
+    """Pages of the tree, kept for it by a lock."""
+    strays: str
+    """Pages that it reads and nobody keeps for it."""
+
+
+@dataclass(frozen=True)
 class Picture:
     """One pool in one iteration."""
 
     cells: list[Cell]
-    holdings: list[tuple[str, str, int, str]]
-    """Who, which pages, how many, which pages of the tree it reads."""
+    holdings: list[Holding]
 
     @property
     def wrong(self) -> list[Cell]:
@@ -128,7 +140,7 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
         total = frame.pools.get(pool, {}).get("total", 0) // page_size
         unknown = total - len(now) - sum(cell.count for cell in cells if cell.kind == LOST)
         cells += [Cell("", 1, LOST, (), changed=False)] * min(max(unknown, 0), 64)
-        result.append(Picture(cells, list(_lines(frame.pages[pool]))))
+        result.append(Picture(cells, list(_lines(frame.pages[pool], now))))
         before = now
     return result, ""
 
@@ -168,14 +180,17 @@ def _kind(holding: dict[str, Any]) -> str:
     return {"free": FREE, "slot": HELD, "request": UNCACHED}[holding["kind"]]
 
 
-def _lines(holdings: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, int, str]]:
+def _lines(holdings: Sequence[dict[str, Any]], owners: Owners) -> Iterator[Holding]:
+    kept = {page for page, each in owners.items() if any(kind == PROTECTED for _, kind in each)}
     for holding in holdings:
         name, locks = _name(holding), holding.get("locks", 0)
         if holding["kind"] == "tree":
             name += f", locked {locks}×" if locks else ", not locked"
         count = len(pages_in(holding["pages"]))
-        if count or holding.get("reads"):
-            yield name, holding["pages"], count, holding.get("reads", "")
+        reads = pages_in(holding.get("reads", ""))
+        if count or reads:
+            safe, strays = sorted(set(reads) & kept), sorted(set(reads) - kept)
+            yield Holding(name, holding["pages"], count, spans(safe), spans(strays))
 
 
 def _readers(holdings: Sequence[dict[str, Any]]) -> dict[int, tuple[str, ...]]:

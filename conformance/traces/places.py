@@ -6,7 +6,7 @@ was either not written by one that should have, or written by one that must not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ MOST = 3
 """Places shown."""
 
 _PAGES = ("INV-OWNER", "INV-BACKED", "INV-LOCK")
-_FIGURES = ("full.", "swa.")
+_POOLS = ("full.", "swa.")
+_SESSION = "session."
+
+Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,90 +30,112 @@ class Place:
 
     why: str
     how: str
-    """How the transitions have to do with it; their names follow."""
-    transitions: tuple[str, ...]
-    """In their order, each once."""
+    """What the transitions have to do with it; their names follow."""
+    events: tuple[str, ...]
+    """``T-REJECT r2``, in their order, each once."""
+    also: tuple[str, ...] = ()
+    """Others that moved the same figure in the iteration."""
 
     @property
-    def sentences(self) -> list[tuple[str, str]]:
-        """Each transition with its sentence in the spec."""
-        return [(name, TRANSITIONS[name].sentence) for name in self.transitions]
+    def steps(self) -> list[tuple[str, str]]:
+        """Each with its sentence in the spec."""
+        return [(each, TRANSITIONS[each.partition(" ")[0]].sentence) for each in self.events]
 
 
 def places(story: Story) -> list[Place]:
     """The plainest first; none where the engine died, or where only its own check is wrong."""
-    last = story.beats[-1]
-    if not last.ran:
+    if not story.beats[-1].ran:
         return []
     events = [each for each in story.last_events if each["transition"] in TRANSITIONS]
     found: dict[tuple[str, ...], Place] = {}
-    for place in (*_fields(last.differs, events), *_named(story)):
+    for place in (*_fields(story, events), *_guards(story)):
         # One is enough of several fields that the same transitions wrote.
-        found.setdefault(place.transitions, place)
+        found.setdefault(place.events, place)
     if not found:
-        found = {each.transitions: each for each in _others(story, events)}
+        found = {each.events: each for each in _others(story, events)}
     return list(found.values())[:MOST]
 
 
-def _fields(differs: Sequence[dict[str, Any]], events: list[dict[str, Any]]) -> Iterator[Place]:
-    for each in differs:
+def _fields(story: Story, events: list[Event]) -> Iterator[Place]:
+    for each in story.beats[-1].differs:
         have, want = each.get("engine", "not there"), each.get("spec", "not there")
         why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
         actor, _, name = each["what"].partition(" ")
-        if not name:  # a figure of a pool, or somebody who should not be there, or should
-            if each.get("at") in TRANSITIONS:
-                yield Place(why, "moved by", (each["at"],))
-            continue
-        mine = [event for event in events if _about(event, actor)]
-        writes = [name in TRANSITIONS[event["transition"]].effect for event in mine]
-        if any(writes):
-            writer = len(writes) - 1 - writes[::-1].index(True)
-            names = _once(mine[writer:])
-            how = (
-                "the first of these writes it, the others must not:" if names[1:] else "written by"
-            )
-            yield Place(why, how, names)
-        elif mine:
-            yield Place(why, "none of these may change it, one did:", _once(mine))
+        mine = [event for event in events if _about(event, actor, name, story)]
+        if name:
+            yield from _field(why, name, mine)
+        elif each.get("at") in TRANSITIONS:
+            moved = [event for event in events if _writes(event, actor)]
+            last = [event for event in moved if event["transition"] == each["at"]][-1:]
+            names = _names(last) or (each["at"],)
+            also = tuple(each for each in _names(moved) if each not in names)
+            yield Place(why, "last moved by", names, also)
 
 
-def _named(story: Story) -> Iterator[Place]:
-    """What a violated clause names itself, and where it is only a guard."""
+def _field(why: str, name: str, mine: list[Event]) -> Iterator[Place]:
+    """``mine``: what happened to the actor whose field it is."""
+    writes = [_writes(event, name) for event in mine]
+    if not any(writes):
+        if mine:
+            yield Place(why, "none of these may change it, one did:", _names(mine))
+        return
+    at = len(writes) - 1 - writes[::-1].index(True)
+    (writer,), after = _names([mine[at]]), _names(mine[at + 1 :])
+    if after:
+        yield Place(why, f"{writer} writes it; if it did, one of these undid it:", after)
+    else:
+        yield Place(why, "written by", (writer,))
+
+
+def _guards(story: Story) -> Iterator[Place]:
     for violation in story.trace.violations:
-        if violation.transition in TRANSITIONS and violation.conjunct == "guard":
-            name = violation.detail.partition("“")[2].partition("”")[0]
-            lines = guard(TRANSITIONS[violation.transition]).get(name, [])
-            formula = f": {' '.join(' '.join(lines).split())}" if lines else ""
-            why = f"{violation.detail}{formula}"
-            yield Place(why, "not allowed here:", (violation.transition,))
+        known = TRANSITIONS.get(violation.transition or "")
+        if known is None or violation.conjunct != "guard":
+            continue
+        name = violation.detail.partition("“")[2].partition("”")[0]
+        formula = " ".join(" ".join(guard(known).get(name, ())).split())
+        why = f"{violation.detail}: {formula}" if formula else violation.detail
+        yield Place(why, "not allowed here:", (known.id,))
 
 
-def _others(story: Story, events: list[dict[str, Any]]) -> Iterator[Place]:
+def _others(story: Story, events: list[Event]) -> Iterator[Place]:
     """No length and no count is wrong."""
     broken = {each.invariant for each in story.trace.violations}
     for each in story.trace.violations:
         if each.transition in TRANSITIONS:
             yield Place(f"{each.clause}: {each.detail}", "at", (each.transition,))
     if "INV-PROGRESS" in broken and events:
-        yield Place("nothing changes any more", "each iteration is only", _once(events))
+        yield Place("nothing changes any more", "each iteration is only", _names(events))
     if broken.intersection(_PAGES):
-        moved = [event for event in events if _moves(event["transition"])]
+        moved = [event for event in events if _moves(event)]
         if moved:
             why = "every length and count is right, but not which page is whose"
-            yield Place(why, "one of these gave or took a wrong page, or lock:", _once(moved))
+            how = "one of these gave or took a wrong page, or lock:"
+            yield Place(why, how, _names(moved))
 
 
-def _moves(transition: str) -> bool:
+def _writes(event: Event, name: str) -> bool:
+    return name in TRANSITIONS[event["transition"]].full_effect
+
+
+def _moves(event: Event) -> bool:
     """Memory, or the lock that keeps it."""
-    effect = TRANSITIONS[transition].full_effect
-    return any(name.startswith(_FIGURES) or name.endswith(".locked") for name in effect)
+    effect = TRANSITIONS[event["transition"]].full_effect
+    return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
 
 
-def _about(event: dict[str, Any], actor: str) -> bool:
+def _about(event: Event, actor: str, name: str, story: Story) -> bool:
+    """A request that was rejected is no turn of the session; it may touch it all the same."""
+    request, session = event.get("request"), event.get("session")
     if actor.startswith("/"):
-        return event.get("request") == actor[1:]
-    return event.get("session") == actor
+        return request == actor[1:]
+    if session == actor:
+        return True
+    return name.startswith(_SESSION) and story.sent_to.get(request or "") == actor
 
 
-def _once(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(event["transition"] for event in events))
+def _names(events: Iterable[Event]) -> tuple[str, ...]:
+    named = (
+        " ".join(filter(None, (event["transition"], event.get("request")))) for event in events
+    )
+    return tuple(dict.fromkeys(named))

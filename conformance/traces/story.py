@@ -15,9 +15,10 @@ from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import Arrow, arrows
-from slotproof.conformance.traces.picture import Picture, pictures
+from slotproof.conformance.traces.picture import LOST, SHARED, Picture, pictures
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
 
 TERMS = ("available", "evictable", "protected", "held", "uncached")
 """The equation's five; their sum is the pool's total."""
@@ -141,11 +142,17 @@ class Beat:
     def label(self) -> str:
         return f"{self.number}.{self.part}" if self.part else str(self.number)
 
+    def hidden(self, pool: Pool) -> bool:
+        """Pages of the pool are lost or shared, and its sum is right."""
+        picture = self.pictures.get(pool.name)
+        bad = picture is not None and any(each.kind in (LOST, SHARED) for each in picture.wrong)
+        return self.ran and bad and pool.owned is not None and pool.owned.adds_up
+
     @property
     def wrongly(self) -> bool:
-        """The engine's own check says ok where ownership does not add up, or the reverse."""
+        """The engine's own check says ok where memory is lost or shared, or the reverse."""
         known = [pool.owned for pool in self.pools if pool.owned is not None]
-        right = all(each.adds_up for each in known)
+        right = all(each.adds_up for each in known) and not any(map(self.hidden, self.pools))
         verdict = self.check.get("verdict")
         return bool(known) and verdict in ("ok", "leak") and right != (verdict == "ok")
 
@@ -184,11 +191,21 @@ class Story:
         return self._shown[-1].events if self._shown else []
 
     @cached_property
+    def sent_to(self) -> dict[str, str]:
+        """By request, the session that the client sent it to."""
+        sent = (row.command for row in self.trace.rows if row.command["do"] == "submit")
+        return {each["rid"]: each["session"] for each in sent if each["session"]}
+
+    @cached_property
     def wrong(self) -> dict[str, list[str]]:
-        """Transitions that a violated clause names, and what it says of them."""
+        """Transitions that a violated clause names, and what it says of them.
+
+        A field that differs names the last step of its actor: that is one to look at only if
+        it writes the field.
+        """
         reasons: dict[str, list[str]] = {}
         for each in self.trace.violations:
-            if each.transition:
+            if each.transition and (each.conjunct != "state" or _writes(each)):
                 reasons.setdefault(each.transition, []).append(f"{each.clause}: {each.detail}")
         return reasons
 
@@ -254,6 +271,15 @@ class Story:
                 self.undrawn[name] = why
             for beat, picture in zip(self.beats, drawn, strict=True):
                 beat.pictures[name] = picture
+
+
+def _writes(violation: Violation) -> bool:
+    """Whether the transition that a difference names writes the field that differs."""
+    known = TRANSITIONS.get(violation.transition or "")
+    if known is None:
+        return False
+    who, field_name, *_ = (*violation.detail.split(" ", 2), "", "")
+    return "." in who or field_name in known.full_effect
 
 
 def in_words(command: Command) -> str:

@@ -24,7 +24,7 @@ CLAUSES = {
     "INV-BACKED.protected": "A row reads a page that the tree does not keep for it",
     "INV-HISTORY.history": "The session remembers something else than its finished turns",
     "INV-INFLIGHT.iff": "The engine and its client disagree on whether a turn is in flight",
-    "INV-PROGRESS.stalled": "A request waits, and nothing will ever move",
+    "INV-PROGRESS.stalled": "A request waits, and nothing has moved for 16 iterations",
     "INV-STEP.guard": "The engine did what the spec forbids here",
     "INV-STEP.state": "The engine is not where the spec is",
     "INV-ONCE.reported": "The engine's own check counts KV twice, or not at all",
@@ -83,9 +83,22 @@ def headline(story: Story) -> str:
             f"in a {pool} pool of {shown.reported.total}"
         )
     words = clause_words(first)
+    if first.clause == "INV-INFLIGHT.iff":
+        return _in_flight(story) or words
     if first.invariant == "INV-ALIVE":
         words += f": {first.detail[:160]}"
     return words
+
+
+def _in_flight(story: Story) -> str:
+    """Which way round they disagree, where the spec's state says so."""
+    for each in story.beats[-1].differs:
+        session, _, name = each["what"].partition(" ")
+        if name == "session.inflight" and "engine" in each:
+            if each["engine"]:
+                return f"The engine says a turn of {session} is in flight, and none is"
+            return f"A turn of {session} is in flight, and the engine says none is"
+    return ""
 
 
 def detail(story: Story) -> str:
@@ -178,9 +191,12 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
     pool_word = f" of the {pool} pool" if which else ""
     now = cells[0].state if count == 1 else cells[0].state.replace("belongs", "belong", 1)
     lives = list(_lives(cells[0], pool, beats))
-    if len(lives) > 2 and lives[0][1] == ("the free list",):
+    free = ("the free list",)
+    if len(lives) > 2 and lives[0][1] == free:
         lives = lives[1:]
     steps = [f"{' and '.join(owners) or 'nobody'} from step {label}" for label, owners in lives]
+    if len(lives) == 1 and lives[0][1] != free:
+        steps.insert(0, "the free list at the start")
     past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
     return (
         f"{what}{pool_word} {now}{past}"

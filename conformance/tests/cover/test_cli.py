@@ -22,6 +22,8 @@ from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
 
 SMALL = ["--config", "p1", "--examples", "3", "--steps", "5"]
+SOME = ["--config", "p1", "--examples", "20"]
+"""Enough to find the mutant; what is looked for afterwards is tested elsewhere."""
 MUTANT = "reference:leak-full"
 
 
@@ -29,7 +31,7 @@ MUTANT = "reference:leak-full"
 def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored trace."""
     out = tmp_path_factory.mktemp("traces")
-    assert status(["run", "--engine", MUTANT, "--config", "p1", "--out", str(out), "--json"]) == 1
+    assert status(["run", "--engine", MUTANT, *SOME, "--out", str(out), "--json"]) == 1
     return out / f"{MUTANT.replace(':', '-')}-seed0.itf.json"
 
 
@@ -155,7 +157,7 @@ def test_status_3_when_a_transition_was_never_reached(
 
 
 def test_status_1_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(tmp_path)]
+    argv = ["run", "--engine", MUTANT, *SOME, "--out", str(tmp_path)]
     assert status(argv) == 1
     out, err = capsys.readouterr()
     assert err == "", "quiet in a pipe"
@@ -191,7 +193,7 @@ def test_a_trace_that_can_not_be_written(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(itf, "save", full)
-    argv = ["run", "--engine", MUTANT, "--config", "p1", "--out", str(tmp_path)]
+    argv = ["run", "--engine", MUTANT, *SOME, "--out", str(tmp_path)]
     assert status(argv) == 1
     out = capsys.readouterr().out
     assert "violated by reference 1 with leak-full" in out
@@ -274,7 +276,7 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "def broken():\n    return InProcessEngine('leak-full')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    argv = ["run", "--engine", "my_engines:broken", "--config", "p1", "--out", str(tmp_path)]
+    argv = ["run", "--engine", "my_engines:broken", *SOME, "--out", str(tmp_path)]
     assert status(argv) == 1
 
 

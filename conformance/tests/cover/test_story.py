@@ -84,38 +84,82 @@ def test_the_spec_beside_the_engine(lost: Story) -> None:
 def test_where_to_look_names_who_should_have_written(lost: Story) -> None:
     (place,) = places(lost)
     assert place.why == "full.available is 62, the spec says 63"
-    assert (place.how, place.transitions) == ("moved by", ("T-EXTEND",))
+    assert (place.how, place.events) == ("last moved by", ("T-EXTEND r2",))
+    assert place.also == ("T-RESTORE r2",)
 
 
 @pytest.mark.parametrize(
-    ("finding", "how", "transitions"),
+    ("finding", "how", "events"),
     [
         (
             "0.5.23-stub-clears-inflight",
-            "the first of these writes it, the others must not:",
-            ("T-SUBMIT", "T-REJECT", "T-RESTORE", "T-EXTEND"),
+            "T-SUBMIT r1 writes it; if it did, one of these undid it:",
+            (
+                "T-REJECT r2",
+                "T-RESTORE r1",
+                "T-MATCH r2",
+                "T-EXTEND r1",
+                "T-EXTEND r2",
+                "T-PLAIN-FINISH r2",
+            ),
         ),
         (
             "0.5.23-retract-finishes",
             "none of these may change it, one did:",
-            ("T-RETRACT", "T-RESTORE", "T-EXTEND"),
+            ("T-RETRACT r1", "T-RESTORE r1", "T-EXTEND r1"),
         ),
-        ("0.5.18-queued-abort", "written by", ("T-ABORT-WAITING",)),
+        ("0.5.18-queued-abort", "written by", ("T-ABORT-WAITING r1",)),
         (
             "0.5.12-swa-locked-full",
             "one of these gave or took a wrong page, or lock:",
-            ("T-EVICT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH"),
+            ("T-EVICT", "T-MATCH r3", "T-EXTEND r3", "T-PLAIN-FINISH r3"),
         ),
-        ("0.5.23-page-16-waits", "each iteration is only", ("T-MATCH", "T-REFUSE")),
+        ("0.5.23-page-16-waits", "each iteration is only", ("T-MATCH r2", "T-REFUSE r2")),
         ("0.5.18-swa-chunked-prompt", "not allowed here:", ("T-INSERT",)),
     ],
 )
-def test_where_to_look_in_a_finding(finding: str, how: str, transitions: tuple[str, ...]) -> None:
+def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, ...]) -> None:
     """The transition whose code has the bug is among those named."""
     story = Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))
     first = places(story)[0]
-    assert (first.how, first.transitions) == (how, transitions)
-    assert first.sentences[0] == (transitions[0], TRANSITIONS[transitions[0]].sentence)
+    assert (first.how, first.events) == (how, events)
+    name = events[0].split()[0]
+    assert first.steps[0] == (events[0], TRANSITIONS[name].sentence)
+
+
+@pytest.mark.parametrize(
+    ("finding", "says"),
+    [
+        ("0.5.23-stub-clears-inflight", "A turn of s1 is in flight, and the engine says none is"),
+        ("0.5.18-queued-abort", "The engine says a turn of s1 is in flight, and none is"),
+    ],
+)
+def test_which_way_round_they_disagree(finding: str, says: str) -> None:
+    """INV-INFLIGHT.iff."""
+    assert words.headline(Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == says
+
+
+def test_only_what_may_have_done_it_is_marked() -> None:
+    """INV-STEP.state names the last step of the actor: T-EXTEND writes no session.inflight."""
+    story = Story(itf.load(FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"))
+    assert any(each.transition == "T-EXTEND" for each in story.trace.violations)
+    assert not [arrow for arrow in story.beats[-1].arrows if arrow.bad]
+
+
+def test_a_lost_and_a_shared_page_cancel_out() -> None:
+    """INV-OWNER: the sum is right, and the page says that it hides something."""
+    last = Story(itf.load(FINDINGS / "sglang-0.5.18-swa-deferred-free.itf.json")).beats[-1]
+    assert [pool.name for pool in last.pools if last.hidden(pool)] == ["swa"]
+    assert last.check["verdict"] == "ok" and last.wrongly
+
+
+def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
+    """INV-BACKED.protected: beside the pages of the tree that are."""
+    story = Story(itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json"))
+    picture = story.beats[-1].pictures["full"]
+    assert picture is not None
+    (mine,) = [each for each in picture.holdings if each.name == "r2"]
+    assert (mine.reads, mine.strays) == ("3-4", "1")
 
 
 def test_a_guard_is_shown_with_its_formula() -> None:

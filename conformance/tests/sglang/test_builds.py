@@ -1,11 +1,14 @@
 """Real SGLang builds, in environments made by `slotproof env`: `make test-sglang`."""
 
 import runpy
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotproof.conformance import campaign
+from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
@@ -36,6 +39,47 @@ MENDED = {
 """A release on which the file of the finding passes."""
 
 
+class Lent:
+    """An engine that is not closed by who is done with it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def started() -> Iterator[dict[str, Engine]]:
+    """Builds that were started, by their ``--engine`` argument: that takes 10 seconds each."""
+    engines: dict[str, Engine] = {}
+    yield engines
+    for engine in engines.values():
+        engine.close()
+
+
+@pytest.fixture
+def on_a_build(
+    started: dict[str, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path, str], None]:
+    """Run the pytest file of a trace, in this process, on a build that is kept."""
+    start = EngineSpec.open
+
+    def once(spec: EngineSpec) -> Any:
+        if spec.text not in started:
+            started[spec.text] = start(spec)
+        return Lent(started[spec.text])
+
+    def run(path: Path, engine: str) -> None:
+        monkeypatch.setattr(EngineSpec, "open", once)
+        run_file(path, engine, tmp_path, monkeypatch)
+
+    return run
+
+
 def python_of(release: str) -> Path:
     """The interpreter of the release's environment, made where it is missing."""
     return for_engine(f"sglang=={release}").python
@@ -43,12 +87,12 @@ def python_of(release: str) -> Path:
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)
 def test_every_finding_replays_on_its_release(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, on_a_build: Callable[[Path, str], None]
 ) -> None:
     """By the file that `show --format pytest` makes of its trace: it fails there."""
     trace = itf.load(path)
     with pytest.raises(Violated) as broken:
-        run_file(path, trace.found_on, tmp_path, monkeypatch)
+        on_a_build(path, trace.found_on)
     assert {line.split(" at ")[0].split(":")[0] for line in str(broken.value).splitlines()} & {
         violation.clause for violation in trace.violations
     }
@@ -56,9 +100,17 @@ def test_every_finding_replays_on_its_release(
 
 @pytest.mark.parametrize("name", MENDED)
 def test_the_same_file_passes_where_the_finding_is_mended(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, on_a_build: Callable[[Path, str], None]
 ) -> None:
-    run_file(FINDINGS / f"{name}.itf.json", f"sglang=={MENDED[name]}", tmp_path, monkeypatch)
+    on_a_build(FINDINGS / f"{name}.itf.json", f"sglang=={MENDED[name]}")
+
+
+def test_the_file_of_a_finding_starts_its_build_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = FINDINGS / "sglang-0.5.10.post1-double-count.itf.json"
+    with pytest.raises(Violated, match="INV-ONCE"):
+        run_file(path, "sglang==0.5.10.post1", tmp_path, monkeypatch)
 
 
 def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.impl.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "conformance" / "drivers" / "examples"
@@ -41,7 +43,7 @@ def steps(page: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The documents, the example drivers, one that parses outside of its try, ``python``."""
     for name in ("toy.py", "toy.js"):
         shutil.copy(EXAMPLES / name, tmp_path)
@@ -63,7 +65,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
     monkeypatch.setattr("slotproof.conformance.manners.messages.PATIENCE", 5.0)
-    return tmp_path
+    known = dict(MUTANTS)
+    yield tmp_path
+    MUTANTS.clear()  # a page adds one
+    MUTANTS.update(known)
 
 
 def expect(command: str, shown: list[str], output: list[str]) -> None:
