@@ -8,8 +8,9 @@ that of the :func:`lead`. The transition is
   step invariant that breaks);
 - else the last one of the breaking iteration that is not of the ordinary course of
   every request (:data:`ORDINARY`), or the last one if all are: submit, restore, extend
-  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``. Where the violation is about
-  one session, only its transitions count;
+  is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``. A turn that comes back from a
+  retraction restores as well: retract, restore, extend is ``T-RETRACT``, unless only the
+  reporting is wrong. Where the violation is about one session, only its transitions count;
 - the command, where the iteration had no transition, or the engine tells of none.
 
 It is taken from the *shortest* trace: there the breaking iteration has only those
@@ -35,6 +36,9 @@ INTAKE = frozenset(["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT"])
 """May as well have happened some iterations before."""
 ORDINARY = INTAKE | {"T-MATCH", "T-EXTEND", "T-INSERT", "T-DECODE", "T-SAVE", "T-PLAIN-FINISH"}
 """What every request goes through: as names of a finding they say least."""
+LATER = ORDINARY | {"T-RESTORE"}
+"""What every later turn of a session goes through."""
+RETRACTED = frozenset(["T-RETRACT", "T-RETRACT-WIPE"])
 
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
@@ -48,7 +52,11 @@ def reporting(violation: Violation) -> bool:
     ...     Violation("INV-SUM-FULL", "equation", ""))
     (True, False)
     """
-    return violation.conjunct == "reported" or violation.invariant == "INV-CHECKER"
+    return _is_reporting(violation.invariant, violation.conjunct)
+
+
+def _is_reporting(invariant: str, conjunct: str) -> bool:
+    return conjunct == "reported" or invariant == "INV-CHECKER"
 
 
 def lead(violations: Iterable[Violation]) -> Violation:
@@ -70,13 +78,25 @@ class Mark:
     """Lockstep knows the transition: there is only one."""
 
     @property
+    def came_back(self) -> bool:
+        """A retracted turn, and more than the reporting is wrong: a story of its own."""
+        return not (
+            RETRACTED.isdisjoint(self.transitions) or _is_reporting(*self.clause.split(".", 1))
+        )
+
+    @property
     def at(self) -> str:
         """The transition, or the command, that the finding is named by.
 
-        >>> Mark("INV-ONCE.reported", ("T-SUBMIT", "T-RESTORE", "T-EXTEND"), "step").at
+        >>> Mark("INV-OWNER.lost", ("T-SUBMIT", "T-RESTORE", "T-EXTEND"), "step").at
+        'T-RESTORE'
+        >>> Mark("INV-OWNER.lost", ("T-RETRACT", "T-RESTORE", "T-EXTEND"), "step").at
+        'T-RETRACT'
+        >>> Mark("INV-ONCE.reported", ("T-RETRACT", "T-RESTORE", "T-EXTEND"), "step").at
         'T-RESTORE'
         """
-        telling = [each for each in self.transitions if each not in ORDINARY]
+        course = LATER if self.came_back else ORDINARY
+        telling = [each for each in self.transitions if each not in course]
         return (telling or self.transitions or (self.command,))[-1]
 
     @property
@@ -96,7 +116,8 @@ class Mark:
     def explains(self, other: Mark) -> bool:
         """Whether the other one may be the same finding seen among more transitions.
 
-        One that happens in the ordinary course explains nothing that has a telling one.
+        One that happens in the ordinary course explains nothing that has a telling one; one
+        of a later turn explains nothing of a turn that came back.
         """
         needed, there = set(self.transitions), set(other.transitions)
         return (
@@ -104,6 +125,7 @@ class Mark:
             and (bool(needed) or self.command == other.command)
             and (needed - INTAKE or needed) <= there
             and not (needed and needed <= ORDINARY and there - ORDINARY)
+            and not (needed and needed <= LATER and other.came_back)
         )
 
 

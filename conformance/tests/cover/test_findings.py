@@ -69,6 +69,8 @@ def test_without_transitions_it_is_the_command() -> None:
         (("T-RESTORE", "T-EXTEND"), ("T-MATCH", "T-EXTEND"), False),
         (("T-MATCH", "T-EXTEND"), ("T-MATCH", "T-EXTEND", "T-SAVE"), True),
         (("T-MATCH", "T-EXTEND"), ("T-MATCH", "T-DOOM", "T-EXTEND"), False),
+        (("T-SUBMIT", "T-RESTORE"), ("T-RETRACT", "T-RESTORE"), False),  # #22862: a bug of its own
+        (("T-RETRACT", "T-RESTORE"), ("T-RETRACT", "T-RESTORE", "T-EXTEND"), True),
         ((), ("T-CLOSE",), True),
     ],
 )
