@@ -22,6 +22,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["audit.py", "--tokens", "640", "--kernels", "torch"], "sizes", 3),
         (["memory.py", "--page-size", "16"], "batches", 2),
+        (["driver.py", "--engine", "reference", "--examples", "2"], "engines", 1),
     ],
 )
 def test_a_benchmark_says_what_it_measured_and_where(
@@ -32,6 +33,12 @@ def test_a_benchmark_says_what_it_measured_and_where(
     document = json.loads(done.stdout)
     assert len(document[key]) == count
     assert {"date", "command", "device", "torch", "python"} <= set(document)
+
+
+def test_an_engine_that_does_not_start_is_one_line() -> None:
+    done = program("driver.py", "--engine", "vllm", "--examples", "1")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and "unknown engine 'vllm'" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["audit.py", "memory.py", "lockstep.py"])
