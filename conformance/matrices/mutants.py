@@ -24,7 +24,11 @@ from slotproof.impl.mutants import MUTANTS
 from slotproof.model.museum import EXHIBITS
 
 SHRUNK = "of the trace, shrunk"
-WHO = "Who says nothing of the trace found looks alone, at as many as its configuration had."
+WHO = (
+    "Who says nothing of the trace found looks alone, at as many as its configuration had. "
+    "A row without any of them: the engine crashes (INV-ALIVE), or its own check is what is "
+    "wrong (INV-CHECKER); the clause says which."
+)
 PROOF = "transitions of the shortest counterexample of the spec with this bug"
 
 
