@@ -49,6 +49,13 @@ class Build:
     """It ended early: out of time, or Ctrl-C."""
     keep: Folder | None = None
 
+    def link(self, name: str) -> str | None:
+        """Where the trace of one of its findings is, seen from the table."""
+        finding = self.findings.get(name)
+        if finding is None or self.keep is None or name in self.keep.problems:
+            return None
+        return os.path.relpath(self.keep.path(finding.mark), self.folder)
+
 
 def parse(text: str, step_timeout: float, out: Path) -> Build:
     """A build: ``[NAME=]ENGINE[@PYTHON]``; the Python is a path with a slash.
@@ -131,12 +138,13 @@ def _across(build: Build, builds: list[Build]) -> None:
     engine = build.spec.open()
     try:
         for name, finding in missing.items():
-            build.cells[name] = _replayed(engine, name, finding.trace)
+            owner = next(each for each in builds if each.findings.get(name) is finding)
+            build.cells[name] = _replayed(engine, name, finding.trace, owner.link(name))
     finally:
         engine.close()
 
 
-def _replayed(engine: Engine, name: str, trace: Trace) -> Cell:
+def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell:
     try:
         log = again(engine, trace)
     except Refused as reason:
@@ -145,7 +153,7 @@ def _replayed(engine: Engine, name: str, trace: Trace) -> Cell:
     if not broken:
         return Cell("no", "good", title="the trace of the other build conforms here")
     if name in {mark(log[-1], each).id for each in broken}:
-        return Cell(str(len(log)), "bad", title="by the trace of another build")
+        return Cell(str(len(log)), "bad", link, "by the trace of another build")
     return Cell("other", "odd", title=f"the trace of the other build shows {broken[0]}")
 
 
@@ -204,8 +212,7 @@ def _known(build: Build, name: str) -> Cell:
 
 def _cell(build: Build, name: str) -> Cell:
     finding = build.findings.get(name)
-    if finding is not None and build.keep is not None:
-        path = os.path.relpath(build.keep.path(finding.mark), build.folder)
-        link = None if name in build.keep.problems else path
-        return Cell(str(len(finding.trace.rows)), "bad", link, str(finding.trace.violations[0]))
+    if finding is not None:
+        broken = str(finding.trace.violations[0])
+        return Cell(str(len(finding.trace.rows)), "bad", build.link(name), broken)
     return build.cells.get(name, Cell("not run" if build.problem else ""))

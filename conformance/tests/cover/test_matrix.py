@@ -46,6 +46,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
     builds._across(second, [first, second])
     (cell,) = second.cells.values()
     assert cell.kind == "bad" and cell.title == "by the trace of another build"
+    assert cell.link is not None and (tmp_path / cell.link).exists(), "that of the other build"
 
 
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:

@@ -24,4 +24,5 @@ def _release(item: pytest.Item) -> str | None:
     params = item.callspec.params
     if "path" in params:  # a finding: sglang-RELEASE-WHAT.itf.json
         return str(params["path"].name.split("-")[1])
-    return next((params[name] for name in ("release", "build") if name in params), None)
+    named = next((params[name] for name in ("release", "build") if name in params), None)
+    return named and str(named).removeprefix("sglang==")

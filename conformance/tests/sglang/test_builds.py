@@ -1,5 +1,6 @@
 """Real SGLang builds, in environments made by `slotproof env`: `make test-sglang`."""
 
+import json
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.environments.use import for_engine
+from slotproof.conformance.matrices.again import again
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.scenario import Violated
@@ -37,6 +39,7 @@ MENDED = {
     "sglang-0.5.18-swa-chunked-prompt": "0.5.23",
 }
 """A release on which the file of the finding passes."""
+MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 
 
 class Lent:
@@ -62,19 +65,26 @@ def started() -> Iterator[dict[str, Engine]]:
 
 
 @pytest.fixture
+def start(started: dict[str, Engine]) -> Callable[[str], Engine]:
+    """Start a build by its ``--engine`` argument, or take the one that is kept."""
+    opened = EngineSpec.open
+
+    def once(text: str) -> Any:
+        if text not in started:
+            started[text] = opened(EngineSpec(text, step_timeout=30))
+        return Lent(started[text])
+
+    return once
+
+
+@pytest.fixture
 def on_a_build(
-    started: dict[str, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Callable[[str], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path, str], None]:
     """Run the pytest file of a trace, in this process, on a build that is kept."""
-    start = EngineSpec.open
-
-    def once(spec: EngineSpec) -> Any:
-        if spec.text not in started:
-            started[spec.text] = start(spec)
-        return Lent(started[spec.text])
 
     def run(path: Path, engine: str) -> None:
-        monkeypatch.setattr(EngineSpec, "open", once)
+        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text))
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run
@@ -121,6 +131,21 @@ def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPa
     test = folder / "test_it.py"
     test.write_text(scripted.render(trace))
     runpy.run_path(str(test))[scripted.name_of(trace)]()
+
+
+@pytest.mark.parametrize("release", MATRIX["columns"][:-2])
+def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], Engine]) -> None:
+    """What the table in docs/findings says of a build is there to be seen again."""
+    engine = start(release)
+    column = MATRIX["columns"].index(release)
+    cells = [(row, row["cells"][column]) for row in MATRIX["rows"]]
+    linked = [(row, cell["link"]) for row, cell in cells if cell["kind"] == "bad"]
+    assert linked
+    for row, link in linked:
+        trace = itf.load(FINDINGS / "matrix" / link)
+        log = again(engine, trace)
+        clauses = {each.clause for each in log[-1].violations}
+        assert clauses & {trace.violations[0].clause, row["name"].partition("@")[0]}, row["name"]
 
 
 def test_the_double_count_is_found_and_shrunk_on_0_5_10() -> None:
