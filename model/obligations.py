@@ -128,7 +128,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
     """The initial state, then every transition, counts before pages."""
     invariant = conjuncts(spec, Kind.STATE)
     if only in (None, INIT):
-        yield _initial(invariant)
+        yield from _initial(spec, invariant)
     environment = {f"environment.{name}": expr for name, expr in ENVIRONMENT.items()}
     for transition in spec.transitions.values():
         if only not in (None, transition.id):
@@ -150,7 +150,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         )
         yield _allowed(transition, {**invariant, **environment})
         if transition.detaches is not None:
-            yield _detached(transition, guard)
+            yield _detached(spec, transition, guard)
         for pool in POOLS:
             mine = conjuncts(spec, Kind.STATE, pool)
             legal, moved = pages.effect(transition, pool)
@@ -179,7 +179,7 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     )
 
 
-def _detached(transition: Transition, guard: dict[str, Expr]) -> Task:
+def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Task:
     """The request that goes on alone is an actor of its own: what it must be holds of it.
 
     It holds nothing yet, so of the frame and the pools nothing changes.
@@ -197,7 +197,7 @@ def _detached(transition: Transition, guard: dict[str, Expr]) -> Task:
     }
     own = {
         f"{each.id}.{name}": expr
-        for each in INVARIANTS.values()
+        for each in spec.invariants.values()
         for name, expr in each.conjuncts.items()
         if each.kind is Kind.STATE and variables(expr) <= {*alone, *_CONSTANTS}
     }
@@ -206,8 +206,8 @@ def _detached(transition: Transition, guard: dict[str, Expr]) -> Task:
     return Task(transition.id, "detached", {**guard, **width}, alone, goals)
 
 
-def _initial(invariant: Mapping[str, Expr]) -> Task:
-    """Nothing is there: all memory and all rows are free."""
+def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
+    """Nothing is there: all memory and all rows are free, and so is every page."""
     zero: dict[str, Expr] = {var.name: _nothing(var.name, var.sort) for var in state.STATE}
     for free, total in (
         (state.full.available, state.full.total),
@@ -223,7 +223,16 @@ def _initial(invariant: Mapping[str, Expr]) -> Task:
     }
     hypotheses = {f"environment.{name}": expr for name, expr in {**ENVIRONMENT, **sizes}.items()}
     goals = tuple(Goal(clause, primed(expr)) for clause, expr in invariant.items())
-    return Task(INIT, "counts", hypotheses, {**zero, **frame}, goals)
+    nothing = {**zero, **frame}
+    yield Task(INIT, "counts", hypotheses, nothing, goals)
+    page = state.page
+    unowned = {each.name: lift(0) for each in (page.tree, page.own, page.rest)}
+    anywhere = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
+    for pool in POOLS:
+        mine = conjuncts(spec, Kind.STATE, pool)
+        goals = tuple(Goal(clause, primed(expr)) for clause, expr in mine.items())
+        after = {**nothing, **unowned, page.free.name: lift(1)}
+        yield Task(INIT, pool, {**hypotheses, **anywhere}, after, goals)
 
 
 def _nothing(name: str, sort: Sort) -> Const:

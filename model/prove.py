@@ -22,8 +22,6 @@ from slotproof.model.obligations import INIT, Result, Spec, Status, Task, tasks
 from slotproof.model.symbolic import Symbols, Term, aligned_variables
 
 PAGE_SIZES = (1, 4, 16, 64)
-OTHERS_AT = 4
-"""The page size at which the invariants of other actors are proved too (tests: 1 and 64)."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def _work(job: tuple[Spec, str, int | None]) -> tuple[list[Result], list[Vacuity
     for task in prover.tasks:
         vacuity.append(prover.vacuity(task))
         results += prover.results(task)
-    if page_size == OTHERS_AT and transition != INIT:
+    if transition != INIT:
         results += others.results(spec, spec.transitions[transition], page_size)
     return results, vacuity
 

@@ -64,14 +64,16 @@ class Symbols:
         solver.add(*self.side)
         self.side.clear()
 
-    def var(self, var: Var) -> Term:
-        """The constant of a variable before the transition, or of a parameter.
+    def var(self, var: Var, whose: str = "") -> Term:
+        """The constant of a variable before the transition, or of a parameter; of several
+        actors, that of one of them.
 
         Only these are multiples by hypothesis: a value after it must be shown to be one.
         """
+        name = f"{var.name}.{whose}" if whose else var.name
         if var.sort is Sort.BOOL:
-            return z3.Bool(var.name, self.context)
-        constant = z3.Int(var.name, self.context)
+            return z3.Bool(name, self.context)
+        constant = z3.Int(name, self.context)
         return self._is_multiple(constant) if var.name in self.multiples else constant
 
     def term(self, expr: Expr, values: Mapping[str, Term]) -> Term:

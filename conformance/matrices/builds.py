@@ -40,6 +40,10 @@ class Build:
     """What it calls itself; empty until it has run."""
     problem: str = ""
     """Why it has not run."""
+    ran: str = ""
+    """How much of the plan it did."""
+    broke: str = ""
+    """Why it could not be started once more, for the traces of the others."""
     findings: dict[str, Finding] = field(default_factory=dict)
     cells: dict[str, Cell] = field(default_factory=dict)
     """What the replay of another build's trace showed."""
@@ -48,6 +52,10 @@ class Build:
     cut: bool = False
     """It ended early: out of time, or Ctrl-C."""
     keep: Folder | None = None
+
+    def explains(self, name: str) -> bool:
+        """Whether a finding with a name, seen on this build, is what a campaign calls so."""
+        return any(name in seen.marks for seen in self.known.values())
 
     def link(self, name: str) -> str | None:
         """Where the trace of one of its findings is, seen from the table."""
@@ -101,6 +109,8 @@ def run(
             interrupted = _campaign(build, engine, plan, jobs, tell)
         except EngineUnusable as problem:
             build.problem, interrupted = str(problem), False
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             engine.close()
         write(table(builds, plan, named))
@@ -110,7 +120,7 @@ def run(
         try:
             _across(build, builds)
         except EngineUnusable as problem:
-            build.problem = str(problem)
+            build.broke = str(problem)
         except KeyboardInterrupt:
             return False
         write(table(builds, plan, named))
@@ -125,6 +135,7 @@ def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progres
         seen = collect(engine, build.spec.text, plan, workers, keeper=build.keep, progress=tell)
     build.findings = {each.id: each for each in seen.findings}
     build.cut = seen.interrupted or seen.out_of_time
+    build.ran = f"{seen.examples} examples in {round(seen.seconds)} s"
     return seen.interrupted
 
 
@@ -173,20 +184,28 @@ def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table
         _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known)
         for each in named
     ]
-    explained = {mark for build in builds for seen in build.known.values() for mark in seen.marks}
     rows += [
         _row(builds, name, _sentence(finding.mark.clause), _cell)
         for name, finding in shortest(builds).items()
-        if name not in explained
+        if not all(build.explains(name) for build in builds if name in build.findings)
     ]
     notes = [
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
-        f"Seed {plan.seed}, {plan.examples} examples for each build.",
+        f"Seed {plan.seed}, at most {plan.examples} examples for each build.",
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
     ]
     notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]
-    notes += [f"{build.name} ended early." for build in builds if build.cut]
+    notes += [
+        f"{build.name}: {build.ran}{', ended early' if build.cut else ''}."
+        for build in builds
+        if build.ran
+    ]
+    notes += [
+        f"{build.name} could not be started for the traces of others: {build.broke}"
+        for build in builds
+        if build.broke
+    ]
     columns = [build.name for build in builds]
     return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
 
@@ -196,13 +215,24 @@ def _sentence(clause: str) -> str:
 
 
 def _row(builds: list[Build], name: str, note: str, cell: Callable[[Build, str], Cell]) -> Row:
-    """A finding: its cells, the first build that has it, and the first after it that has not."""
+    """A finding: its cells, where it came, where it is gone."""
     cells = [cell(build, name) for build in builds]
+    came, went = _since(builds, cells)
+    return Row(name, note, [*cells, Cell(came), Cell(went)])
+
+
+def _since(builds: list[Build], cells: list[Cell]) -> tuple[str, str]:
+    """Where it came, and where it went: "or before" where of the builds before nothing is known."""
     seen = [index for index, each in enumerate(cells) if each.kind == "bad"]
-    first = builds[seen[0]].name if seen else ""
-    after = range(seen[-1] + 1, len(builds)) if seen else ()
-    gone = next((builds[index].name for index in after if cells[index].kind == "good"), "")
-    return Row(name, note, [*cells, Cell(first), Cell(gone)])
+    if not seen:
+        return "", ""
+    first, last = seen[0], seen[-1]
+    unsure = first > 0 and cells[first - 1].kind != "good"
+    came = builds[first].name + (" or before" if unsure else "")
+    clean = next((i for i in range(last + 1, len(cells)) if cells[i].kind == "good"), None)
+    if clean is None:
+        return came, ""
+    return came, builds[clean].name + ("" if clean == last + 1 else " or before")
 
 
 def _known(build: Build, name: str) -> Cell:

@@ -47,6 +47,8 @@ def load(folder: Path) -> list[Known]:
     found: dict[str, list[tuple[Path, Trace]]] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         trace = itf.load(path)
+        if not trace.violations:
+            raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
         found.setdefault(name_of(path, trace.engine), []).append((path, trace))
     return [Known(name, tuple(traces)) for name, traces in found.items()]
 

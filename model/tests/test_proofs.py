@@ -11,6 +11,7 @@ from slotproof.model.bounded import Search, replay, shortest, suspects
 from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source, state_check
 from slotproof.model.expr import App, Expr, Op, Sort
 from slotproof.model.invariant import Kind
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.memory import Interval, Mem, Move
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.obligations import Spec, conjuncts, framing, tasks
@@ -55,21 +56,36 @@ def test_figures_change_by_memory_moves_only(figure: str) -> None:
     assert framing(Spec({**TRANSITIONS, "T-OPEN": bad})) == [f"T-OPEN writes {figure}"]
 
 
-@pytest.mark.parametrize("page_size", [1, 64])
+@pytest.mark.parametrize("pool", ["full", "swa"])
+def test_every_page_is_free_in_the_beginning(pool: str) -> None:
+    """INV-OWNER has a base case; said of an owned page it is refuted."""
+    found = {each.name: each.status for each in _results(Spec(), 4, "INIT")}
+    assert found[f"INIT [{pool}] / INV-OWNER.exactly_one / P=4"] == "proved"
+    owner = INVARIANTS["INV-OWNER"]
+    wrong = replace(owner, conjuncts={**owner.conjuncts, pool: state.page.own == 1})
+    found = {
+        each.name: each.status
+        for each in _results(Spec(invariants={**INVARIANTS, "INV-OWNER": wrong}), 4, "INIT")
+    }
+    assert found[f"INIT [{pool}] / INV-OWNER.{pool} / P=4"] == "refuted"
+
+
+@pytest.mark.parametrize("page_size", [1, 64, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-CLOSE", "T-INSERT"])
-def test_the_others_keep_their_invariants(name: str, page_size: int) -> None:
-    """`slotproof prove` has all transitions, at P = 4."""
+def test_the_others_keep_their_invariants(name: str, page_size: int | None) -> None:
+    """`slotproof prove` has all transitions, at four page sizes."""
     found = list(others.results(Spec(), TRANSITIONS[name], page_size))
     assert [each.name for each in found if each.status != "proved"] == []
     assert len(found) > 30
 
 
-def test_a_step_that_harms_another_actor_is_refuted() -> None:
+@pytest.mark.parametrize("page_size", [4, None])
+def test_a_step_that_harms_another_actor_is_refuted(page_size: int | None) -> None:
     """Unlocking what another one locks: the mover's own invariants hold."""
     greedy = replace(
         t.T_CLOSE, guard={k: e for k, e in t.T_CLOSE.guard.items() if not k.startswith("u")}
     )
-    found = others.results(Spec(), greedy, 4)
+    found = others.results(Spec(), greedy, page_size)
     assert "INV-LOCK.covered" in {each.clause for each in found if each.status == "refuted"}
 
 
@@ -99,8 +115,8 @@ def _unrounded(kind: Op) -> Spec:
     return Spec({**TRANSITIONS, "T-RESTORE": wrong})
 
 
-def _results(spec: Spec, page_size: int | None) -> list[Result]:
-    prover = Prover(tasks(spec, "T-RESTORE"), page_size)
+def _results(spec: Spec, page_size: int | None, only: str = "T-RESTORE") -> list[Result]:
+    prover = Prover(tasks(spec, only), page_size)
     return [each for task in prover.tasks for each in prover.results(task)]
 
 
