@@ -25,7 +25,8 @@ from slotproof.model.museum import EXHIBITS
 
 SHRUNK = "of the trace, shrunk"
 WHO = (
-    "Who says nothing of the trace found looks alone, at as many as its configuration had. "
+    "Who says nothing of the trace found has a search of its own, with the first seed and the "
+    "examples of that configuration. "
     "A row without any of them: the engine crashes (INV-ALIVE), or its own check is what is "
     "wrong (INV-CHECKER); the clause says which."
 )

@@ -99,6 +99,7 @@ def render(story: Story, path: str = "TRACE") -> str:
             again=again(trace, path),
             path=path,
             quoted=plain(shlex.quote(path)),
+            found_on=plain(shlex.quote(trace.found_on)),
             sums=_sums,
             code=scripted.render(trace),
             test=scripted.name_of(trace),

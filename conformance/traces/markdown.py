@@ -74,7 +74,8 @@ def _where_to_look(story: Story) -> Iterator[str]:
     yield "Where to look:"
     yield ""
     for place in found:
-        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.events))}"
+        also = f"; {', '.join(map(code, place.also))} moved it too" if place.also else ""
+        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.events))}{also}"
     yield ""
 
 

@@ -72,20 +72,34 @@ class Cell:
     @property
     def words(self) -> str:
         """One line about it."""
-        what = f"page {self.pages}" if self.count == 1 else f"pages {self.pages}"
-        text = f"{what if self.pages else 'a page'}: {self.state}"
+        text = f"{self.what}: {self.state}"
         if self.changed:
             text += f" (before: {' and '.join(self.before) or 'nobody'})"
         return text
 
     @property
+    def what(self) -> str:
+        """``page 7``, ``pages 7-9``, ``3 pages`` where nobody knows which."""
+        if not self.pages:
+            return "a page" if self.count == 1 else f"{self.count} pages"
+        return f"page {self.pages}" if self.count == 1 else f"pages {self.pages}"
+
+    @property
     def state(self) -> str:
         """Whose it is."""
-        owners = " and ".join(self.owners) or "nobody"
-        if self.kind == STALE:
-            return f"{' and '.join(self.readers)} reads it, and it belongs to {owners}"
-        read = f", and {' and '.join(self.readers)} reads it" if self.readers else ""
-        return f"belongs to {owners}{read}"
+        return state_of(self, self.count)
+
+
+def state_of(cell: Cell, count: int) -> str:
+    """Whose so many pages like this one are."""
+    owners = " and ".join(cell.owners) or "nobody"
+    belong = "belongs" if count == 1 else "belong"
+    it, they = ("it", "it") if count == 1 else ("them", "they")
+    read = "read" if len(cell.readers) > 1 else "reads"
+    readers = f"{' and '.join(cell.readers)} {read} {it}"
+    if cell.kind == STALE:
+        return f"{readers}, and {they} {belong} to {owners}"
+    return f"{belong} to {owners}" + (f", and {readers}" if cell.readers else "")
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,11 @@ class Picture:
 
     cells: list[Cell]
     holdings: list[Holding]
+
+    @property
+    def moved(self) -> bool:
+        """A page has other owners than in the iteration before."""
+        return any(cell.changed for cell in self.cells)
 
     @property
     def wrong(self) -> list[Cell]:
@@ -139,7 +158,8 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
         cells = [_cell(group, now, before, read) for group in groups]
         total = frame.pools.get(pool, {}).get("total", 0) // page_size
         unknown = total - len(now) - sum(cell.count for cell in cells if cell.kind == LOST)
-        cells += [Cell("", 1, LOST, (), changed=False)] * min(max(unknown, 0), 64)
+        if unknown > 0:
+            cells.append(Cell("", unknown, LOST, (), changed=False))
         result.append(Picture(cells, list(_lines(frame.pages[pool], now))))
         before = now
     return result, ""

@@ -47,12 +47,11 @@ def places(story: Story) -> list[Place]:
     if not story.beats[-1].ran:
         return []
     events = [each for each in story.last_events if each["transition"] in TRANSITIONS]
+    every = [*_fields(story, events), *_guards(story)] or list(_others(story, events))
     found: dict[tuple[str, ...], Place] = {}
-    for place in (*_fields(story, events), *_guards(story)):
+    for place in every:
         # One is enough of several fields that the same transitions wrote.
         found.setdefault(place.events, place)
-    if not found:
-        found = {each.events: each for each in _others(story, events)}
     return list(found.values())[:MOST]
 
 

@@ -178,7 +178,8 @@ class Story:
         if trace.violations:
             last = self.beats[-1]
             last.violations = trace.violations
-            last.died = not last.ran and last.command in ("step", "tick")
+            last.died = any(each.invariant == "INV-ALIVE" for each in trace.violations)
+            last.ran = last.ran and not last.died
         self._fold()
 
     @property
@@ -200,12 +201,14 @@ class Story:
     def wrong(self) -> dict[str, list[str]]:
         """Transitions that a violated clause names, and what it says of them.
 
-        A field that differs names the last step of its actor: that is one to look at only if
-        it writes the field.
+        A field that differs names the last step of its actor, a figure of a pool the last that
+        moved it: marked only if it writes the field, and nothing else moved the figure.
         """
+        frames = self.trace.rows[-1].frames if self.trace.rows else []
+        there = [each["transition"] for each in frames[-1].events] if frames else []
         reasons: dict[str, list[str]] = {}
         for each in self.trace.violations:
-            if each.transition and (each.conjunct != "state" or _writes(each)):
+            if each.transition and (each.conjunct != "state" or _writes(each, there)):
                 reasons.setdefault(each.transition, []).append(f"{each.clause}: {each.detail}")
         return reasons
 
@@ -254,7 +257,10 @@ class Story:
                 and beat.arrows == before.arrows
                 and not beat.changed
                 and not beat.violations
+                and beat.differs == before.differs
+                and beat.check == before.check
                 and not any(each.deltas for pool in beat.pools for each in pool.sums)
+                and not any(each.moved for each in beat.pictures.values() if each is not None)
             )
             if beat.repeats and first is not None:
                 first.like_it += 1
@@ -273,13 +279,17 @@ class Story:
                 beat.pictures[name] = picture
 
 
-def _writes(violation: Violation) -> bool:
-    """Whether the transition that a difference names writes the field that differs."""
-    known = TRANSITIONS.get(violation.transition or "")
-    if known is None:
-        return False
+def _writes(violation: Violation, there: list[str]) -> bool:
+    """Whether what a difference names, and it alone of a figure's movers, writes the field."""
     who, field_name, *_ = (*violation.detail.split(" ", 2), "", "")
-    return "." in who or field_name in known.full_effect
+    moves = {
+        name
+        for name in there
+        if name in TRANSITIONS and {who, field_name} & TRANSITIONS[name].full_effect.keys()
+    }
+    if "." in who:  # full.available is 61, the spec says 62
+        return moves == {violation.transition}
+    return violation.transition in moves
 
 
 def in_words(command: Command) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.traces.frames import pages_in, spans
-from slotproof.conformance.traces.picture import LOST, SHARED, Cell
+from slotproof.conformance.traces.picture import LOST, SHARED, STALE, Cell, state_of
 from slotproof.conformance.traces.story import Beat, Pool, Story
 from slotproof.model.invariants import INVARIANTS
 
@@ -65,6 +65,10 @@ _REPORTING = {
 }
 
 
+LONGEST = 160
+"""Characters of a crash's message in the headline."""
+
+
 def headline(story: Story) -> str:
     """What was violated, in a sentence."""
     first = story.first
@@ -86,7 +90,9 @@ def headline(story: Story) -> str:
     if first.clause == "INV-INFLIGHT.iff":
         return _in_flight(story) or words
     if first.invariant == "INV-ALIVE":
-        words += f": {first.detail[:160]}"
+        words += (
+            f": {first.detail if len(first.detail) <= LONGEST else first.detail[:LONGEST] + '…'}"
+        )
     return words
 
 
@@ -143,6 +149,8 @@ def kind(story: Story) -> str:
         return "A row points to memory that is not kept for it: others may overwrite it."
     if clauses <= _REPORTING:
         return "No page is lost or shared: the engine only counts wrongly."
+    if not any(each for each in story.beats[-1].pictures.values()):
+        return "No figure of the memory is wrong; whose each page is the trace does not say."
     return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
 
 
@@ -185,11 +193,10 @@ def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[str, tupl
 def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> str:
     count = sum(cell.count for cell in cells)
     numbers = spans(sorted(page for cell in cells for page in pages_in(cell.pages)))
-    what = f"{'page' if count == 1 else 'pages'} {numbers.replace(' ', ', ')}" if numbers else (
-        f"{count} {'page' if count == 1 else 'pages'}"
-    )  # fmt: skip
+    noun = "page" if count == 1 else "pages"
+    what = f"{noun} {numbers.replace(' ', ', ')}" if numbers else f"{count} {noun}"
     pool_word = f" of the {pool} pool" if which else ""
-    now = cells[0].state if count == 1 else cells[0].state.replace("belongs", "belong", 1)
+    now = state_of(cells[0], count)
     lives = list(_lives(cells[0], pool, beats))
     free = ("the free list",)
     if len(lives) > 2 and lives[0][1] == free:
@@ -198,11 +205,8 @@ def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> s
     if len(lives) == 1 and lives[0][1] != free:
         steps.insert(0, "the free list at the start")
     past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
-    return (
-        f"{what}{pool_word} {now}{past}"
-        if now[:6] == "belong"
-        else f"{what}{pool_word}: {now}{past}"
-    )
+    between = ": " if cells[0].kind == STALE else " "
+    return f"{what}{pool_word}{between}{now}{past}"
 
 
 def equation(pool: Pool, by: str) -> str:
