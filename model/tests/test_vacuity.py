@@ -9,13 +9,14 @@ from slotproof.model.expr import lift
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.obligations import Spec
 from slotproof.model.profiles import PROFILES
+from slotproof.model.prove import PAGE_SIZES
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.vacuity import impossible, tautologies
 
 KEEPS = {"reference", "aligned", "sglang", "sglang-records"}
 
 
-@pytest.mark.parametrize("page_size", [1, 4])
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
 def test_every_conjunct_can_be_broken(page_size: int) -> None:
     """At P = 1 everything is aligned: those conjuncts, and only those, say nothing there."""
     nothing = tautologies(Spec(), page_size)
@@ -32,7 +33,8 @@ def test_a_tautology_is_noticed() -> None:
     assert tautologies(spec, 4) == ["INV-DRAIN.drained"]
 
 
-def test_a_profile_forbids_what_it_says_and_nothing_else() -> None:
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+def test_a_profile_forbids_what_it_says_and_nothing_else(page_size: int) -> None:
     expected = {
         name: [
             *(["T-ABORT-PUBLISH"] if name != "sglang-records" else []),
@@ -41,7 +43,7 @@ def test_a_profile_forbids_what_it_says_and_nothing_else() -> None:
         ]
         for name in PROFILES
     }
-    assert impossible(Spec(), 4) == expected
+    assert impossible(Spec(), page_size) == expected
 
 
 def test_a_guard_that_a_profile_empties_is_noticed() -> None:
