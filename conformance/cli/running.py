@@ -142,7 +142,8 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
         typer.echo(f"shortest        {summary['shortest']['text']}")
     for other in summary["others"]:
         typer.echo(
-            f"also found      {other['clause']} in {other['commands']} commands: {other['trace']}"
+            f"also found      {other['clause']} in {text.commands(other['commands'])}: "
+            f"{other['trace']}"
         )
     for line in report.text(summary):
         typer.echo(line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from slotproof.conformance.traces import mermaid, scripted, words
 from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import TERMS, Actor, Beat, Story
-from slotproof.conformance.traces.text import SAID, again, plain
+from slotproof.conformance.traces.text import SAID, again, commands, plain
 
 
 def render(story: Story, path: str = "TRACE") -> str:
@@ -21,8 +21,8 @@ def _lines(story: Story, path: str) -> Iterator[str]:
     yield f"## {_text(words.headline(story))}"
     yield ""
     if first is not None:
-        yield f"**{_text(first.clause)}** is violated by {code(trace.engine)} in {len(trace.rows)} "
-        yield f"commands: *{_text(words.sentence(first))}*"
+        yield f"**{_text(first.clause)}** is violated by {code(trace.engine)} in "
+        yield f"{commands(len(trace.rows))}: *{_text(words.sentence(first))}*"
         yield ""
         if words.detail(story):
             yield code(words.detail(story))

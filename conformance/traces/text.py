@@ -27,7 +27,7 @@ def render(trace: Trace, path: str = "TRACE") -> str:
     >>> rows = [Row({"do": "open", "session": "s1"})]
     >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
     >>> render(trace).splitlines()[0]
-    'mine 1, 1 commands, nothing violated'
+    'mine 1, 1 command, nothing violated'
     """
     return "\n".join(map(plain, _lines(trace, path))) + "\n"
 
@@ -57,6 +57,15 @@ def plain(text: str) -> str:
     )
 
 
+def commands(count: int) -> str:
+    """So many commands.
+
+    >>> commands(1), commands(5)
+    ('1 command', '5 commands')
+    """
+    return "1 command" if count == 1 else f"{count} commands"
+
+
 def again(trace: Trace, path: str) -> str:
     """The command that replays the trace."""
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.found_on)}"
@@ -66,10 +75,10 @@ def again(trace: Trace, path: str) -> str:
 def _lines(trace: Trace, path: str) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
-        yield f"{first.clause} violated by {trace.engine}, in {len(trace.rows)} commands"
+        yield f"{first.clause} violated by {trace.engine}, in {commands(len(trace.rows))}"
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
-        yield f"{trace.engine}, {len(trace.rows)} commands, nothing violated"
+        yield f"{trace.engine}, {commands(len(trace.rows))}, nothing violated"
     yield ""
     config = trace.config
     pools = f"{config.total_tokens} tokens"
