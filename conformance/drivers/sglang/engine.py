@@ -63,6 +63,10 @@ NOT_OBSERVED = {
     "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
 }
+BLIND = {
+    "tokens with a sliding window": "this build's attention on a CPU reads what slid out as well"
+}
+"""Of builds up to 0.5.12."""
 
 
 class Engine:
@@ -195,6 +199,7 @@ class Engine:
 def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, Any]:
     """What the driver offers, by the protocol."""
     import boot
+    import window
 
     return {
         "commands": list(COMMANDS),
@@ -206,5 +211,5 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
         "profile": profile,
         "lent": lent,
         "recompute": True,
-        "not_observed": NOT_OBSERVED,
+        "not_observed": NOT_OBSERVED | ({} if window.attended() else BLIND),
     }

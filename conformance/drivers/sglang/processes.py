@@ -214,7 +214,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
     gc.freeze()
     if os.fork() == 0:
         channel.close()
-        become(lambda: replayer(replays, engine))
+        become(lambda: replayer(replays, engine, bool(config["window"])))
     replays.close()
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
@@ -256,11 +256,11 @@ def child(channel: Channel, engine: Any, config: dict[str, Any]) -> None:
         channel.send(answer)
 
 
-def replayer(channel: Channel, engine: Any) -> None:
+def replayer(channel: Channel, engine: Any, slides: bool) -> None:
     """Replay turns until nobody asks any more."""
     from replay import Replay
 
-    replay = Replay(engine)
+    replay = Replay(engine, slides)
     while (message := channel.receive()) is not None:
         try:
             tokens = replay.tokens(message["tokens"], message["count"])

@@ -14,6 +14,7 @@ import importlib
 from typing import Any
 
 import boot
+import window
 from boot import UsageError
 
 MARGIN = 1e-4
@@ -24,11 +25,13 @@ RID = "replay"
 class Replay:
     """One scheduler that computes one plain request after the other."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, slides: bool) -> None:
+        """``slides``: its model has a sliding window."""
         self.engine = engine
         self.scheduler = engine.scheduler
         self.torch: Any = importlib.import_module("torch")
         self.margins: list[float] = []
+        self.blind = slides and not window.attended()
         engine.dialect.reserve(0.0)
         self._watch(boot.model_runner(self.scheduler))
 
@@ -45,7 +48,9 @@ class Replay:
 
     def tokens(self, prompt: list[int], count: int) -> list[int] | None:
         """The ``count`` tokens that follow, up to the first tie; None where the engine does
-        not run the request to its end."""
+        not run the request to its end, or where they say nothing."""
+        if self.blind:
+            return None
         fields = {"session": None, "rid": RID, "tokens": prompt, "max_new": count, "stop": []}
         engine, self.margins = self.engine, []
         with self.torch.inference_mode():

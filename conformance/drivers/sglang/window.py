@@ -24,6 +24,16 @@ SLIDING = [1]
 FULL = [0]
 
 
+def attended() -> bool:
+    """Whether the build's CPU attention knows of windows.
+
+    Up to 0.5.12 it reads every position, those whose KV was given back included: what a turn
+    says then depends on when they were, and is no oracle.
+    """
+    module = importlib.import_module("sglang.srt.layers.attention.torch_native_backend")
+    return hasattr(module.TorchNativeAttnBackend, "_make_sliding_window_mask")
+
+
 def refusal(config: dict[str, Any]) -> str | None:
     """Why no build makes this window or this pool, in one line; None if it can be tried."""
     window, swa, page = config["window"], config["swa_tokens"], config["page_size"]

@@ -65,6 +65,22 @@ def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(release: str, co
     assert any("swa" in s["checker"]["pools"] for s in shown)
 
 
+@pytest.mark.parametrize(("release", "knows"), [("0.5.10.post1", False), (NEW, True)])
+def test_tokens_are_an_oracle_where_attention_knows_of_the_window(
+    release: str, knows: bool
+) -> None:
+    """INV-CONTENT.tokens: up to 0.5.12 attention on a CPU reads what slid out and was freed."""
+    build = EngineSpec("sglang", python_of(release), step_timeout=30).open()
+    try:
+        assert ("tokens with a sliding window" in build.capabilities.not_observed) is not knows
+        for config, expected in (("p1", True), ("p1-swa", knows)):
+            build.reset(CONFIGS[config], 0)
+            tokens = build.recompute([1, 2, 3], 4)
+            assert (tokens is not None) is expected, config
+    finally:
+        build.close()
+
+
 @pytest.mark.parametrize(
     ("fault", "clauses"),
     [
