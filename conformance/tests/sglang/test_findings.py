@@ -1,8 +1,12 @@
 """The scripts of `docs/findings/scripts`: each shows its finding on the release it is of, with
 SGLang alone, and none where the finding is mended. Traces are replayed in `test_builds.py`."""
 
+import json
 import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
 
@@ -11,6 +15,7 @@ from slotproof.conformance.environments.use import for_engine
 pytestmark = pytest.mark.sglang
 
 SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
+FORKED = Path(__file__).with_name("forked.py")
 NOT_FINDINGS = {"harness", "stubs"}
 OLD, NEW = "0.5.10.post1", "0.5.23"
 
@@ -58,9 +63,44 @@ MENDED = {
 """A release where the same script shows nothing."""
 
 
-def run(name: str, release: str) -> subprocess.CompletedProcess[str]:
-    command = [for_engine(f"sglang=={release}").python, SCRIPTS / f"{name}.py"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+@dataclass
+class Done:
+    """What a script did."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[[str, str], Done]
+
+
+def python_of(release: str) -> Path:
+    """The interpreter of the release's environment, made where it is missing."""
+    return for_engine(f"sglang=={release}").python
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[Run]:
+    """``run(name, release)``: the script, in a fork of a process that has SGLang imported."""
+    started: dict[str, subprocess.Popen[str]] = {}
+
+    def one(name: str, release: str) -> Done:
+        if release not in started:
+            command = [python_of(release), FORKED, SCRIPTS]
+            started[release] = subprocess.Popen(
+                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
+            )
+        process = started[release]
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"{SCRIPTS / name}.py\n")
+        process.stdin.flush()
+        return Done(**json.loads(process.stdout.readline()))
+
+    yield one
+    for process in started.values():
+        process.kill()  # nothing is lost, and SGLang takes long to end
+        process.communicate()
 
 
 def test_every_script_is_run() -> None:
@@ -68,15 +108,27 @@ def test_every_script_is_run() -> None:
 
 
 @pytest.mark.parametrize(("name", "release"), SHOWS.items())
-def test_a_script_shows_its_finding(name: str, release: str) -> None:
+def test_a_script_shows_its_finding(name: str, release: str, run: Run) -> None:
     done = run(name, release)
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.status == 1, done.stdout + done.stderr
     assert done.stdout.startswith(f"SGLang {release}\n")
     assert "\nBUG: " in done.stdout
 
 
 @pytest.mark.parametrize(("name", "release"), MENDED.items())
-def test_a_script_shows_nothing_where_the_finding_is_mended(name: str, release: str) -> None:
+def test_a_script_shows_nothing_where_the_finding_is_mended(
+    name: str, release: str, run: Run
+) -> None:
     done = run(name, release)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.status == 0, done.stdout + done.stderr
     assert done.stdout.endswith("\nnot seen\n")
+
+
+@pytest.mark.parametrize("release", [OLD, NEW])
+def test_a_script_is_a_program(release: str) -> None:
+    """As its page says how to run it."""
+    name = "double-count" if release == OLD else "retract-finishes"
+    command = [python_of(release), SCRIPTS / f"{name}.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.startswith(f"SGLang {release}\n") and "\nBUG: " in done.stdout
