@@ -192,7 +192,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table
     notes = [
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
-        f"Seed {plan.seed}, at most {plan.examples} examples for each build.",
+        f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
     ]
     notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]

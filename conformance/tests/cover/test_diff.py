@@ -98,4 +98,4 @@ def test_a_build_that_can_not_run_the_commands(capsys: pytest.CaptureFixture[str
     toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
     drafts = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-draft-tail.itf.json"
     assert status(["diff", str(drafts), f"cmd:{sys.executable} {toy}"]) == 2
-    assert "the trace uses it" in capsys.readouterr().err
+    assert "toy 1 does not offer “draft”" in capsys.readouterr().err
