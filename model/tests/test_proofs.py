@@ -73,7 +73,7 @@ def test_every_page_is_free_in_the_beginning(pool: str) -> None:
 @pytest.mark.parametrize("page_size", [1, 64, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-CLOSE", "T-INSERT"])
 def test_the_others_keep_their_invariants(name: str, page_size: int | None) -> None:
-    """`slotproof prove` has all transitions, at four page sizes."""
+    """`slotproof prove` has all transitions, at P = 4; `--any` at every page size."""
     found = list(others.results(Spec(), TRANSITIONS[name], page_size))
     assert [each.name for each in found if each.status != "proved"] == []
     assert len(found) > 30
