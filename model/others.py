@@ -36,8 +36,8 @@ def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterat
         **conjuncts(spec, Kind.STATE),
         **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
     }
-    chosen = aligned_variables(transition.full_guard.values()) & {v.name for v in transition.params}
     # What a guard says of the mover's own figures says nothing of the other's.
+    chosen = aligned_variables(transition.full_guard.values()) & {v.name for v in transition.params}
     symbols = Symbols(page_size, z3.Context(), aligned_variables(goals.values()) | chosen)
     solver = symbols.solver()
 

@@ -186,10 +186,11 @@ class Story:
     def first(self) -> Violation | None:
         return self.trace.violations[0] if self.trace.violations else None
 
-    @property
+    @cached_property
     def last_events(self) -> list[dict[str, Any]]:
-        """The transitions of the last iteration, as the trace has them."""
-        return self._shown[-1].events if self._shown else []
+        """The transitions of the last iteration; of an older trace, of the last command."""
+        last = self.trace.rows[-1]
+        return last.frames[-1].events if last.frames else _unframed(last)
 
     @cached_property
     def sent_to(self) -> dict[str, str]:
@@ -204,8 +205,7 @@ class Story:
         A field that differs names the last step of its actor, a figure of a pool the last that
         moved it: marked only if it writes the field, and nothing else moved the figure.
         """
-        frames = self.trace.rows[-1].frames if self.trace.rows else []
-        there = [each["transition"] for each in frames[-1].events] if frames else []
+        there = [each["transition"] for each in self.last_events]
         reasons: dict[str, list[str]] = {}
         for each in self.trace.violations:
             if each.transition and (each.conjunct != "state" or _writes(each, there)):
@@ -244,8 +244,7 @@ class Story:
             (row.pools, row.sessions, row.slots, row.requests) == same and not row.transitions
         ):
             return []
-        events = [{"transition": name, "params": {}} for name in row.transitions]
-        return [Frame(events, [], row.pools, {}, row.sessions, row.slots, row.requests)]
+        return [Frame(_unframed(row), [], row.pools, {}, row.sessions, row.slots, row.requests)]
 
     def _fold(self) -> None:
         """A stall is many iterations of the same: tables show it once."""
@@ -277,6 +276,11 @@ class Story:
                 self.undrawn[name] = why
             for beat, picture in zip(self.beats, drawn, strict=True):
                 beat.pictures[name] = picture
+
+
+def _unframed(row: Row) -> list[dict[str, Any]]:
+    """Transitions of which a trace without iterations has the names alone."""
+    return [{"transition": name, "params": {}} for name in row.transitions]
 
 
 def _writes(violation: Violation, there: list[str]) -> bool:
