@@ -1,11 +1,53 @@
-"""`SLOTPROOF_RELEASES`: only these releases, separated by spaces; without it, all of them."""
+"""Builds for tests: each started once. `SLOTPROOF_RELEASES`: only these releases, separated by
+spaces; without it, all of them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.use import for_engine
+
+
+class Lent:
+    """An engine that is not closed by who is done with it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Callable[[str], Engine]]:
+    """Start a build by its ``--engine`` argument; once, for that takes 10 seconds."""
+    engines: dict[str, Engine] = {}
+    opened = EngineSpec.open  # tests may put another in its place
+
+    def once(text: str) -> Any:
+        if text not in engines:
+            engines[text] = opened(EngineSpec(text, step_timeout=30))
+        return Lent(engines[text])
+
+    yield once
+    for engine in engines.values():
+        engine.close()
+
+
+@pytest.fixture(scope="session")
+def python_of() -> Callable[[str], Path]:
+    """The interpreter of a release's environment, made where it is missing."""
+    return lambda release: for_engine(f"sglang=={release}").python
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,16 +2,14 @@
 
 import json
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.matrices.again import again
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
@@ -42,41 +40,6 @@ MENDED = {
 MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 
 
-class Lent:
-    """An engine that is not closed by who is done with it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture(scope="session")
-def started() -> Iterator[dict[str, Engine]]:
-    """Builds that were started, by their ``--engine`` argument: that takes 10 seconds each."""
-    engines: dict[str, Engine] = {}
-    yield engines
-    for engine in engines.values():
-        engine.close()
-
-
-@pytest.fixture
-def start(started: dict[str, Engine]) -> Callable[[str], Engine]:
-    """Start a build by its ``--engine`` argument, or take the one that is kept."""
-    opened = EngineSpec.open
-
-    def once(text: str) -> Any:
-        if text not in started:
-            started[text] = opened(EngineSpec(text, step_timeout=30))
-        return Lent(started[text])
-
-    return once
-
-
 @pytest.fixture
 def on_a_build(
     start: Callable[[str], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -88,11 +51,6 @@ def on_a_build(
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run
-
-
-def python_of(release: str) -> Path:
-    """The interpreter of the release's environment, made where it is missing."""
-    return for_engine(f"sglang=={release}").python
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)
@@ -148,24 +106,18 @@ def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], E
         assert clauses & {trace.violations[0].clause, row["name"].partition("@")[0]}, row["name"]
 
 
-def test_the_double_count_is_found_and_shrunk_on_0_5_10() -> None:
+def test_the_double_count_is_found_and_shrunk_on_0_5_10(start: Callable[[str], Engine]) -> None:
     """INV-ONCE, INV-SUM-FULL: at most 6 commands, without hints; gone in 0.5.23."""
-    build = EngineSpec("sglang", python_of("0.5.10.post1"), step_timeout=30).open()
-    try:
-        outcome = campaign.run(build, "sglang", campaign.Plan({"p1": CONFIGS["p1"]}, examples=30))
-    finally:
-        build.close()
+    build = start("sglang==0.5.10.post1")
+    outcome = campaign.run(build, "sglang", campaign.Plan({"p1": CONFIGS["p1"]}, examples=30))
     assert outcome.trace is not None and len(outcome.trace.rows) <= 6
     assert {"INV-ONCE", "INV-SUM-FULL"} & {v.invariant for v in outcome.trace.violations}
-    later = EngineSpec("sglang", python_of("0.5.23"), step_timeout=30).open()
-    try:
-        log = campaign.replay(later, outcome.trace.config, 0, outcome.trace.commands).log
-    finally:
-        later.close()
+    later = start("sglang==0.5.23")
+    log = campaign.replay(later, outcome.trace.config, 0, outcome.trace.commands).log
     assert not log[-1].violations
 
 
-def test_the_first_scenario_has_its_numbers() -> None:
+def test_the_first_scenario_has_its_numbers(start: Callable[[str], Engine]) -> None:
     """67 of 64 on 0.5.10.post1 at turn 2's prefill, 64 on 0.5.23."""
     turns: list[Command] = [
         {"do": "open", "session": "s1"},
@@ -178,11 +130,8 @@ def test_the_first_scenario_has_its_numbers() -> None:
     ]  # fmt: skip
     sums = {}
     for release in ("0.5.10.post1", "0.5.23"):
-        build = EngineSpec("sglang", python_of(release), step_timeout=30).open()
-        try:
-            log = campaign.replay(build, CONFIGS["p1"], 0, turns, set_aside=REPORTING).log
-        finally:
-            build.close()
+        build = start(f"sglang=={release}")
+        log = campaign.replay(build, CONFIGS["p1"], 0, turns, set_aside=REPORTING).log
         figures = log[-1].snapshots[-1]["checker"]["pools"]["full"]
         names = ("available", "evictable", "protected", "held", "uncached")
         sums[release] = sum(figures[name] for name in names)  # type: ignore[literal-required]

@@ -10,8 +10,6 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
-from slotproof.conformance.environments.use import for_engine
-
 pytestmark = pytest.mark.sglang
 
 SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
@@ -75,13 +73,8 @@ class Done:
 Run = Callable[[str, str], Done]
 
 
-def python_of(release: str) -> Path:
-    """The interpreter of the release's environment, made where it is missing."""
-    return for_engine(f"sglang=={release}").python
-
-
 @pytest.fixture(scope="session")
-def run() -> Iterator[Run]:
+def run(python_of: Callable[[str], Path]) -> Iterator[Run]:
     """``run(name, release)``: the script, in a fork of a process that has SGLang imported."""
     started: dict[str, subprocess.Popen[str]] = {}
 
@@ -125,7 +118,7 @@ def test_a_script_shows_nothing_where_the_finding_is_mended(
 
 
 @pytest.mark.parametrize("release", [OLD, NEW])
-def test_a_script_is_a_program(release: str) -> None:
+def test_a_script_is_a_program(release: str, python_of: Callable[[str], Path]) -> None:
     """As its page says how to run it."""
     name = "double-count" if release == OLD else "retract-finishes"
     command = [python_of(release), SCRIPTS / f"{name}.py"]

@@ -1,6 +1,6 @@
 """Each SGLang release that the driver serves, in short; `make test` takes two of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -9,7 +9,6 @@ import pytest
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.referee import Referee
@@ -31,13 +30,10 @@ REPORTED = (
 """The double count of 0.5.10, which only its own check says."""
 
 
-def python_of(release: str) -> Path:
-    """The interpreter of the release's environment, made where it is missing."""
-    return for_engine(f"sglang=={release}").python
-
-
 @pytest.fixture(scope="module", params=RELEASES)
-def build(request: pytest.FixtureRequest) -> Iterator[ProcessEngine]:
+def build(
+    request: pytest.FixtureRequest, python_of: Callable[[str], Path]
+) -> Iterator[ProcessEngine]:
     engine = EngineSpec("sglang", python_of(request.param), step_timeout=60).open()
     assert isinstance(engine, ProcessEngine)
     with closing(engine):
@@ -147,7 +143,7 @@ runpy.run_path({driver!r} + "/__main__.py", run_name="__main__")
 
 @pytest.mark.parametrize("release", [OLD, "0.5.13", "0.5.23"])
 def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
-    tmp_path: Path, release: str
+    tmp_path: Path, release: str, python_of: Callable[[str], Path]
 ) -> None:
     """INV-CONTENT.tokens: the KV is negated in the third iteration; the figures stay right."""
     script = tmp_path / "evil.py"

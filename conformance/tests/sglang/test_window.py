@@ -3,16 +3,17 @@
 Faults are put into the build itself (`broken_window.py`), or are bugs that an old release had.
 """
 
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance import campaign
+from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.referee import Referee
 from slotproof.conformance.traces import itf
 
 pytestmark = pytest.mark.sglang
@@ -20,11 +21,6 @@ pytestmark = pytest.mark.sglang
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 BROKEN = Path(__file__).with_name("broken_window.py")
 NEW = "0.5.23"
-
-
-def python_of(release: str) -> Path:
-    """The interpreter of the release's environment, made where it is missing."""
-    return for_engine(f"sglang=={release}").python
 
 
 def _turn(rid: str, tokens: list[int], max_new: int) -> Command:
@@ -44,18 +40,12 @@ TURNS: list[Command] = [
 """Two turns long enough for the cursor to pass the prompt, then everything goes back."""
 
 
-def _replay(engine: EngineSpec, config: str) -> Referee:
-    build = engine.open()
-    try:
-        return campaign.replay(build, CONFIGS[config], 0, TURNS)
-    finally:
-        build.close()
-
-
 @pytest.mark.parametrize("config", ["p1-swa", "p4-swa"])
 @pytest.mark.parametrize("release", ["0.5.12", "0.5.18", "0.5.23"])
-def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(release: str, config: str) -> None:
-    referee = _replay(EngineSpec("sglang", python_of(release), step_timeout=30), config)
+def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(
+    release: str, config: str, start: Callable[[str], Engine]
+) -> None:
+    referee = campaign.replay(start(f"sglang=={release}"), CONFIGS[config], 0, TURNS)
     assert not referee.log[-1].violations
     shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     assert all(set(s["pools"]) == set(s["tree"]) == {"full", "swa"} for s in shown)
@@ -67,18 +57,15 @@ def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(release: str, co
 
 @pytest.mark.parametrize(("release", "knows"), [("0.5.10.post1", False), (NEW, True)])
 def test_tokens_are_an_oracle_where_attention_knows_of_the_window(
-    release: str, knows: bool
+    release: str, knows: bool, start: Callable[[str], Engine]
 ) -> None:
     """INV-CONTENT.tokens: up to 0.5.12 attention on a CPU reads what slid out and was freed."""
-    build = EngineSpec("sglang", python_of(release), step_timeout=30).open()
-    try:
-        assert ("tokens with a sliding window" in build.capabilities.not_observed) is not knows
-        for config, expected in (("p1", True), ("p1-swa", knows)):
-            build.reset(CONFIGS[config], 0)
-            tokens = build.recompute([1, 2, 3], 4)
-            assert (tokens is not None) is expected, config
-    finally:
-        build.close()
+    build = start(f"sglang=={release}")
+    assert ("tokens with a sliding window" in build.capabilities.not_observed) is not knows
+    for config, expected in (("p1", True), ("p1-swa", knows)):
+        build.reset(CONFIGS[config], 0)
+        tokens = build.recompute([1, 2, 3], 4)
+        assert (tokens is not None) is expected, config
 
 
 @pytest.mark.parametrize(
@@ -90,23 +77,21 @@ def test_tokens_are_an_oracle_where_attention_knows_of_the_window(
         ("miscounted", {"INV-ONCE.reported", "INV-CHECKER.figures"}),
     ],
 )
-def test_a_fault_in_the_second_pool_is_seen(fault: str, clauses: set[str]) -> None:
+def test_a_fault_in_the_second_pool_is_seen(
+    fault: str, clauses: set[str], python_of: Callable[[str], Path]
+) -> None:
     program = f"cmd:{python_of(NEW)} {BROKEN} {fault}"
-    seen = {
-        v.clause for v in _replay(EngineSpec(program, step_timeout=30), "p1-swa").log[-1].violations
-    }
-    assert clauses <= seen
+    with closing(EngineSpec(program, step_timeout=30).open()) as build:
+        log = campaign.replay(build, CONFIGS["p1-swa"], 0, TURNS).log
+    assert clauses <= {each.clause for each in log[-1].violations}
 
 
 @pytest.mark.parametrize(
     "name", ["sglang-0.5.18-swa-deferred-free", "sglang-0.5.12-swa-locked-full"]
 )
-def test_what_old_releases_got_wrong_is_mended(name: str) -> None:
+def test_what_old_releases_got_wrong_is_mended(name: str, start: Callable[[str], Engine]) -> None:
     """`test_builds.py` replays the same traces on the releases that have the bugs."""
     trace = itf.load(FINDINGS / f"{name}.itf.json")
-    build = EngineSpec("sglang", python_of(NEW), step_timeout=30).open()
-    try:
-        log = campaign.replay(build, trace.config, trace.seed, trace.commands).log
-    finally:
-        build.close()
+    build = start(f"sglang=={NEW}")
+    log = campaign.replay(build, trace.config, trace.seed, trace.commands).log
     assert not log[-1].violations
