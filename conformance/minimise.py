@@ -27,49 +27,121 @@ def minimise(
 
     ``budget`` is a number of replays; when it runs out the best so far is returned.
     """
-    wanted = signature(violations[0])
-    best, found, done = _lower(commands, violations, wanted, replay, budget)
+    lowering = _Lowering(commands, violations, replay, budget)
+    done = lowering.go()
+    best, found = lowering.best, lowering.found
     renamed = _renamed(best)
     ran, broken = replay(renamed)
-    if len(ran) == len(renamed) and wanted in map(signature, broken):
+    if len(ran) == len(renamed) and lowering.wanted in map(signature, broken):
         best, found = renamed, broken
     return best, found, done
 
 
-def _lower(
-    commands: list[Command],
-    violations: list[Violation],
-    wanted: tuple[str, str],
-    replay: Replay,
-    budget: int,
-) -> tuple[list[Command], list[Violation], bool]:
-    best, found = commands, violations
-    improved = True
-    while improved:
-        improved = False
-        for candidate in _smaller(best):
-            if budget <= 0:
-                return best, found, False
-            done, broken = replay(candidate)
-            hung = any(each.clause == "INV-ALIVE.hang" for each in broken)
-            budget -= HANG if hung else 1
-            same = wanted in map(signature, broken)
-            if same and _size(done) < _size(best):
-                best, found, improved = done, broken, True
-                break
-    return best, found, True
+class _Spent(Exception):
+    """No replay is left."""
+
+
+class _Lowering:
+    """Passes over the commands, until a whole round of them changes nothing.
+
+    A success does not start a pass again: it goes on where it was, in what is left. Trying
+    the wide ones again after each costs several times the replays (ADR 6).
+    """
+
+    def __init__(
+        self, commands: list[Command], violations: list[Violation], replay: Replay, budget: int
+    ) -> None:
+        self.best, self.found = commands, violations
+        self.wanted = signature(violations[0])
+        self.replay, self.budget = replay, budget
+        self.failed: set[str] = set()
+        """Never worth another replay: what is kept only gets smaller."""
+
+    def go(self) -> bool:
+        """Whether nothing is left to try."""
+        try:
+            before = None
+            while before is not self.best:
+                before = self.best
+                self.names()
+                self.runs()
+                self.steps()
+                self.fields()
+        except _Spent:
+            return False
+        return True
+
+    def kept(self, candidate: list[Command]) -> bool:
+        """Whether it breaks the same clause and is smaller; then it is the best so far."""
+        key = repr(candidate)
+        if key in self.failed:
+            return False
+        if self.budget <= 0:
+            raise _Spent
+        done, broken = self.replay(candidate)
+        hung = any(each.clause == "INV-ALIVE.hang" for each in broken)
+        self.budget -= HANG if hung else 1
+        if self.wanted in map(signature, broken) and _size(done) < _size(self.best):
+            self.best, self.found = done, broken
+            return True
+        self.failed.add(key)
+        return False
+
+    def names(self) -> None:
+        """Leave out all that names a session or a request; the last come first."""
+        for field in ("session", "rid"):
+            for name in reversed(dict.fromkeys(each.get(field) for each in self.best)):
+                rest = [each for each in self.best if each.get(field) != name]
+                if name is not None and len(rest) < len(self.best):
+                    self.kept(rest)
+
+    def runs(self) -> None:
+        """Leave out runs of commands, long ones first, from the end to the start."""
+        width = max(1, len(self.best) // 2)
+        while width:
+            start = len(self.best) - width
+            while start >= 0:
+                if self.kept(self.best[:start] + self.best[start + width :]):
+                    start = min(start, len(self.best) - width)
+                else:
+                    start -= max(1, width // 4)
+            width //= 2
+
+    def steps(self) -> None:
+        """Make one of two steps that follow each other."""
+        index = 0
+        while index + 1 < len(self.best):
+            first, second = self.best[index : index + 2]
+            merged = {"do": "step", "n": first.get("n", 0) + second.get("n", 0)}
+            both = first["do"] == second["do"] == "step"
+            if not (both and self.kept([*self.best[:index], merged, *self.best[index + 2 :]])):
+                index += 1
+
+    def fields(self) -> None:
+        """Make numbers and lists smaller, one field of one command at a time."""
+        index = 0
+        while index < len(self.best):
+            head, command, tail = self.best[:index], self.best[index], self.best[index + 1 :]
+            if not any(self.kept([*head, simpler, *tail]) for simpler in _simpler(command)):
+                index += 1
 
 
 def _renamed(commands: list[Command]) -> list[Command]:
-    """Requests named r1, r2, … in the order in which they are submitted."""
-    names: dict[str, str] = {}
+    """Sessions named s1, s2, … and requests r1, r2, … in the order in which they come."""
+    names: dict[str, dict[str, str]] = {"session": {}, "rid": {}}
     for command in commands:
-        if command["do"] == "submit":
-            names.setdefault(command["rid"], f"r{len(names) + 1}")
+        for field, known in names.items():
+            if command.get(field) is not None:
+                known.setdefault(command[field], f"{field[0]}{len(known) + 1}")
     return [
-        {**command, "rid": names.get(command["rid"], command["rid"])}
-        if "rid" in command
-        else command
+        {
+            **command,
+            **{
+                field: known[command[field]]
+                for field, known in names.items()
+                if command.get(field) is not None
+            },
+        }
         for command in commands
     ]
 
@@ -84,24 +156,6 @@ def _size(commands: list[Command]) -> tuple[int, int, int]:
     lists = [value for command in commands for value in command.values() if isinstance(value, list)]
     numbers = sum(value for c in commands for value in c.values() if isinstance(value, int))
     return len(commands), sum(map(len, lists)) + numbers, sum(map(sum, lists))
-
-
-def _smaller(commands: list[Command]) -> Iterator[list[Command]]:
-    """Candidates, the boldest first."""
-    count = len(commands)
-    width = count // 2
-    while width >= 1:
-        for start in range(count - width, -1, -1):
-            yield commands[:start] + commands[start + width :]
-        width //= 2
-    for index in range(count - 1):
-        first, second = commands[index : index + 2]
-        if first["do"] == second["do"] == "step":
-            merged = {"do": "step", "n": first["n"] + second["n"]}
-            yield [*commands[:index], merged, *commands[index + 2 :]]
-    for index, command in enumerate(commands):
-        for simpler in _simpler(command):
-            yield [*commands[:index], simpler, *commands[index + 1 :]]
 
 
 def _simpler(command: Command) -> Iterator[Command]:
@@ -121,5 +175,3 @@ def _simpler(command: Command) -> Iterator[Command]:
                 plain = list(range(1, len(value) + 1))
                 if plain != value:
                     yield {**command, name: plain}
-    if command.get("session") not in (None, "s1") and "session" in command:
-        yield {**command, "session": "s1"}
