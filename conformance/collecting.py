@@ -1,12 +1,14 @@
 """A campaign that goes on after a finding, and collects distinct ones.
 
 In rounds, over all configurations: search every part with what is known so far, then
-shrink what nothing known explains. Within a round no part knows of another, so that it
-does not matter how many run at once: ``--jobs`` changes the time and nothing else.
+shrink what nothing known explains. Within a round no part knows of another, so that it does not
+matter how many run at once: ``--jobs`` changes the time and nothing else. Where the time
+is limited, each round keeps a part of it for shrinking: a finding is worth what its trace is.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +29,9 @@ from slotproof.conformance.plan import (
 from slotproof.conformance.searching import Candidate, Search, Searched, Shrink
 from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.workers import Here, Processes
+
+SEARCHING = 0.7
+"""Of the time that is left, a round searches for so much; the rest is kept for shrinking."""
 
 
 @dataclass
@@ -100,13 +105,22 @@ class _Collecting:
         self.profile = self.plan.profile or self.engine.capabilities.profile
         self.outcome = Collected(name, self.profile)
         self.started = time.monotonic()
+        limit = self.plan.seconds
+        self.end = math.inf if limit is None else self.started + limit
+        self.shrink_from = math.inf
 
     def stop(self) -> bool:
         """Ctrl-C, or no time left."""
-        limit = self.plan.seconds
-        if limit is not None and time.monotonic() - self.started > limit:
-            self.outcome.out_of_time = True
-        return self.outcome.interrupted or self.outcome.out_of_time
+        return self.outcome.interrupted or self._over(self.end)
+
+    def searched(self) -> bool:
+        """Whether this round has to leave off searching."""
+        return self.outcome.interrupted or self._over(self.shrink_from)
+
+    def _over(self, when: float) -> bool:
+        over = time.monotonic() > when
+        self.outcome.out_of_time |= over
+        return over
 
     def go(self, progress: Progress) -> Collected:
         outcome, plan = self.outcome, self.plan
@@ -133,7 +147,9 @@ class _Collecting:
                     Search(parts[index], index, share, tuple(self.known), self.accepted)
                     for index in range(start, start + len(possible))
                 ]
-                self.shrink(self.merge(self.workers.map(searches, event, self.stop)))
+                now = time.monotonic()
+                self.shrink_from = now + SEARCHING * (self.end - now)
+                self.shrink(self.merge(self.workers.map(searches, event, self.searched)))
                 if self.stop():
                     break
         for candidate in self.raw.values():

@@ -63,6 +63,8 @@ class Processes:
     def map(self, tasks: Sequence[Task[R_co]], event: Event, stop: Stop) -> list[R_co]:
         """Results in the order of the tasks; a task's own failure is raised."""
         self._call += 1
+        if not stop():
+            self._stop.clear()  # what ended the tasks before need not end these
         with _deaf():
             futures: list[Future[R_co]] = [
                 self._pool.submit(_work, self._call, number, task)

@@ -13,10 +13,12 @@ from slotproof.conformance.collecting import Collected, Keeper, collect
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.findings import Mark
-from slotproof.conformance.plan import Plan
+from slotproof.conformance.plan import Part, Plan
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.referee import Referee
+from slotproof.conformance.searching import Search, _Searching
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.folder import Folder
 from slotproof.conformance.traces.trace import Trace
@@ -133,3 +135,33 @@ def test_time_that_is_over_ends_it() -> None:
     assert found.examples < 5000
     outcome = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=5000, seconds=0.5))
     assert outcome.out_of_time and outcome.examples < 5000
+
+
+def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that ticks with each example: the search leaves off before the time is over."""
+    examples = 0
+    referee = _Searching.referee
+
+    def counted(searching: _Searching) -> Referee:
+        nonlocal examples
+        examples += 1
+        return referee(searching)
+
+    monkeypatch.setattr(_Searching, "referee", counted)
+    monkeypatch.setattr("slotproof.conformance.collecting.time.monotonic", lambda: float(examples))
+    found = collect(InProcessEngine(LEAK), "x", replace(PLAN, examples=5000, seconds=60))
+    assert found.findings and all(each.trace.minimal for each in found.findings)
+    assert found.out_of_time and 42 < found.examples <= 60, "it went on with what was left"
+
+
+def test_processes_that_were_stopped_work_again() -> None:
+    """The end of a search is not that of the shrinking."""
+    part = Part("reference 1", "reference", "reference", PLAN, "p1-draft", CONFIGS["p1-draft"])
+    tasks = [Search(part, 0, 20)]
+    workers = Processes(EngineSpec("reference"), 2)
+    try:
+        cut = workers.map(tasks, lambda *_: None, lambda: True)
+        whole = workers.map(tasks, lambda *_: None, lambda: False)
+    finally:
+        workers.close()
+    assert cut[0].examples < 20 <= whole[0].examples
