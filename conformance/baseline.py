@@ -6,16 +6,12 @@ A run with a baseline fails only on what is not in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import jsonschema
-
+from slotproof.conformance import schemas
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -77,12 +73,6 @@ class Baseline:
         return Baseline((*self.entries, *sorted(new, key=lambda entry: entry.id)))
 
 
-@cache
-def _validator() -> Any:
-    text = files("slotproof.conformance").joinpath("baseline.schema.json").read_text()
-    return jsonschema.Draft202012Validator(json.loads(text))
-
-
 def load(path: Path) -> Baseline:
     """Read a file. Raises :class:`BadBaseline` with one line that names it.
 
@@ -99,9 +89,9 @@ def load(path: Path) -> Baseline:
         raise BadBaseline(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
     except (ValueError, RecursionError) as error:
         raise BadBaseline(f"{path}: not JSON ({str(error)[:100]})") from None
-    wrong = next(_validator().iter_errors(data), None)
+    wrong = schemas.BASELINE.misfit(data)
     if wrong is not None:
-        raise BadBaseline(f"{path}{_where(wrong.absolute_path)}: {wrong.message[:200]}")
+        raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     entries: list[Entry] = []
     for number, fields in enumerate(data["findings"], 1):
         clause = fields["id"].partition("@")[0]
@@ -116,12 +106,11 @@ def load(path: Path) -> Baseline:
     return Baseline(tuple(entries))
 
 
-def _where(path: Iterable[str | int]) -> str:
-    parts = list(path)
-    if len(parts) < 2:
+def _where(path: tuple[str | int, ...]) -> str:
+    if len(path) < 2:
         return ""
-    field = "".join(f", {part}" for part in parts[2:])
-    return f", entry {int(parts[1]) + 1}{field}"
+    field = "".join(f", {part}" for part in path[2:])
+    return f", entry {int(path[1]) + 1}{field}"
 
 
 def _clauses() -> set[str]:

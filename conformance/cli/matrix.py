@@ -15,11 +15,10 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, TimeoutOption, number, z3_missing
 from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
-from slotproof.conformance.matrices import builds, mutants
+from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
 from slotproof.conformance.plan import Plan, Progress
-from slotproof.impl.mutants import MUTANTS
 
 Keep = Callable[[Table], None]
 
@@ -179,6 +178,9 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
 
 def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:
     """Status 1 if a mutant survives, 3 if it ended early."""
+    from slotproof.conformance.matrices import mutants
+    from slotproof.impl.mutants import MUTANTS
+
     done = mutants.run(plan, seeds, jobs, tell, keep)
     keep(mutants.table(done, plan, seeds))
     if len(done) < len(MUTANTS) or done[-1].interrupted:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import jsonschema
-
+from slotproof.conformance import schemas
 from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.protocol.commands import Command, describe
@@ -23,35 +20,10 @@ START_TIMEOUT = 120.0
 HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 
-_items = jsonschema.Draft202012Validator.VALIDATORS["items"]
-
-
-def _plain_items(validator: Any, items: Any, instance: Any, schema: Any) -> Any:
-    """The library's keyword, but for lists of integers at once: free lists are long."""
-    plain = items == {"type": "integer"} and isinstance(instance, list)
-    if plain and all(type(each) is int for each in instance):
-        return ()
-    return _items(validator, items, instance, schema)
-
-
-_extend: Any = jsonschema.validators.extend  # has no types
-_Validator = _extend(jsonschema.Draft202012Validator, {"items": _plain_items})
-
-
-@cache
-def validator(definition: str) -> Any:
-    """The validator of one definition of the protocol's JSON Schema."""
-    text = files("slotproof.conformance.protocol").joinpath("protocol.schema.json").read_text()
-    schema = json.loads(text)
-    return _Validator({**schema, "$ref": f"#/$defs/{definition}"})
-
-
 def misfit(definition: str, value: Any) -> str | None:
-    """Where a value does not follow a definition of the schema, and how; one line."""
-    error = next(validator(definition).iter_errors(value), None)
-    if error is None:
-        return None
-    return f"{'/'.join(map(str, error.absolute_path)) or definition}: {error.message}"[:300]
+    """Where a value does not follow a definition of the protocol, and how; one line."""
+    wrong = schemas.PROTOCOL.misfit(value, definition)
+    return None if wrong is None else wrong.at(definition)[:300]
 
 
 def last_words(failure: EngineFailed) -> str:
@@ -195,9 +167,9 @@ class ProcessEngine:
             return None
         message = {"op": "recompute", "tokens": tokens, "count": count}
         result = self._ask(message, self._timeout * count)
-        error = next(validator("recomputed").iter_errors(result), None)
-        if error is not None:
-            raise EngineFailed("crash", f"garbage on the wire: {error.message}"[:300])
+        wrong = misfit("recomputed", result)
+        if wrong is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {wrong}"[:300])
         found: list[int] | None = result["tokens"]
         return found
 

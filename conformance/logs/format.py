@@ -7,17 +7,14 @@ line that names the line of the file. See docs/reference/log.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import jsonschema
-
+from slotproof.conformance import schemas
 from slotproof.conformance.protocol.commands import check
-from slotproof.conformance.protocol.config import LARGEST, BadConfig, EngineConfig
+from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
 
@@ -118,12 +115,6 @@ def _no_float(text: str) -> Any:
     raise ValueError(f"{text} is no integer")
 
 
-@cache
-def _validator(definition: str) -> Any:
-    text = files("slotproof.conformance.logs").joinpath("log.schema.json").read_text()
-    return jsonschema.Draft202012Validator({**json.loads(text), "$ref": f"#/$defs/{definition}"})
-
-
 def _parsed(number: int, data: Any) -> Line:
     """The line, checked. Raises :class:`ValueError` with what is wrong."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
@@ -143,7 +134,6 @@ def _parsed(number: int, data: Any) -> Line:
     if kind == "command":
         value = check(value, least_token=0)
     elif kind == "snapshot":
-        _check_arrays(value)
         for event in value.get("events", ()):
             if event[0] not in TRANSITIONS:
                 raise ValueError(f"events: there is no transition {event[0]!r}")
@@ -151,47 +141,6 @@ def _parsed(number: int, data: Any) -> Line:
 
 
 def _fit(definition: str, value: Any) -> None:
-    error = next(_validator(definition).iter_errors(value), None)
-    if error is not None:
-        where = "/".join(map(str, error.absolute_path)) or definition
-        raise ValueError(f"{where}: {error.message[:200]}")
-
-
-def _check_arrays(snapshot: dict[str, Any]) -> None:
-    """The long arrays of numbers, which a JSON Schema would take its time over."""
-    for message in snapshot.get("messages", ()):
-        _numbers("messages/tokens", message.get("tokens", ()))
-    for name, pool in snapshot.get("pools", {}).items():
-        _numbers(f"pools/{name}/free", pool.get("free", ()))
-    rows = snapshot.get("rows", {})
-    _numbers("rows/free", rows.get("free", ()))
-    for row, views in rows.get("used", {}).items():
-        for pool, indices in _object(f"rows/used/{row}", views).items():
-            _numbers(f"rows/used/{row}/{pool}", indices)
-    pairs = [(f"tree/{pool}", each) for pool, each in snapshot.get("tree", {}).items()]
-    pairs += [(f"content/{row}", each) for row, each in snapshot.get("content", {}).items()]
-    for where, entries in pairs:
-        for entry in _array(where, entries):
-            if len(_array(where, entry)) != 2:
-                raise ValueError(f"{where}: each entry is a pair of numbers")
-            _numbers(where, entry)
-
-
-def _array(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{where}: no array")  # noqa: TRY004  # it is input
-    return value
-
-
-def _object(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}: no object")  # noqa: TRY004  # it is input
-    return value
-
-
-def _numbers(where: str, values: Iterable[Any]) -> None:
-    if not isinstance(values, list | tuple):
-        raise ValueError(f"{where}: no array")  # noqa: TRY004  # it is input
-    for value in values:
-        if type(value) is not int or not -1 <= value <= 10 * LARGEST:
-            raise ValueError(f"{where}: {value!r} is no number from -1 to {10 * LARGEST}")
+    wrong = schemas.LOG.misfit(value, definition)
+    if wrong is not None:
+        raise ValueError(wrong.at(definition))

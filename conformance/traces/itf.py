@@ -9,13 +9,10 @@ protocol, before anything is run.
 from __future__ import annotations
 
 import json
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
+from slotproof.conformance import schemas
 from slotproof.conformance.engines.base import PROTOCOL
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
@@ -137,12 +134,6 @@ def _map(values: dict[str, Any]) -> dict[str, Any]:
     return {"#map": [[key, encode(value)] for key, value in values.items()]}
 
 
-@cache
-def _validator() -> Any:
-    text = files("slotproof.conformance.traces").joinpath("itf.schema.json").read_text()
-    return jsonschema.Draft202012Validator(json.loads(text))
-
-
 def from_itf(data: Any) -> Trace:
     """The trace of an ITF document. Raises :class:`BadTrace`."""
     meta = data.get("#meta") if isinstance(data, dict) else None
@@ -156,10 +147,9 @@ def from_itf(data: Any) -> Trace:
     states = data["states"]
     if isinstance(states, list) and len(states) > LONGEST:
         raise BadTrace(f"{len(states)} commands are too many; at most {LONGEST} can be run")
-    error = next(_validator().iter_errors(data), None)
-    if error is not None:
-        where = "/".join(map(str, error.absolute_path)) or "the document"
-        raise BadTrace(f"{where}: {error.message[:200]}")
+    wrong = schemas.TRACE.misfit(data)
+    if wrong is not None:
+        raise BadTrace(wrong.at("the document"))
     try:
         config = EngineConfig.from_json(mine["config"])
         rows = [_row(state) for state in data["states"]]

@@ -94,10 +94,10 @@ GOOD = '{"id": "INV-OWNER.lost@T-CLOSE", "reason": "x"}'
     ("text", "message"),
     [
         ('{\n"slotproof_baseline": 1,\n', "b.json, line 3: not JSON"),
-        ("[]", "b.json: [] is not of type 'object'"),
+        ("[]", 'b.json: [] is not of type "object"'),
         ('{"slotproof_baseline": 2, "findings": []}', "b.json: 1 was expected"),
-        (f'[{GOOD}, {{"id": "INV-OWNER.lost@T-SAVE"}}]', "entry 2: 'reason' is a required"),
-        ('[{"id": "lost", "reason": "x"}]', "entry 1, id: 'lost' does not match"),
+        (f'[{GOOD}, {{"id": "INV-OWNER.lost@T-SAVE"}}]', 'entry 2: "reason" is a required'),
+        ('[{"id": "lost", "reason": "x"}]', 'entry 1, id: "lost" does not match'),
         (f'[{GOOD[:-1]}, "why": 1}}]', "entry 1: Additional properties"),
         ('[{"id": "INV-OWNER.gone@T-SAVE", "reason": "x"}]', "no clause 'INV-OWNER.gone'"),
         (f"[{GOOD}, {GOOD}]", "entry 2: INV-OWNER.lost@T-CLOSE of * is there twice"),

@@ -301,3 +301,17 @@ def test_the_console_script_exits_with_the_status() -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
+
+
+def test_torch_is_not_loaded_for_an_engine_that_brings_its_own(tmp_path: Path) -> None:
+    """It takes seconds; a driver, a trace or the spec need none."""
+    toy = Path(__file__).parent / "drivers" / "toy.py"
+    code = f"""
+import sys
+from slotproof.conformance.cli.app import status
+run = ["run", "--config", "p1", "--examples", "2", "--out", {str(tmp_path)!r}]
+found = status([*run, "--engine", "cmd:{sys.executable} {toy} fine"])
+sys.exit(10 + found if "torch" in sys.modules else found)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode in (0, 3), (done.stdout + done.stderr).decode()

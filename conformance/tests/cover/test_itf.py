@@ -212,7 +212,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "pool of part pages": (_config(total_tokens=6), "total_tokens=6 is no multiple"),
     "negative configuration": (_config(rows=-1), "rows must be a non-negative integer"),
     "text in the configuration": (_config(rows="4"), "rows must be a non-negative integer"),
-    "seed is text": (_meta(seed="x"), "seed: 'x' is not of type 'integer'"),
+    "seed is text": (_meta(seed="x"), 'seed: "x" is not of type "integer"'),
     "big integer is no integer": (_picks(n={"#bigint": "1e9"}), "states/1"),
     "too long": (
         lambda d: d.update(states=d["states"] * 5001),

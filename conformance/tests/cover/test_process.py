@@ -61,7 +61,7 @@ def test_a_driver_that_behaves(toy: Open) -> None:
         ("other-protocol", r"the driver speaks protocol 2, this is 1$"),
         ("garbage-hello", r"does not start: garbage on the wire: b'Welcome!'$"),
         ("refuses-hello", r"the driver refuses the hello \(protocol 1\): protocol 2 only$"),
-        ("bad-hello", r"the driver's hello: engine: 'name' is a required property$"),
+        ("bad-hello", r"the driver's hello: engine: \"name\" is a required property$"),
     ],
 )
 def test_a_driver_that_does_not_start_is_unusable(toy: Open, mode: str, text: str) -> None:
@@ -171,7 +171,7 @@ FAULTS = {
     "crash": ("crash", "RuntimeError: boom"),
     "neither": ("crash", "the driver's answer is neither a result nor an error"),
     "wrong-id": ("crash", "the driver answered message -1"),
-    "no-rows": ("crash", "garbage on the wire: snapshots/0: 'rows' is a required property"),
+    "no-rows": ("crash", 'garbage on the wire: snapshots/0: "rows" is a required property'),
     "negative-iter": ("crash", "garbage on the wire: snapshots/0/iter: -1 is less than"),
 }
 
@@ -279,7 +279,7 @@ def test_an_answer_to_recompute_that_is_none_is_a_fault(monkeypatch: pytest.Monk
     with contextlib.closing(wire()) as engine:
         engine.reset(CONFIGS["p1"], 0)
         monkeypatch.setattr(engine, "_ask", lambda message, timeout: {"tokens": "abc"})
-        with pytest.raises(EngineFailed, match="garbage on the wire: 'abc' is not of type"):
+        with pytest.raises(EngineFailed, match='garbage on the wire: tokens: "abc" is not of type'):
             engine.recompute([1], 1)
 
 
