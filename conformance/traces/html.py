@@ -16,9 +16,10 @@ import jinja2
 from markupsafe import Markup
 
 from slotproof.conformance.traces import scripted, words
+from slotproof.conformance.traces.beats import TERMS, Beat, Sum
 from slotproof.conformance.traces.lanes import LANES
 from slotproof.conformance.traces.places import places
-from slotproof.conformance.traces.story import TERMS, Beat, Story, Sum
+from slotproof.conformance.traces.story import Story
 from slotproof.conformance.traces.text import SAID, again, plain
 
 MOST = 400

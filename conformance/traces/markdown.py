@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.traces import mermaid, scripted, words
+from slotproof.conformance.traces.beats import TERMS, Actor, Beat
 from slotproof.conformance.traces.places import places
-from slotproof.conformance.traces.story import TERMS, Actor, Beat, Story
+from slotproof.conformance.traces.story import Story
 from slotproof.conformance.traces.text import SAID, again, commands, plain
 
 

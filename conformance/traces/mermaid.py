@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.traces import words
+from slotproof.conformance.traces.beats import Beat, Pool
 from slotproof.conformance.traces.lanes import LANES
-from slotproof.conformance.traces.story import Beat, Pool, Story
+from slotproof.conformance.traces.story import Story
 from slotproof.conformance.traces.text import plain
 
 MOST = 120

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.observation import Violation
+from slotproof.conformance.traces.beats import Beat, Pool
 from slotproof.conformance.traces.frames import pages_in, spans
 from slotproof.conformance.traces.picture import LOST, SHARED, STALE, Cell, state_of
-from slotproof.conformance.traces.story import Beat, Pool, Story
+from slotproof.conformance.traces.story import Story
 from slotproof.model.invariants import INVARIANTS
 
 CLAUSES = {
