@@ -1,9 +1,17 @@
-"""Compile every kernel for an H100 or H200 (sm_90), on a machine that has none."""
+"""Compile every kernel for an H100 or H200 (sm_90), on a machine that has none.
+
+Prints a line for each kernel and page size: registers and spilled bytes of a thread, and how
+often it waits for an atomic's old value. Triton brings the compiler and `cuobjdump`.
+"""
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import triton
@@ -30,24 +38,39 @@ def types(kernel: Any, constants: Mapping[str, object], lists: tuple[str, ...]) 
     }
 
 
+KERNELS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "count": (triton_audit._count, ()),
+    "judge": (triton_audit._judge, ()),
+    "alloc_extend": (triton_memory._alloc_extend, ("pages",)),
+    "write_rows": (triton_memory._write_rows, ("pages", "numbers")),
+    "free_rows": (triton_memory._free_rows, ()),
+    "write_kv": (triton_memory._write_kv, ()),
+}
+FLAGS = dict.fromkeys(
+    ("HAS_ROWS", "HAS_Q", "HAS_E", "HAS_FREE_COUNT", "HAS_TREE_COUNT", "FORGET"), True
+)
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+def dumped(cubin: bytes, what: str) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        argv = [str(CUOBJDUMP), what, str(path)]
+        return subprocess.run(argv, capture_output=True, check=True, text=True).stdout
+
+
 def main() -> None:
-    flags = dict.fromkeys(
-        ("HAS_ROWS", "HAS_Q", "HAS_E", "HAS_FREE_COUNT", "HAS_TREE_COUNT", "FORGET"), True
-    )
-    numbers = {"P": 16, "BLOCK": 512, "ROW_BLOCK": 512, "PAGES": 64}
-    kernels = (
-        (triton_audit._count, ()),
-        (triton_audit._judge, ()),
-        (triton_memory._alloc_extend, ("pages",)),
-        (triton_memory._write_rows, ("pages", "numbers")),
-        (triton_memory._free_rows, ()),
-        (triton_memory._write_kv, ()),
-    )
-    for kernel, lists in kernels:
-        constants = {n: v for n, v in {**flags, **numbers}.items() if n in kernel.arg_names}
-        source = ASTSource(kernel, types(kernel, constants, lists), constexprs=constants)
-        triton.compile(source, target=GPUTarget("cuda", 90, 32))
-    sys.stdout.write(f"{len(kernels)} kernels compile\n")
+    for page_size in (1, 16):
+        numbers = {"P": page_size, "BLOCK": 512, "ROW_BLOCK": 512, "PAGES": 64}
+        for name, (kernel, lists) in KERNELS.items():
+            constants = {n: v for n, v in (FLAGS | numbers).items() if n in kernel.arg_names}
+            source = ASTSource(kernel, types(kernel, constants, lists), constexprs=constants)
+            cubin = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
+            used = dict(re.findall(r"(\w+):(\d+)", dumped(cubin, "--dump-resource-usage")))
+            waits = len(re.findall(r"\bATOM", dumped(cubin, "-sass")))
+            spilled = int(used["STACK"]) + int(used["LOCAL"])
+            sys.stdout.write(f"{name} {page_size} {used['REG']} {spilled} {waits}\n")
 
 
 if __name__ == "__main__":
