@@ -41,6 +41,7 @@ SHOWS = {
     "swa-locked-full": "0.5.12",
     "swa-chunked-prompt": "0.5.18",
     "idle-slot-row": OLD,
+    "page-16-window": OLD,
 }
 """The release that each finding is shown on."""
 
@@ -56,6 +57,7 @@ MENDED = {
     "swa-deferred-free": NEW,
     "swa-chunked-prompt": NEW,
     "idle-slot-row": NEW,
+    "page-16-window": NEW,
     "retract-finishes": OLD,
 }
 """A release where the same script shows nothing."""

@@ -305,7 +305,9 @@ def slide(window):
 
 def page_in_torch():
     """Releases up to 0.5.18 find places in pages with a Triton kernel; the same on a CPU."""
-    from sglang.srt.mem_cache.allocator import paged
+    from sglang.srt.mem_cache import allocator
+
+    paged = getattr(allocator, "paged", allocator)  # 0.5.10 has one module for all of them
 
     def extend(before, lengths, last, free, out, _, page_size, *rest):
         fresh, places = iter(free.tolist()), []
