@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.synchronize
+import os
 import queue
 import signal
 import threading
@@ -127,6 +128,15 @@ class _Mine:
 
 def _begin(spec: EngineSpec, told: Any, stop: multiprocessing.synchronize.Event) -> None:
     _Mine.spec, _Mine.told, _Mine.stop = spec, told, stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Where the parent is killed nobody asks us to stop: we and our driver would stay for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _work(call: int, number: int, task: Task[R_co]) -> R_co:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,3 +169,37 @@ def test_processes_that_were_stopped_work_again() -> None:
     finally:
         workers.close()
     assert cut[0].examples < 20 <= whole[0].examples
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
+def test_processes_end_when_their_parent_is_killed() -> None:
+    """Killed, not asked to stop: neither a process nor its driver may stay."""
+    code = """
+import sys, time
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.workers import Processes
+
+workers = Processes(EngineSpec("reference"), 1)
+print(workers._pool.submit(__import__("os").getpid).result(), flush=True)
+time.sleep(600)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    os.kill(worker, 0)  # it is there
+    parent.kill()
+    parent.wait()
+    for _ in range(600):
+        if _ended(worker):
+            return
+        time.sleep(0.1)
+    os.kill(worker, signal.SIGKILL)
+    pytest.fail("the process outlives its parent")
+
+
+def _ended(pid: int) -> bool:
+    """Gone, or waiting for init to collect it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
