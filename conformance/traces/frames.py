@@ -13,6 +13,7 @@ from slotproof.conformance.oracles.lockstep import compared, follow
 from slotproof.conformance.oracles.pages import own_pages, row_indices
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Iteration, empty_snapshot, with_totals
+from slotproof.conformance.traces.runs import spans
 from slotproof.model.world import Constants
 
 Table = dict[str, dict[str, Any]]
@@ -156,40 +157,3 @@ def _holdings(snapshot: Snapshot, pool: str, constants: Constants) -> Iterator[d
             "pages": spans(own_pages(snapshot, owner, pool, size)),
             **({"reads": spans(reads)} if reads else {}),
         }
-
-
-def spans(pages: Iterable[int]) -> str:
-    """Pages in their order, runs joined.
-
-    >>> spans([4, 5, 6, 9, 9, 2])
-    '4-6 9 9 2'
-    """
-    runs: list[list[int]] = []
-    for page in pages:
-        if runs and page == runs[-1][1] + 1:
-            runs[-1][1] = page
-        else:
-            runs.append([page, page])
-    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-MOST_PAGES = 200_000
-"""Pages of one text of spans at most: a trace is untrusted, and ``1-999999999`` is short."""
-
-
-def pages_in(text: str) -> list[int]:
-    """The pages of :func:`spans`; ``ValueError`` for anything else, or too many.
-
-    >>> pages_in("4-6 9 9 2")
-    [4, 5, 6, 9, 9, 2]
-    """
-    pages: list[int] = []
-    for run in text.split():
-        first, dash, last = run.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else True)) or len(run) > 20:
-            raise ValueError(f"{run[:20]!r} is no run of pages")
-        a, b = int(first), int(last or first)
-        if b < a or len(pages) + b - a >= MOST_PAGES:
-            raise ValueError(f"{run!r} is no run of pages, or one too long")
-        pages.extend(range(a, b + 1))
-    return pages

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
-from slotproof.conformance.traces.frames import pages_in, spans
+from slotproof.conformance import bounds
+from slotproof.conformance.traces.runs import Run, count, joined, runs_in, text
 
 SINGLY = 160
 """Up to so many pages each has a cell of its own; of more, neighbours with one history share."""
-MOST = 100_000
-"""Larger pools are not drawn."""
 
 FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = (
     "available",
@@ -133,56 +133,138 @@ class Picture:
         return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
-Owners = dict[int, tuple[tuple[str, str], ...]]
-"""By page, (owner, kind) of everyone who has it."""
+Who = tuple[tuple[str, str], ...]
+"""(owner, kind) of everyone who has a page."""
+
+
+class _TooMany(Exception):
+    """More than is drawn."""
+
+
+@dataclass
+class _Iteration:
+    """Whose each stretch of pages is, and who reads it; stretches have numbers."""
+
+    owned: dict[int, Who]
+    read: dict[int, tuple[str, ...]]
 
 
 def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Picture | None], str]:
     """One picture per frame (``None``: it shows no pages), and why there are none, if so."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
+    size = max(sizes, default=0)
     if not any(pool in frame.pages for frame in frames):
         return [None] * len(frames), "the trace has no pages: it is an older one, replay it"
-    if max(sizes, default=0) > MOST:
-        return [None] * len(frames), f"the pool has {max(sizes)} pages: too many to draw"
-    owned = [_owners(frame.pages[pool]) if pool in frame.pages else None for frame in frames]
-    known = {page for each in owned if each is not None for page in each}
-    known = _numbers(known, max(sizes, default=0))
-    readers = [_readers(frame.pages.get(pool, ())) for frame in frames]
-    groups = _groups(sorted(known), owned, readers)
-    result: list[Picture | None] = []
-    before: Owners | None = None
-    for frame, now, read in zip(frames, owned, readers, strict=True):
+    if size > bounds.DRAWN_PAGES:
+        return [None] * len(frames), f"the pool has {size} pages: too many to draw"
+    try:
+        return list(_drawn(frames, pool, page_size, size)), ""
+    except _TooMany:
+        return [None] * len(frames), "there is too much to draw: shrink the trace"
+
+
+def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[Picture | None]:
+    """The pictures. Pages that nothing tells apart are one stretch, however many they are."""
+    shown = [frame.pages.get(pool) for frame in frames]
+    visible = [holdings for holdings in shown if holdings is not None]
+    whole = _whole(visible, size)
+    stretches = _stretches(visible, whole)
+    if len(stretches) * len(frames) > bounds.DRAWN_CELLS:
+        raise _TooMany
+    seen = [None if holdings is None else _iteration(holdings, stretches) for holdings in shown]
+    groups = _groups(stretches, whole, [each for each in seen if each is not None])
+    before: _Iteration | None = None
+    for frame, holdings, now in zip(frames, shown, seen, strict=True):
         if now is None:
-            result.append(None)
+            yield None
             continue
-        cells = [_cell(group, now, before, read) for group in groups]
-        total = frame.pools.get(pool, {}).get("total", 0) // page_size
-        unknown = total - len(now) - sum(cell.count for cell in cells if cell.kind == LOST)
+        cells = [_cell(group, stretches, now, before) for group in groups]
+        known = sum(count([stretches[index]]) for index in now.owned)
+        lost = sum(cell.count for cell in cells if cell.kind == LOST)
+        unknown = frame.pools.get(pool, {}).get("total", 0) // page_size - known - lost
         if unknown > 0:
             cells.append(Cell("", unknown, LOST, (), changed=False))
-        result.append(Picture(cells, list(_lines(frame.pages[pool], now))))
+        yield Picture(cells, list(_lines(holdings, stretches, now)))
         before = now
-    return result, ""
 
 
-def _numbers(known: set[int], total: int) -> set[int]:
-    """All pages of the pool: engines number them from 0 or from 1. Those that were seen, if it
-    can't be told."""
-    fit = [first for first in (0, 1) if known and first <= min(known) <= max(known) < total + first]
+def _runs(holding: dict[str, Any]) -> Iterator[Run]:
+    """The runs that a holding speaks of."""
+    yield from runs_in(holding["pages"])
+    yield from runs_in(holding.get("reads", ""))
+
+
+def _whole(shown: Iterable[Sequence[dict[str, Any]]], size: int) -> Run | None:
+    """All pages of the pool: engines number them from 0 or from 1. Between those that were
+    seen, if it can't be told; ``None`` if they are more than the pool has."""
+    owned = [run for holdings in shown for each in holdings for run in runs_in(each["pages"])]
+    if not owned:
+        return None
+    low, high = min(first for first, _ in owned), max(last for _, last in owned)
+    fit = [first for first in (0, 1) if first <= low <= high < size + first]
     if len(fit) == 1:
-        return set(range(fit[0], total + fit[0]))
-    if known and max(known) - min(known) + 1 <= total:
-        return set(range(min(known), max(known) + 1))
-    return known
+        return fit[0], size + fit[0] - 1
+    return (low, high) if high - low + 1 <= size else None
 
 
-def _owners(holdings: Sequence[dict[str, Any]]) -> Owners:
-    owners: dict[int, list[tuple[str, str]]] = {}
+def _stretches(shown: Iterable[Sequence[dict[str, Any]]], whole: Run | None) -> list[Run]:
+    """Runs of pages that no iteration tells apart, in order; of few pages, single pages."""
+    runs = {run for holdings in shown for holding in holdings for run in _runs(holding)}
+    if whole is not None:
+        runs.add(whole)
+    covered = list(_union(runs))
+    if count(covered) <= SINGLY:
+        return [(page, page) for first, last in covered for page in range(first, last + 1)]
+    cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
+    if len(cuts) > bounds.DRAWN_CELLS:
+        raise _TooMany
+    starts = [first for first, _ in covered]
+    return [
+        (first, end - 1)
+        for first, end in pairwise(cuts)
+        if first <= covered[bisect_right(starts, first) - 1][1]
+    ]
+
+
+def _union(runs: Iterable[Run]) -> Iterator[Run]:
+    """Disjoint runs with the same pages, in order."""
+    current: Run | None = None
+    for first, last in sorted(runs):
+        if current is not None and first <= current[1] + 1:
+            current = current[0], max(last, current[1])
+            continue
+        if current is not None:
+            yield current
+        current = first, last
+    if current is not None:
+        yield current
+
+
+def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Iteration:
+    """Who has and who reads each stretch."""
+    owned: dict[int, Who] = {}
+    read: dict[int, tuple[str, ...]] = {}
+    budget = bounds.DRAWN_CELLS
     for holding in holdings:
-        who = (_name(holding), _kind(holding))
-        for page in pages_in(holding["pages"]):
-            owners.setdefault(page, []).append(who)
-    return {page: tuple(each) for page, each in owners.items()}
+        name, who = _name(holding), (_name(holding), _kind(holding))
+        for index in _indices(runs_in(holding["pages"]), stretches):
+            owned[index] = (*owned.get(index, ()), who)
+            budget -= len(owned[index])
+            if budget < 0:
+                raise _TooMany
+        for index in _indices(runs_in(holding.get("reads", "")), stretches):
+            read[index] = (*read.get(index, ()), name)
+            budget -= len(read[index])
+            if budget < 0:
+                raise _TooMany
+    return _Iteration(owned, read)
+
+
+def _indices(runs: Iterable[Run], stretches: list[Run]) -> Iterator[int]:
+    """The numbers of the stretches that the runs consist of."""
+    starts = [first for first, _ in stretches]
+    for first, last in runs:
+        yield from range(bisect_left(starts, first), bisect_right(starts, last))
 
 
 def _name(holding: dict[str, Any]) -> str:
@@ -200,52 +282,53 @@ def _kind(holding: dict[str, Any]) -> str:
     return {"free": FREE, "slot": HELD, "request": UNCACHED}[holding["kind"]]
 
 
-def _lines(holdings: Sequence[dict[str, Any]], owners: Owners) -> Iterator[Holding]:
-    kept = {page for page, each in owners.items() if any(kind == PROTECTED for _, kind in each)}
+def _lines(
+    holdings: Sequence[dict[str, Any]], stretches: list[Run], now: _Iteration
+) -> Iterator[Holding]:
+    kept = {i for i, who in now.owned.items() if any(kind == PROTECTED for _, kind in who)}
     for holding in holdings:
         name, locks = _name(holding), holding.get("locks", 0)
         if holding["kind"] == "tree":
             name += f", locked {locks}×" if locks else ", not locked"
-        count = len(pages_in(holding["pages"]))
-        reads = pages_in(holding.get("reads", ""))
-        if count or reads:
-            safe, strays = sorted(set(reads) & kept), sorted(set(reads) - kept)
-            yield Holding(name, holding["pages"], count, spans(safe), spans(strays))
+        pages = count(runs_in(holding["pages"]))
+        reads = sorted(set(_indices(runs_in(holding.get("reads", "")), stretches)))
+        if pages or reads:
+            safe = joined(stretches[index] for index in reads if index in kept)
+            strays = joined(stretches[index] for index in reads if index not in kept)
+            yield Holding(name, holding["pages"], pages, text(safe), text(strays))
 
 
-def _readers(holdings: Sequence[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
-    """By page, whose row points to it without owning it."""
-    readers: dict[int, tuple[str, ...]] = {}
-    for holding in holdings:
-        for page in pages_in(holding.get("reads", "")):
-            readers[page] = (*readers.get(page, ()), _name(holding))
-    return readers
+def _groups(stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]) -> list[list[int]]:
+    """Stretches that are drawn, those together that are drawn as one: of a large pool,
+    neighbours with one history. What is only read is no page of the pool."""
+    owned = {index for each in seen for index in each.owned}
+    low, high = whole or (1, 0)
+    drawn = [i for i, (first, _) in enumerate(stretches) if low <= first <= high or i in owned]
+    if count(stretches[index] for index in drawn) <= SINGLY:
+        return [[index] for index in drawn]
 
+    def history(index: int) -> tuple[Any, ...]:
+        whose = (now.owned.get(index) for now in seen)
+        return (*whose, *(now.read.get(index) for now in seen))
 
-def _groups(
-    pages: list[int], owned: Sequence[Owners | None], readers: Sequence[dict[int, tuple[str, ...]]]
-) -> list[list[int]]:
-    if len(pages) <= SINGLY:
-        return [[page] for page in pages]
-
-    def history(page: int) -> tuple[Any, ...]:
-        whose = (now.get(page) for now in owned if now is not None)
-        return (*whose, *(read.get(page) for read in readers))
-
-    return [
-        [page for _, page in group]
-        for _, group in groupby(
-            enumerate(pages), key=lambda pair: (history(pair[1]), pair[1] - pair[0])
-        )
-    ]
+    groups: list[list[int]] = []
+    for index in drawn:
+        last = groups[-1][-1] if groups else -1
+        beside = last >= 0 and stretches[index][0] == stretches[last][1] + 1
+        if beside and history(index) == history(last):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    return groups
 
 
 def _cell(
-    group: list[int], now: Owners, before: Owners | None, read: dict[int, tuple[str, ...]]
+    group: list[int], stretches: list[Run], now: _Iteration, before: _Iteration | None
 ) -> Cell:
-    page = group[0]
-    owners, then = now.get(page, ()), (before or {}).get(page, ())
-    readers = () if any(kind == PROTECTED for _, kind in owners) else read.get(page, ())
+    owners = now.owned.get(group[0], ())
+    then = before.owned.get(group[0], ()) if before is not None else ()
+    locked = any(kind == PROTECTED for _, kind in owners)
+    readers = () if locked else now.read.get(group[0], ())
     if not owners:
         kind = LOST
     elif len(owners) > 1:
@@ -254,4 +337,5 @@ def _cell(
         kind = STALE if readers else owners[0][1]
     names, past = tuple(who for who, _ in owners), tuple(who for who, _ in then)
     changed = before is not None and owners != then
-    return Cell(spans(group), len(group), kind, names, changed, past, readers)
+    runs = joined(stretches[index] for index in group)
+    return Cell(text(runs), count(runs), kind, names, changed, past, readers)

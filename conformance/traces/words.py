@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.traces.beats import Beat, Pool
-from slotproof.conformance.traces.frames import pages_in, spans
 from slotproof.conformance.traces.picture import LOST, SHARED, STALE, Cell, state_of
+from slotproof.conformance.traces.runs import joined, runs_in, text as written
 from slotproof.conformance.traces.story import Story
 from slotproof.model.invariants import INVARIANTS
 
@@ -193,7 +193,7 @@ def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[str, tupl
 
 def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> str:
     count = sum(cell.count for cell in cells)
-    numbers = spans(sorted(page for cell in cells for page in pages_in(cell.pages)))
+    numbers = written(joined(sorted(run for cell in cells for run in runs_in(cell.pages))))
     noun = "page" if count == 1 else "pages"
     what = f"{noun} {numbers.replace(' ', ', ')}" if numbers else f"{count} {noun}"
     pool_word = f" of the {pool} pool" if which else ""
