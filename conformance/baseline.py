@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated, Literal, NotRequired
 
-from slotproof.conformance import schemas
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.protocol.shapes import Name, Shape, Text, shape
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -20,6 +25,25 @@ TO_EXPLAIN = "to be explained"
 
 class BadBaseline(ValueError):
     """Not a baseline; one line that says which entry or line is wrong."""
+
+
+@shape
+class Accepted(TypedDict):
+    """A finding as a run names it, the engines it is known of (a pattern), and why."""
+
+    id: Annotated[str, Field(pattern=r"^INV-[A-Z-]+\.[a-z_]+@[A-Za-z_-]+(:[A-Za-z0-9_-]*)?$")]
+    reason: Annotated[Text, Field(min_length=1)]
+    engine: NotRequired[Annotated[Name, Field(min_length=1)]]
+    trace: NotRequired[Text]
+
+
+@shape
+class File(TypedDict):
+    slotproof_baseline: Literal[1]
+    findings: Annotated[list[Accepted], FailFast()]
+
+
+BASELINE = Shape("the file", File)
 
 
 @dataclass(frozen=True)
@@ -81,15 +105,13 @@ def load(path: Path) -> Baseline:
         ...
     slotproof.conformance.baseline.BadBaseline: nowhere.json: No such file or directory; ...
     """
+    if not path.exists():
+        raise BadBaseline(f"{path}: No such file or directory; --update-baseline makes one")
     try:
-        data = json.loads(path.read_text())
-    except OSError as error:
-        raise BadBaseline(f"{path}: {error.strerror}; --update-baseline makes one") from None
-    except json.JSONDecodeError as error:
-        raise BadBaseline(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
-    except (ValueError, RecursionError) as error:
-        raise BadBaseline(f"{path}: not JSON ({str(error)[:100]})") from None
-    wrong = schemas.BASELINE.misfit(data)
+        data = jsontext.read(path, bounds.BASELINE_BYTES)
+    except jsontext.BadJson as bad:
+        raise BadBaseline(f"{path}: {bad}") from None
+    wrong = BASELINE.misfit(data)
     if wrong is not None:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     entries: list[Entry] = []

@@ -1,10 +1,47 @@
 """Bounds on whatever a file or a driver may ask for, each with its reason.
 
 Traces, logs, baselines and drivers come from anywhere: what would take more memory, time or
-disk than these allow is refused in one line. `docs/explanation/trust.md` has them as a table.
+disk than these allow is refused in one line. `docs/explanation/trust.md` has them as a table;
+together they keep an answer under ten seconds and 500 MB.
 """
 
 from __future__ import annotations
 
-LINE_BYTES = 1 << 26
-"""A line of a log or of a driver: one that never ends must not fill the memory."""
+LINE_BYTES = 16 << 20
+"""A line of a log or of a driver: read whole, and thirty times its size as Python objects."""
+TRACE_BYTES = 16 << 20
+"""A trace, for the same reason. A longer one is written without its figures: replay shows them."""
+BASELINE_BYTES = 1 << 20
+"""A baseline: thousands of findings."""
+NAME_CHARS = 1_000
+"""The name of a session, a request, an engine, a clause: it is printed, and part of file names."""
+TEXT_CHARS = 100_000
+"""What an engine says in words (an error, a traceback): it is printed and kept in traces."""
+INTEGER = (1 << 53) - 1
+"""Magnitude of an integer: what every reader of JSON keeps exactly."""
+ACTORS = 10_000
+"""Sessions, slots or requests of a snapshot, rows of an engine: each is an actor of the spec."""
+COMMANDS = 10_000
+"""Commands of a trace."""
+ITERATIONS = 10_000
+"""Iterations that a trace asks for, all commands together: some seconds on the reference."""
+STEPS = 10_000
+"""Iterations of one command."""
+SECONDS = 1_000_000_000
+"""Of a tick: thirty years."""
+TOKENS = 1_000_000
+"""Tokens that a command may ask for or bring, and the largest token id."""
+POOL_TOKENS = 10_000_000
+"""Tokens of a pool: more than a GPU of 2026 keeps for one model."""
+CONTEXT = 1_000_000
+"""Tokens of a request."""
+PAGE_TOKENS = 4_096
+"""Tokens of a page."""
+BUILT_TOKENS = 1_000_000
+"""Tokens of each pool of an engine that a trace asks for: the reference engine allocates them."""
+BUILT_CELLS = 4_000_000
+"""rows × context_len of such an engine: its `req_to_token`, 32 MB for a pool."""
+DRAWN_PAGES = 100_000
+"""Pages of a pool that is drawn."""
+DRAWN_CELLS = 200_000
+"""Pages (or stretches of pages) × iterations that are drawn: a browser opens no more."""

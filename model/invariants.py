@@ -40,7 +40,10 @@ SUM_SWA = state(
 ROWS = state(
     "INV-ROWS",
     "Free rows and rows of slots and requests (on loan: once) are all rows; no row twice.",
-    {"twice": "no row is in the free list twice, or free and used, or used by two"},
+    {
+        "range": "only rows that there are are free or used",
+        "twice": "no row is in the free list twice, or free and used, or used by two",
+    },
     equation=rows.free + slot_rows + turn_rows + frame.rows == rows.total,
     present=(rows.free >= 0) & iff(slot.holding, slot_kv.row != NO_ROW),
     distinct=implies(slot.holding & has_kv & ~slot.lent, slot_kv.row != turn_kv.row),
@@ -104,6 +107,7 @@ OWNER = state(
     "INV-OWNER",
     "Every page has exactly one owner: the free list, the tree, or one private row.",
     {
+        "range": "only pages that the pool has are free, in the tree, or in a row",
         "lost": "no page is without an owner",
         "shared": "no page has two owners",
         "free_twice": "the free list has no duplicates",

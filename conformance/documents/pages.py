@@ -19,6 +19,7 @@ from slotproof.conformance.documents.clauses import (
 )
 from slotproof.conformance.documents.diagram import picture
 from slotproof.conformance.documents.review import AREAS
+from slotproof.conformance.documents.schemas import schemas
 from slotproof.model import render, state, tla
 from slotproof.model.expr import Var, variables
 from slotproof.model.invariant import Kind
@@ -38,7 +39,7 @@ def documents() -> dict[str, str]:
     >>> "transitions/T-RESTORE.md" in documents()
     True
     """
-    return {**markdown(), **pictures(), **tla_files()}
+    return {**markdown(), **pictures(), **tla_files(), **schemas(MARK)}
 
 
 def tla_files() -> dict[str, str]:

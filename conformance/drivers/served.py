@@ -13,10 +13,11 @@ import sys
 import traceback
 from typing import Any
 
-from slotproof.conformance.engines.base import PROTOCOL, Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.commands import check
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.messages import PROTOCOL
 
 
 class Served:

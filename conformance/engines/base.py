@@ -10,8 +10,6 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 
-PROTOCOL = 1
-
 
 class EngineUnusable(Exception):
     """The engine can't start, or not with this configuration. One line; exit status 2."""

@@ -7,23 +7,25 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from slotproof.conformance import schemas
-from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance import jsontext
+from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.pipe import Pipe
+from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.protocol.messages import (
+    ANSWER,
+    HELLO as HELLO_RESULT,
+    PROTOCOL,
+    RECOMPUTED,
+)
+from slotproof.conformance.protocol.shapes import Shape, quoted
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 from slotproof.model.profiles import PROFILES
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
 HELLO = {"op": "hello", "protocol": PROTOCOL}
-
-
-def misfit(definition: str, value: Any) -> str | None:
-    """Where a value does not follow a definition of the protocol, and how; one line."""
-    wrong = schemas.PROTOCOL.misfit(value, definition)
-    return None if wrong is None else wrong.at(definition)[:300]
 
 
 def last_words(failure: EngineFailed) -> str:
@@ -81,11 +83,11 @@ class ProcessEngine:
         """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
         if hello.get("protocol") != PROTOCOL:
             raise EngineUnusable(
-                f"the driver speaks protocol {hello.get('protocol')!r}, this is {PROTOCOL}"
+                f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
             )
-        wrong = misfit("hello", hello)
+        wrong = HELLO_RESULT.line(hello)
         if wrong is not None:
-            raise EngineUnusable(f"the driver's hello: {wrong}")
+            raise EngineUnusable(f"the driver's {wrong}")
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
@@ -111,28 +113,41 @@ class ProcessEngine:
             if failure.broken:
                 self._kill()
             raise
+        except EngineUnusable:
+            raise
+        except BaseException:  # Ctrl-C: the answer that is due would be taken for the next one
+            self._kill()
+            raise
 
     def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Send a message; its answer's result, whose shape is not looked at yet."""
         self._next += 1
         pipe.send(json.dumps({**message, "id": self._next}, separators=(",", ":")), timeout)
         line = pipe.line(timeout)
         try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            raise pipe.failed("crash", f"garbage on the wire: {line[:80]!r}")
-        if answer.get("id") not in (self._next, None):
-            raise pipe.failed("crash", f"the driver answered message {answer.get('id')!r}")
-        if answer.get("ok") is True and isinstance(answer.get("result"), dict):
+            answer = jsontext.parse(line)
+        except BadJson as bad:
+            raise pipe.failed("crash", f"garbage on the wire: {line[:80]!r} ({bad})") from None
+        wrong = ANSWER.line(answer)
+        if wrong is not None:
+            raise pipe.failed("crash", f"garbage on the wire: {wrong}")
+        if answer["id"] != self._next:
+            raise pipe.failed("crash", f"the driver answered message {answer['id']}")
+        if answer["ok"]:
             result: dict[str, Any] = answer["result"]
             return result
-        if answer.get("ok") is False and isinstance(answer.get("error"), str):
-            if answer.get("kind") == "usage":
-                raise EngineUnusable(answer["error"])
-            trace = str(answer.get("trace") or pipe.stderr())
-            raise EngineFailed("crash", answer["error"], trace, broken=False)
-        raise pipe.failed("crash", "the driver's answer is neither a result nor an error")
+        if answer["kind"] == "usage":
+            raise EngineUnusable(answer["error"])
+        trace = answer.get("trace") or pipe.stderr()
+        raise EngineFailed("crash", answer["error"], trace, broken=False)
+
+    def _result(self, shape: Shape, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The result of a message, in its shape. One that has another is the engine's failure."""
+        result = self._ask(message, timeout)
+        wrong = shape.line(result)
+        if wrong is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False)
+        return result
 
     # The engine ------------------------------------------------------------------
 
@@ -148,28 +163,24 @@ class ProcessEngine:
     def do(self, command: Command) -> list[Snapshot]:
         count = max(1, command.get("n", 1))
         try:
-            result = self._ask({"op": "do", "command": command}, self._timeout * count)
+            result = self._result(
+                SNAPSHOTS, {"op": "do", "command": command}, self._timeout * count
+            )
         except EngineUnusable as refusal:
             text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
             raise EngineUnusable(text) from None
-        wrong = misfit("snapshots", result)
-        if wrong is not None:
-            raise EngineFailed("crash", f"garbage on the wire: {wrong}"[:300])
         snapshots: list[Snapshot] = result["snapshots"]
         wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
         if len(snapshots) != wanted:
             text = f"{len(snapshots)} snapshots after {command['do']}, not {wanted}"
-            raise EngineFailed("crash", f"garbage on the wire: {text}")
+            raise EngineFailed("crash", f"garbage on the wire: {text}", broken=False)
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
         if not self.capabilities.recompute:
             return None
         message = {"op": "recompute", "tokens": tokens, "count": count}
-        result = self._ask(message, self._timeout * count)
-        wrong = misfit("recomputed", result)
-        if wrong is not None:
-            raise EngineFailed("crash", f"garbage on the wire: {wrong}"[:300])
+        result = self._result(RECOMPUTED, message, self._timeout * count)
         found: list[int] | None = result["tokens"]
         return found
 

@@ -110,6 +110,9 @@ class InProcessEngine:
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
+        reason = config.too_large()
+        if reason is not None:
+            raise EngineUnusable(f"the reference engine is not built so large: {reason}")
         try:
             wanted = ImplConfig.of({**config.to_json(), "seed": seed, **self._own})
         except ValueError as error:

@@ -6,21 +6,19 @@ line that names the line of the file. See docs/reference/log.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from slotproof.conformance import schemas
+from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
 from slotproof.conformance.protocol.commands import check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
 
-VERSION = 1
-LONGEST = 64 << 20
-"""Bytes of a line at most."""
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
 """What a line can be: its one key (a header has more than this one)."""
 
@@ -87,17 +85,17 @@ class Log:
             raise BadLog(f"{self.path}: {error.strerror}") from None
 
     def _read(self, file: BinaryIO) -> Iterator[Line]:
-        while raw := file.readline(LONGEST + 1):
+        while raw := file.readline(bounds.LINE_BYTES + 1):
             number = self.lines + 1
-            if len(raw) > LONGEST:
-                raise self.bad(number, f"longer than {LONGEST} bytes")
+            if len(raw) > bounds.LINE_BYTES:
+                raise self.bad(number, f"longer than {bounds.LINE_BYTES} bytes")
             try:
-                data = json.loads(raw, parse_float=_no_float, parse_constant=_no_float)
-            except (ValueError, RecursionError) as error:
+                data = jsontext.parse(raw)
+            except jsontext.BadJson as bad:
                 if not raw.endswith(b"\n") and number > 1:
                     self.cut = number
                     return
-                raise self.bad(number, f"not JSON ({str(error)[:100]})") from None
+                raise self.bad(number, str(bad)) from None
             self.lines = number
             try:
                 yield _parsed(number, data)
@@ -111,10 +109,6 @@ class Log:
         return BadLog(f"{self.path}: line {number}: {' '.join(text.split())[:300]}")
 
 
-def _no_float(text: str) -> Any:
-    raise ValueError(f"{text} is no integer")
-
-
 def _parsed(number: int, data: Any) -> Line:
     """The line, checked. Raises :class:`ValueError` with what is wrong."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
@@ -123,24 +117,30 @@ def _parsed(number: int, data: Any) -> Line:
     kind = kinds[0]
     if kind == "slotproof-log":
         if data[kind] != VERSION:
-            raise ValueError(f"the log is of version {data[kind]!r}, this is {VERSION}")
-        _fit("header", data)
+            raise ValueError(f"the log is of version {quoted(data[kind])}, this is {VERSION}")
+        _fit(HEADER, data)
         try:
             return Line(number, "header", Header.of(data))
         except BadConfig as bad:
             raise ValueError(f"config: {bad}") from None
     value = data[kind]
-    _fit(kind, value)
     if kind == "command":
-        value = check(value, least_token=0)
-    elif kind == "snapshot":
+        return Line(number, kind, check(value, least_token=0))
+    _fit(_SHAPES[kind], value)
+    if kind == "snapshot":
+        parts = apart(value)
+        if parts is not None:
+            raise ValueError(f"snapshot: {parts}")
         for event in value.get("events", ()):
             if event[0] not in TRANSITIONS:
-                raise ValueError(f"events: there is no transition {event[0]!r}")
+                raise ValueError(f"events: there is no transition {quoted(event[0])}")
     return Line(number, kind, value)
 
 
-def _fit(definition: str, value: Any) -> None:
-    wrong = schemas.LOG.misfit(value, definition)
+_SHAPES = {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}
+
+
+def _fit(shape: Shape, value: Any) -> None:
+    wrong = shape.line(value)
     if wrong is not None:
-        raise ValueError(wrong.at(definition))
+        raise ValueError(wrong)

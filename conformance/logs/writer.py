@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from slotproof.conformance.engines.base import Engine, EngineFailed
-from slotproof.conformance.logs.format import VERSION
+from slotproof.conformance.logs.lines import VERSION
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot

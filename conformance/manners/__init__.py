@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import not_started
 from slotproof.conformance.manners import messages, snapshots
 from slotproof.conformance.manners.guest import Answer, Guest, NotAsked
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.messages import HELLO, PROTOCOL
+from slotproof.conformance.protocol.shapes import quoted
 
 Result = Literal["ok", "not ok", "not asked"]
 
@@ -196,15 +198,13 @@ def _introduced(guest: Guest) -> Answer:
         raise EngineUnusable(text)
     hello = answer.get("result")
     if not isinstance(hello, dict):
-        raise EngineUnusable(f"the driver's hello is no object: {hello!r}")
+        raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
     if hello.get("protocol") != PROTOCOL:
         raise EngineUnusable(
-            f"the driver speaks protocol {hello.get('protocol')!r}, this is {PROTOCOL}"
+            f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
         )
-    try:
+    if HELLO.misfit(hello) is None:  # else the handshake will say why
         guest.capabilities = Capabilities.from_json(hello["capabilities"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        guest.capabilities = None  # the handshake will say why
     return hello
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.conformance.engines.base import PROTOCOL, Capabilities, EngineFailed
+from slotproof.conformance import jsontext
+from slotproof.conformance.engines.base import Capabilities, EngineFailed
 from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.engines.process import START_TIMEOUT, misfit
+from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 
 Answer = dict[str, Any]
 
@@ -109,8 +111,8 @@ class Guest:
 
     def _answer(self, line: bytes) -> Answer | None:
         try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
+            answer = jsontext.parse(line)
+        except jsontext.BadJson:
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
             return answer
@@ -140,7 +142,7 @@ class Guest:
         answer = self.do(command)
         if not answer["ok"]:
             raise NotAsked(f"{command['do']} is answered with: {answer.get('error')}")
-        if misfit("snapshots", answer.get("result")) is not None:
+        if SNAPSHOTS.misfit(answer.get("result")) is not None:
             raise NotAsked("snapshots do not follow the schema")
         found: list[Snapshot] = answer["result"]["snapshots"]
         self.snapshots += found

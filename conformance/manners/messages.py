@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from slotproof.conformance.engines.base import PROTOCOL, EngineFailed
-from slotproof.conformance.engines.process import last_words, misfit
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.process import last_words
 from slotproof.conformance.manners.guest import Guest, refused
+from slotproof.conformance.protocol.messages import HELLO, PROTOCOL
 from slotproof.model.profiles import PROFILES
 
 OTHER = 999
@@ -18,7 +19,7 @@ PATIENCE = 1.0
 
 def handshake(guest: Guest) -> Iterator[str]:
     """Who the driver is was asked before anything else; here is whether it said so well."""
-    wrong = misfit("hello", guest.welcome.get("result"))
+    wrong = HELLO.line(guest.welcome.get("result"))
     if wrong is not None:
         yield wrong
     elif guest.capabilities is not None and guest.capabilities.profile not in PROFILES:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from slotproof.conformance.engines.process import misfit
 from slotproof.conformance.manners.guest import Guest, NotAsked
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 from slotproof.model.transitions import TRANSITIONS
 
 OPEN: Command = {"do": "open", "session": "s1"}
@@ -27,7 +26,7 @@ def valid(guest: Guest) -> Iterator[str]:
         if not answer["ok"]:
             yield f"{_name(command)} is answered with: {answer.get('error')}"
             return
-        wrong = misfit("snapshots", answer.get("result"))
+        wrong = SNAPSHOTS.line(answer.get("result"))
         if wrong is not None:
             yield f"after {_name(command)}: {wrong}"
             return

@@ -6,7 +6,7 @@ page of every pool is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from slotproof.conformance.observation import Observation, Owner, Violation
 from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
@@ -33,6 +33,11 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         yield from _row(seen, pool, owner, tree)
         for page in own_pages(seen.snapshot, owner, pool, size):
             owners.setdefault(page, []).append(owner.name)
+    stray = outside(owners, view["total"] // size)
+    if stray is not None:
+        text = f"{pool}: page {stray} belongs to {all_of(owners[stray])}"
+        count = view["total"] // size
+        yield Violation("INV-OWNER", "range", f"{text}, and the pool has {count} pages")
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
         yield Violation(
@@ -45,7 +50,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     }
     if shared:
         page, names = min(shared.items())
-        text = f"{pool}: page {page} belongs to {' and '.join(names)}"
+        text = f"{pool}: page {page} belongs to {all_of(names)}"
         yield Violation("INV-OWNER", "shared", _more(text, len(shared)))
     missing = view["total"] // size - len(owners)
     if missing < 0:
@@ -58,6 +63,18 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
             f"{pool}: {missing} of {view['total'] // size} pages belong to nobody "
             f"({missing * size} tokens)",
         )
+
+
+def outside(numbers: Collection[int], count: int) -> int | None:
+    """A number that is none of so many pages or rows; engines count them from 0 or from 1.
+
+    >>> outside([0, 1, 2], 3), outside([1, 2, 3], 3), outside([0, 1, 3], 3), outside([-7], 3)
+    (None, None, 3, -7)
+    """
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if low < 0:
+        return low
+    return high if high >= count + (low > 0) else None
 
 
 def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[int]:
@@ -110,6 +127,16 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
             text = f"{where} is in page {index // size}, which the tree does not hold locked"
             yield Violation("INV-BACKED", "protected", text)
             return
+
+
+def all_of(names: list[str]) -> str:
+    """Some names in a sentence.
+
+    >>> all_of(["s1", "s2"]), all_of(["a", "b", "c", "d", "e"])
+    ('s1 and s2', 'a and b and c and 2 more')
+    """
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    return " and ".join(shown)
 
 
 def _more(text: str, count: int) -> str:

@@ -1,4 +1,4 @@
-"""INV-ROWS.twice: no line of req_to_token is free twice, free and used, or used by two."""
+"""INV-ROWS: no line of req_to_token is free twice, free and used, used by two, or not there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from slotproof.conformance.observation import Observation, Violation
+from slotproof.conformance.oracles.pages import all_of, outside
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -14,6 +15,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
         users[row] = ["the free rows"] * times
     for owner in seen.owners:
         users.setdefault(owner.row, []).append(owner.name)
+    view = seen.snapshot["rows"]
+    stray = outside(users, view["total"])
+    if stray is not None:
+        text = f"row {stray} belongs to {all_of(users[stray])}"
+        yield Violation("INV-ROWS", "range", f"{text}, and there are {view['total']} rows")
     for row, names in users.items():
         if len(names) > 1:
-            yield Violation("INV-ROWS", "twice", f"row {row} belongs to {' and '.join(names)}")
+            yield Violation("INV-ROWS", "twice", f"row {row} belongs to {all_of(names)}")

@@ -3,42 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance import bounds
+from slotproof.conformance.protocol.shapes import Name, Shape, shape
 
 Command: TypeAlias = dict[str, Any]
+"""A command as it is handled: a dictionary of one of the types below."""
 
-FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "open": {"session": str},
-    "submit": {
-        "session": (str, type(None)),
-        "rid": str,
-        "tokens": list,
-        "max_new": int,
-        "stop": list,
-    },
-    "abort": {"rid": str},
-    "close": {"session": str},
-    "step": {"n": int},
-    "tick": {"seconds": int},
-    "evict": {"tokens": int},
-    "retract": {},
-    "draft": {"rid": str, "allocate": int, "commit": int},
-    "flush": {},
-    "pause": {},
-    "continue": {},
-    "abort_all": {},
+Tokens = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
+Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
+"""A token id. The suite never uses 0; what a live server was sent may hold it."""
+TokenIds = Annotated[list[Token], FailFast()]
+
+
+@shape
+class Open(TypedDict):
+    do: Literal["open"]
+    session: Name
+
+
+@shape
+class Submit(TypedDict):
+    do: Literal["submit"]
+    session: Name | None
+    rid: Name
+    tokens: TokenIds
+    max_new: Tokens
+    stop: TokenIds
+
+
+@shape
+class Abort(TypedDict):
+    do: Literal["abort"]
+    rid: Name
+
+
+@shape
+class Close(TypedDict):
+    do: Literal["close"]
+    session: Name
+
+
+@shape
+class Step(TypedDict):
+    do: Literal["step"]
+    n: Annotated[int, Field(ge=0, le=bounds.STEPS)]
+
+
+@shape
+class Tick(TypedDict):
+    do: Literal["tick"]
+    seconds: Annotated[int, Field(ge=0, le=bounds.SECONDS)]
+
+
+@shape
+class Evict(TypedDict):
+    do: Literal["evict"]
+    tokens: Tokens
+
+
+@shape
+class Retract(TypedDict):
+    do: Literal["retract"]
+
+
+@shape
+class Draft(TypedDict):
+    do: Literal["draft"]
+    rid: Name
+    allocate: Tokens
+    commit: Tokens
+
+
+@shape
+class Flush(TypedDict):
+    do: Literal["flush"]
+
+
+@shape
+class Pause(TypedDict):
+    do: Literal["pause"]
+
+
+@shape
+class Continue(TypedDict):
+    do: Literal["continue"]
+
+
+@shape
+class AbortAll(TypedDict):
+    do: Literal["abort_all"]
+
+
+AnyCommand = Annotated[
+    Open
+    | Submit
+    | Abort
+    | Close
+    | Step
+    | Tick
+    | Evict
+    | Retract
+    | Draft
+    | Flush
+    | Pause
+    | Continue
+    | AbortAll,
+    Field(discriminator="do"),
+]
+COMMAND = Shape("command", AnyCommand)
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    get_args(get_type_hints(each)["do"])[0]: tuple(each.__annotations__)[1:]
+    for each in get_args(get_args(AnyCommand)[0])
 }
 """Every command and the fields it has."""
 
 
-MOST = {"n": 10_000, "seconds": 1_000_000_000}
-"""Upper bounds of numbers where they are not a million: traces are untrusted."""
-
-
-def check(command: Mapping[str, Any], least_token: int = 1) -> Command:
+def check(command: object, least_token: int = 1) -> Command:
     """The command itself if it is one; ``ValueError`` with one line if not.
-
-    The suite never uses token 0; what a live server was sent may hold it.
 
     >>> check({"do": "step", "n": 1})
     {'do': 'step', 'n': 1}
@@ -47,22 +134,16 @@ def check(command: Mapping[str, Any], least_token: int = 1) -> Command:
         ...
     ValueError: unknown command 'stpe'; there are: open, submit, ...
     """
-    name = command.get("do")
-    if not isinstance(name, str) or name not in FIELDS:
-        raise ValueError(f"unknown command {name!r}; there are: {', '.join(FIELDS)}")
-    wanted = FIELDS[name]
-    if set(command) - {"do"} != set(wanted):
-        raise ValueError(f"{name} takes {sorted(wanted)}, not {sorted(set(command) - {'do'})}")
-    for field, kind in wanted.items():
-        value = command[field]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"{name}: {field} can't be {value!r}")  # noqa: TRY004  # it is input
-        if isinstance(value, int) and not 0 <= value <= MOST.get(field, 1_000_000):
-            raise ValueError(f"{name}: {field} must be 0 to {MOST.get(field, 1_000_000)}")
-        if isinstance(value, list) and not all(
-            type(each) is int and each >= least_token for each in value
-        ):
-            raise ValueError(f"{name}: {field} must be positive token ids")
+    wrong = COMMAND.misfit(command)
+    if wrong is not None:
+        name = command.get("do") if isinstance(command, Mapping) else None
+        if not (isinstance(name, str) and name in FIELDS):
+            raise ValueError(f"unknown command {name!r:.60}; there are: {', '.join(FIELDS)}")
+        raise ValueError(wrong.at("command"))
+    assert isinstance(command, dict)
+    for field in ("tokens", "stop"):
+        if isinstance(command.get(field), list) and min(command[field], default=1) < least_token:
+            raise ValueError(f"{command['do']}/{field}: token ids start at {least_token}")
     return dict(command)
 
 

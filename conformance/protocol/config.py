@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance import bounds
+from slotproof.conformance.protocol.shapes import Shape, shape
 
 
 class BadConfig(ValueError):
     """A configuration that no engine can have; the message says why, in one line."""
 
 
-LARGEST = 10_000_000
-"""Tokens of a pool at most: a configuration may come from a trace, which is untrusted."""
+PoolTokens = Annotated[int, Field(ge=0, le=bounds.POOL_TOKENS)]
+Tokens = Annotated[int, Field(ge=0, le=bounds.CONTEXT)]
+Rows = Annotated[int, Field(ge=1, le=bounds.ACTORS)]
 
 
 @dataclass(frozen=True)
 class EngineConfig:
     """What the protocol's ``reset`` takes. Lengths in tokens, time in seconds."""
 
-    page_size: int = 1
-    total_tokens: int = 64
-    swa_tokens: int = 0
-    window: int = 0
-    max_running: int = 4
-    rows: int = 4
-    context_len: int = 48
-    chunk: int = 0
-    draft: int = 0
-    topk: int = 1
-    reserve: int = 0
+    page_size: Annotated[int, Field(ge=1, le=bounds.PAGE_TOKENS)] = 1
+    total_tokens: PoolTokens = 64
+    swa_tokens: PoolTokens = 0
+    window: Tokens = 0
+    max_running: Rows = 4
+    rows: Rows = 4
+    context_len: Annotated[int, Field(ge=1, le=bounds.CONTEXT)] = 48
+    chunk: Tokens = 0
+    draft: Tokens = 0
+    topk: Tokens = 1
+    reserve: Tokens = 0
     retract: Literal["keep", "wipe"] = "keep"
-    timeout: int = 300
+    timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 300
     aligned_reuse: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int" and (not isinstance(value, int) or value < 0):
-                raise BadConfig(f"{field.name} must be a non-negative integer, not {value!r}")
-        for name, most in (
-            ("total_tokens", LARGEST),
-            ("swa_tokens", LARGEST),
-            ("rows", 10_000),
-            ("context_len", 1_000_000),
-            ("page_size", 4096),
-        ):
-            if getattr(self, name) > most:
-                raise BadConfig(f"{name}={getattr(self, name)} is more than {most}")
-        if self.page_size < 1:
-            raise BadConfig("page_size must be at least 1")
+        wrong = SOME.misfit(vars(self))
+        if wrong is not None:
+            raise BadConfig(wrong.at("config"))
         for name in ("total_tokens", "swa_tokens"):
             tokens = getattr(self, name)
             if tokens % self.page_size:
@@ -60,25 +55,38 @@ class EngineConfig:
             )
         if bool(self.window) != bool(self.swa_tokens):
             raise BadConfig("window and swa_tokens come together: both 0, or both not")
-        if self.rows < 1 or self.max_running < 1 or self.context_len < 1:
-            raise BadConfig("rows, max_running and context_len must be at least 1")
+
+    def too_large(self) -> str | None:
+        """Why no engine of this size is built for a file that asks for it; ``None`` if it is."""
+        for name in ("total_tokens", "swa_tokens"):
+            if getattr(self, name) > bounds.BUILT_TOKENS:
+                return f"{name}={getattr(self, name)} is more than {bounds.BUILT_TOKENS}"
+        if self.rows * self.context_len > bounds.BUILT_CELLS:
+            cells = f"rows={self.rows} × context_len={self.context_len}"
+            return f"{cells} is more than {bounds.BUILT_CELLS}"
+        return None
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
-        """The configuration of a trace; :class:`BadConfig` for unknown fields.
+        """The configuration of a trace or a log; :class:`BadConfig` for what is none.
 
         >>> EngineConfig.from_json({"page_size": 4}) == CONFIGS["p4"]
         False
         """
-        known = {field.name for field in fields(cls)}
-        unknown = data.keys() - known
-        if unknown:
-            raise BadConfig(f"unknown configuration field {min(unknown)!r}")
+        wrong = SOME.misfit(data)
+        if wrong is not None:
+            raise BadConfig(wrong.at("config"))
         return cls(**data)
 
+
+_fields = get_type_hints(EngineConfig, include_extras=True)
+CONFIG = Shape("config", shape(TypedDict("Config", _fields)))  # type: ignore[operator]
+"""A whole configuration: what ``reset`` sends."""
+SOME = Shape("config", shape(TypedDict("SomeConfig", _fields, total=False)))  # type: ignore[operator]
+"""Fields of one; those that are missing have their defaults."""
 
 _base = EngineConfig()
 

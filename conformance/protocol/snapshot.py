@@ -8,120 +8,201 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
-Event = tuple[str, str | None, str | None, dict[str, int]]
+from pydantic import FailFast, Field, GetPydanticSchema, Strict
+from typing_extensions import TypedDict
+
+from slotproof.conformance import bounds
+from slotproof.conformance.protocol.shapes import (
+    Count,
+    Hash,
+    Int,
+    Ints,
+    Name,
+    Shape,
+    Text,
+    open_shape,
+    shape,
+)
+
+Sequence = Strict(False)
+"""JSON has no tuples: a list of the right length is one."""
+Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
 """Transition, session, request, parameters. A list of four on the wire."""
+Pair = Annotated[tuple[Int, Int], Sequence]
 
 PoolName = Literal["full", "swa"]
+PoolKey = Annotated[str, Field(pattern="^(full|swa)$")]
 POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
-class PoolView(TypedDict):
-    total: int
-    available: int
-    evictable: int
-    protected: int
-    free: list[int]
-    counters: NotRequired[dict[str, int]]
+class PoolFigures(TypedDict):
+    total: Count
+    available: Int
+    evictable: Int
+    protected: Int
+    counters: NotRequired[dict[str, Int]]
 
 
+@shape
+class PoolView(PoolFigures):
+    """``free``: page numbers. Any integer: one that no page has is a violation, not a slip."""
+
+    free: Ints
+
+
+def pools_of(view: Any) -> Any:
+    """The pools by name; there is always the one called ``full``."""
+    fields = {"full": view, "swa": NotRequired[view]}
+    return shape(TypedDict("Pools", fields))  # type: ignore[operator]
+
+
+@shape
 class RowPages(TypedDict):
     """KV indices of positions 0 … A-1; in ``swa`` -1 where given back."""
 
-    full: list[int]
-    swa: NotRequired[list[int]]
+    full: Ints
+    swa: NotRequired[Ints]
 
 
-class RowsView(TypedDict):
-    total: int
-    free: list[int]
-    used: dict[str, RowPages]
+RowNumber = Annotated[str, Field(pattern="^-?[0-9]{1,16}$")]
+Used = Annotated[dict[RowNumber, RowPages], Field(max_length=bounds.ACTORS)]
 
 
+class RowCounts(TypedDict):
+    total: Count
+    free: Ints
+
+
+@shape
+class RowsView(RowCounts):
+    used: Used
+
+
+@shape
 class SessionView(TypedDict):
-    generation: int
+    generation: Count
     open: bool
     closing: bool
-    inflight: str | None
-    history: int
-    hash: int | None
+    inflight: Name | None
+    history: Count
+    hash: Hash | None
 
 
+@shape
 class SlotView(TypedDict):
-    row: int
-    C: int
-    A: int
-    Q: int
-    E: int
+    row: Int
+    C: Int
+    A: Int
+    Q: Int
+    E: Int
     lent: bool | None
-    locks: int
+    locks: Int
+    generation: NotRequired[Count]
 
 
+@shape
 class RequestView(TypedDict):
-    session: str | None
+    session: Name | None
     kind: Literal["turn", "stub", "doomed", "plain"]
     phase: Literal["waiting", "matched", "parked", "running"]
     in_last: bool
     in_running: bool
-    loan: str | None
-    row: int
-    C: int
-    A: int
-    Q: int
-    E: int
-    locks: int
-    prompt: int
-    hash: int | None
-    output: int
-    counts: NotRequired[dict[str, int]]
+    loan: Name | None
+    row: Int
+    C: Int
+    A: Int
+    Q: Int
+    E: Int
+    locks: Int
+    prompt: Count
+    hash: Hash | None
+    output: Count
+    counts: NotRequired[dict[str, Int]]
 
 
+Sessions = Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
+Slots = Annotated[dict[Name, SlotView], Field(max_length=bounds.ACTORS)]
+Requests = Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
+
+
+@shape
 class Figures(TypedDict):
     """The engine's own numbers of its last check."""
 
-    available: int
-    evictable: int
-    protected: int
-    held: int
-    uncached: int
-    total: int
+    available: Int
+    evictable: Int
+    protected: Int
+    held: Int
+    uncached: Int
+    total: Int
 
 
+@shape
 class CheckerView(TypedDict):
     ran: bool
-    level: int
-    pools: dict[str, Figures]
+    level: Int
+    pools: dict[PoolKey, Figures]
     verdict: Literal["ok", "leak", "crash", "off"]
-    message: str
+    message: Text
 
 
-class Message(TypedDict):
-    """What a client was told."""
+@open_shape
+class Answered(TypedDict):
+    """A session was opened, refused or closed."""
 
-    type: Literal["opened", "refused", "closed", "finish"]
-    session: NotRequired[str | None]
-    rid: NotRequired[str]
-    reason: NotRequired[str]
-    tokens: NotRequired[list[int]]
-    message: NotRequired[str]
+    type: Literal["opened", "refused", "closed"]
+    session: Name | None
+    rid: NotRequired[Name]
+    message: NotRequired[Text | None]
 
 
+@open_shape
+class Finish(TypedDict):
+    """The final answer to a request."""
+
+    type: Literal["finish"]
+    session: NotRequired[Name | None]
+    rid: Name
+    reason: Name
+    tokens: Ints
+    message: NotRequired[Text | None]
+
+
+Message = Annotated[Answered | Finish, Field(discriminator="type")]
+"""What a client was told."""
+Messages = Annotated[list[Message], FailFast()]
+Events = Annotated[list[Event], FailFast()]
+Pairs = Annotated[list[Pair], FailFast()]
+
+
+@shape
 class Snapshot(TypedDict):
-    iter: int
-    consumed: int
-    messages: list[Message]
-    pools: dict[str, PoolView]
-    tree: dict[str, list[tuple[int, int]]]
+    iter: Count
+    consumed: Count
+    messages: Messages
+    pools: Annotated[dict[str, PoolView], GetPydanticSchema(lambda _, of: of(pools_of(PoolView)))]
+    tree: dict[PoolKey, Pairs]
     rows: RowsView
-    sessions: dict[str, SessionView]
-    slots: dict[str, SlotView]
-    requests: dict[str, RequestView]
+    sessions: Sessions
+    slots: Slots
+    requests: Requests
     ended: list[dict[str, Any]]
     checker: CheckerView
-    events: NotRequired[list[Event]]
-    content: NotRequired[dict[str, list[tuple[int, int]]]]
+    events: NotRequired[Events]
+    content: NotRequired[dict[str, Pairs]]
     injected: NotRequired[bool]
+
+
+@shape
+class Snapshots(TypedDict):
+    """What ``do`` gives: one per iteration."""
+
+    snapshots: Annotated[list[Snapshot], FailFast()]
+
+
+SNAPSHOTS = Shape("snapshots", Snapshots)
 
 
 def token_hash(tokens: Iterable[int]) -> int:

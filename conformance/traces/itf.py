@@ -1,29 +1,34 @@
 """Traces on disk: the Informal Trace Format of Apalache and Quint (ADR 015).
 
 One state per command. Integers are written as ``{"#bigint": "…"}`` and read
-either way; what is missing (``None``) is left out. A file is untrusted: it is
-checked against the schema in this package, and every command against the
-protocol, before anything is run.
+either way; what is missing (``None``) is left out. A file is untrusted: it has to be of
+the types in :mod:`slotproof.conformance.traces.document`, and within the bounds, before
+anything is run or shown.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance import schemas
-from slotproof.conformance.engines.base import PROTOCOL
+from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.shapes import quoted
+from slotproof.conformance.traces.document import TRACE
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
 FIGURES = ("pools", "sessions", "slots", "requests")
 VARS = ("transitions", *FIGURES, "iterations")
-LONGEST = 10_000
-"""Commands in a trace at most."""
+_BIGINT = re.compile("-?[0-9]{1,30}", re.ASCII)
 
 
 class BadTrace(ValueError):
@@ -48,23 +53,41 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The value that ITF stands for.
+    """The value that ITF stands for. Raises :class:`BadTrace` for what is no ITF.
 
     >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}, "t": {"#tup": [1, "a"]}})
     {'C': 5, 'x': {'s1': 7}, 't': [1, 'a']}
     """
     if isinstance(value, list):
         return [decode(each) for each in value]
-    if isinstance(value, dict):
-        if "#bigint" in value:
-            return int(value["#bigint"])
-        if "#map" in value:
-            return {decode(key): decode(each) for key, each in value["#map"]}
-        for tag in ("#tup", "#set"):
-            if tag in value:
-                return [decode(each) for each in value[tag]]
-        return {key: decode(each) for key, each in value.items()}
-    return value
+    if not isinstance(value, dict):
+        return value
+    if "#bigint" in value:
+        return _integer(value["#bigint"])
+    if "#map" in value:
+        return dict(_pairs(value["#map"]))
+    for tag in ("#tup", "#set"):
+        if tag in value:
+            if not isinstance(value[tag], list):
+                raise BadTrace(f"{tag}: not a list but {quoted(value[tag])}")
+            return decode(value[tag])
+    return {key: decode(each) for key, each in value.items()}
+
+
+def _integer(text: Any) -> int:
+    if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
+        raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
+    return int(text)
+
+
+def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
+    if not isinstance(pairs, list):
+        raise BadTrace(f"#map: not a list of pairs but {quoted(pairs)}")
+    for pair in pairs:
+        key = decode(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
+        if not isinstance(key, str | int):
+            raise BadTrace("#map: a pair is a list of a key and its value")
+        yield key, decode(pair[1])
 
 
 def to_itf(trace: Trace) -> dict[str, Any]:
@@ -106,9 +129,11 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                     {
                         "invariant": violation.invariant,
                         "conjunct": violation.conjunct,
-                        "detail": violation.detail,
+                        "detail": violation.detail[: bounds.TEXT_CHARS],
                         "transition": violation.transition or "",
-                        **({"said": violation.said} if violation.said else {}),
+                        **(
+                            {"said": violation.said[-bounds.TEXT_CHARS :]} if violation.said else {}
+                        ),
                     }
                     for violation in trace.violations
                 ],
@@ -143,27 +168,29 @@ def from_itf(data: Any) -> Trace:
     if not isinstance(mine, dict):
         raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
     if mine.get("protocol") != PROTOCOL:
-        raise BadTrace(f"the trace is of protocol {mine.get('protocol')!r}, this is {PROTOCOL}")
-    states = data["states"]
-    if isinstance(states, list) and len(states) > LONGEST:
-        raise BadTrace(f"{len(states)} commands are too many; at most {LONGEST} can be run")
-    wrong = schemas.TRACE.misfit(data)
+        found = quoted(mine.get("protocol"))
+        raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
+    count = len(data["states"]) if isinstance(data["states"], list) else 0
+    if count > bounds.COMMANDS:
+        raise BadTrace(f"{count} commands are too many; at most {bounds.COMMANDS} can be run")
+    document = {key: _decoded(key, value) for key, value in data.items()}
+    if document["states"] == []:
+        raise BadTrace("the trace has no states: there is nothing to run")
+    wrong = TRACE.line(document)
     if wrong is not None:
-        raise BadTrace(wrong.at("the document"))
-    try:
-        config = EngineConfig.from_json(mine["config"])
-        rows = [_row(state) for state in data["states"]]
-        if not rows:
-            raise BadTrace("the trace has no states: there is nothing to run")
-    except BadConfig as bad:
-        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
-    except (ValueError, TypeError, KeyError) as bad:
-        raise BadTrace(str(bad)) from None
+        raise BadTrace(wrong)
+    mine = document["#meta"]["slotproof"]
+    rows = [_row(number, state) for number, state in enumerate(document["states"], 1)]
+    iterations = sum(row.command.get("n", 0) for row in rows)
+    if iterations > bounds.ITERATIONS:
+        raise BadTrace(
+            f"{iterations} iterations are too many; at most {bounds.ITERATIONS} can be run"
+        )
     return Trace(
         engine=mine["engine"],
         spec=mine["spec"],
         profile=mine["profile"],
-        config=config,
+        config=_config(mine["config"]),
         seed=mine["seed"],
         rows=rows,
         violations=[
@@ -183,18 +210,39 @@ def from_itf(data: Any) -> Trace:
     )
 
 
-def _row(state: dict[str, Any]) -> Row:
+def _decoded(name: str, value: Any) -> Any:
+    """A part of the document; where it is no ITF, which state of it."""
+    if name == "states" and isinstance(value, list):
+        return [_decoded(f"states/{index}", each) for index, each in enumerate(value)]
+    try:
+        return decode(value)
+    except BadTrace as bad:
+        raise BadTrace(f"{name}: {bad}") from None
+
+
+def _config(data: dict[str, Any]) -> EngineConfig:
+    try:
+        config = EngineConfig.from_json(data)
+    except BadConfig as bad:
+        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
+    reason = config.too_large()
+    if reason is not None:
+        raise BadTrace(f"#meta/slotproof/config: {reason}")
+    return config
+
+
+def _row(number: int, state: dict[str, Any]) -> Row:
     name = state["mbt::actionTaken"]
-    command: Command = {"do": name, **decode(state["mbt::nondetPicks"])}
-    if "session" in FIELDS.get(name, {}):
+    command: Command = {"do": name, **state["mbt::nondetPicks"]}
+    if "session" in FIELDS.get(name, ()):
         command.setdefault("session", None)  # a plain request: ITF has no null
-    rest = {key: decode(state.get(key, {})) for key in FIGURES}
-    frames = [Frame(**{**rest, **_decoded(each)}) for each in state.get("iterations", [])]
-    return Row(check(command), list(state.get("transitions", [])), **rest, frames=frames)
-
-
-def _decoded(frame: dict[str, Any]) -> dict[str, Any]:
-    return {key: decode(value) for key, value in frame.items() if key != "#meta"}
+    try:
+        command = check(command)
+    except ValueError as bad:
+        raise BadTrace(f"command {number}: {bad}") from None
+    rest = {key: state.get(key, {}) for key in FIGURES}
+    frames = [Frame(**{**rest, **each}) for each in state.get("iterations", [])]
+    return Row(command, list(state.get("transitions", [])), **rest, frames=frames)
 
 
 def save(trace: Trace, path: Path) -> None:
@@ -210,8 +258,17 @@ def save(trace: Trace, path: Path) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(to_itf(trace), indent=1, ensure_ascii=False) + "\n")
+    temporary.write_text(_text(trace), encoding="utf-8")
     temporary.replace(path)
+
+
+def _text(trace: Trace) -> str:
+    """The document. One that no reader would take is written without its figures."""
+    for each in (trace, replace(trace, rows=[Row(row.command) for row in trace.rows])):
+        text = json.dumps(to_itf(each), indent=1, ensure_ascii=False) + "\n"
+        if len(text.encode(errors="replace")) <= bounds.TRACE_BYTES:
+            break
+    return text
 
 
 def load(path: Path) -> Trace:
@@ -223,12 +280,6 @@ def load(path: Path) -> Trace:
     slotproof.conformance.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
     """
     try:
-        data = json.loads(path.read_text())
-    except OSError as error:
-        raise BadTrace(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise BadTrace(f"{path}: not JSON ({str(error)[:100]})") from None
-    try:
-        return from_itf(data)
-    except BadTrace as bad:
+        return from_itf(jsontext.read(path, bounds.TRACE_BYTES))
+    except (BadJson, BadTrace) as bad:
         raise BadTrace(f"{path}: {bad}") from None

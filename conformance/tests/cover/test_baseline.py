@@ -93,12 +93,12 @@ GOOD = '{"id": "INV-OWNER.lost@T-CLOSE", "reason": "x"}'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{\n"slotproof_baseline": 1,\n', "b.json, line 3: not JSON"),
-        ("[]", 'b.json: [] is not of type "object"'),
-        ('{"slotproof_baseline": 2, "findings": []}', "b.json: 1 was expected"),
-        (f'[{GOOD}, {{"id": "INV-OWNER.lost@T-SAVE"}}]', 'entry 2: "reason" is a required'),
-        ('[{"id": "lost", "reason": "x"}]', 'entry 1, id: "lost" does not match'),
-        (f'[{GOOD[:-1]}, "why": 1}}]', "entry 1: Additional properties"),
+        ('{\n"slotproof_baseline": 1,\n', "b.json: not JSON: EOF while parsing a value at line 3"),
+        ("[]", "b.json: Input should be a valid dictionary, not a list"),
+        ('{"slotproof_baseline": 2, "findings": []}', "b.json: Input should be 1, not 2"),
+        (f'[{GOOD}, {{"id": "INV-OWNER.lost@T-SAVE"}}]', "entry 2, reason: Field required"),
+        ('[{"id": "lost", "reason": "x"}]', "entry 1, id: String should match pattern"),
+        (f'[{GOOD[:-1]}, "why": 1}}]', "entry 1, why: Extra inputs are not permitted"),
         ('[{"id": "INV-OWNER.gone@T-SAVE", "reason": "x"}]', "no clause 'INV-OWNER.gone'"),
         (f"[{GOOD}, {GOOD}]", "entry 2: INV-OWNER.lost@T-CLOSE of * is there twice"),
     ],

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import PROTOCOL
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.traces import itf
 from slotproof.impl.mutants import MUTANTS
 from slotproof.model.invariants import INVARIANTS

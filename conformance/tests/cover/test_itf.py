@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,6 +15,12 @@ from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.document import (
+    PoolFigures,
+    RequestFigures,
+    SessionFigures,
+    SlotFigures,
+)
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
@@ -46,7 +52,16 @@ def a_command(draw: st.DrawFn) -> Command:
     return {"do": name, **fields}
 
 
-figures = st.dictionaries(names, st.dictionaries(names, st.integers(0, 99), max_size=3), max_size=2)
+def table(shown: Any) -> st.SearchStrategy[Any]:
+    """By name, some of the figures that a type of the document has."""
+    kinds = {int: st.integers(0, 99), str: names, bool: st.booleans()}
+    hints = get_type_hints(shown)
+    fields = {field: kinds[kind] for field, kind in hints.items()}
+    return st.dictionaries(names, st.fixed_dictionaries({}, optional=fields), max_size=2)
+
+
+pools, sessions = table(PoolFigures), table(SessionFigures)
+slots, requests = table(SlotFigures), table(RequestFigures)
 whole = st.integers(-(10**9), 10**9)
 frames = st.builds(
     Frame,
@@ -58,13 +73,13 @@ frames = st.builds(
         max_size=2,
     ),
     told=st.lists(
-        st.fixed_dictionaries({"type": st.just("finish")}, optional={"tokens": whole}), max_size=2
+        st.fixed_dictionaries({"type": st.just("finish")}, optional={"tokens": counts}), max_size=2
     ),
-    pools=figures,
-    shares=figures,
-    sessions=figures,
-    slots=figures,
-    requests=figures,
+    pools=pools,
+    shares=pools,
+    sessions=sessions,
+    slots=slots,
+    requests=requests,
     pages=st.just({"full": [{"kind": "free", "pages": "1-3"}, {"kind": "tree", "locks": 1,
                              "pages": ""}, {"kind": "slot", "name": "s1", "pages": "4 4"}]}),
     check=st.just({"ran": True, "verdict": "ok"}),
@@ -195,24 +210,41 @@ def _config(**fields: Any) -> Change:
     return lambda d: d["#meta"]["slotproof"]["config"].update(fields)
 
 
+def _many(state: Any) -> Any:
+    return {**state, "mbt::nondetPicks": {"n": 10_000}}
+
+
 BAD: dict[str, tuple[Change, str]] = {
     "no meta": (lambda d: d.pop("#meta"), "no ITF trace"),
     "no states": (lambda d: d.pop("states"), "no ITF trace"),
     "of another tool": (lambda d: d["#meta"].pop("slotproof"), "not of slotproof"),
     "other protocol": (_meta(protocol=2), "the trace is of protocol 2, this is 1"),
-    "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol None"),
+    "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol null"),
     "unknown command": (_action("reboot"), "unknown command 'reboot'"),
-    "missing field": (_action("tick"), "tick takes"),
-    "extra field": (_picks(n=1, m=2), "step takes"),
-    "negative number": (_picks(n=-1), "step: n must be 0 to 10000"),
-    "boolean number": (_picks(n=True), "step: n can't be True"),
-    "text number": (_picks(n="1"), "step: n can't be '1'"),
-    "unknown configuration field": (_config(turbo=1), "unknown configuration field 'turbo'"),
+    "missing field": (_action("tick"), "command 2: tick/seconds: Field required"),
+    "extra field": (_picks(n=1, m=2), "command 2: step/m: Extra inputs are not permitted"),
+    "negative number": (_picks(n=-1), "step/n: Input should be greater than or equal to 0, not -1"),
+    "boolean number": (_picks(n=True), "step/n: Input should be a valid integer, not true"),
+    "text number": (_picks(n="1"), 'step/n: Input should be a valid integer, not "1"'),
+    "unknown configuration field": (_config(turbo=1), "config/turbo: Extra inputs"),
     "pool smaller than a page": (_config(total_tokens=0), "smaller than one page of 4"),
     "pool of part pages": (_config(total_tokens=6), "total_tokens=6 is no multiple"),
-    "negative configuration": (_config(rows=-1), "rows must be a non-negative integer"),
-    "text in the configuration": (_config(rows="4"), "rows must be a non-negative integer"),
-    "seed is text": (_meta(seed="x"), 'seed: "x" is not of type "integer"'),
+    "negative configuration": (_config(rows=-1), "config/rows: Input should be greater"),
+    "text in the configuration": (_config(rows="4"), "config/rows: Input should be a valid int"),
+    "a number where a switch is due": (_config(aligned_reuse=1), "aligned_reuse: Input should be"),
+    "an engine of 80 GB": (_config(rows=10_000, context_len=10**6), "is more than 4000000"),
+    "a pool of 10⁷ tokens": (_config(total_tokens=10**7), "is more than 1000000"),
+    "seed is text": (_meta(seed="x"), 'seed: Input should be a valid integer, not "x"'),
+    "a float": (_meta(seed=64.0), "seed: Input should be a valid integer, not 64.0"),
+    "a figure that is a float": (
+        lambda d: d["states"][1].update(pools={"#map": [["full", {"total": 64.5}]]}),
+        "states/1/pools/full/total: Input should be a valid integer",
+    ),
+    "a map that is none": (lambda d: d["states"][1].update(pools={"#map": [[[], 1]]}), "#map"),
+    "too many iterations": (
+        lambda d: d.update(states=[d["states"][0], *[_many(d["states"][1])] * 2]),
+        "20000 iterations are too many; at most 10000",
+    ),
     "big integer is no integer": (_picks(n={"#bigint": "1e9"}), "states/1"),
     "too long": (
         lambda d: d.update(states=d["states"] * 5001),
@@ -242,6 +274,11 @@ def test_what_is_no_trace_is_refused_in_one_line(
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"[" * 100_000, "not JSON"),
+        (b"[" * 700 + b"]" * 700, "not JSON"),
+        (b'{"#meta": 1, "#meta": 2}', "not JSON: Detected duplicate key"),
+        (b'{"#meta": NaN}', "not JSON"),
+        (b'["\\ud800"]', "not JSON"),
+        (b" " * (16 << 20) + b"[]", "the file is too long: more than 16777216 bytes"),
         (b"\xff\xfe{}", "not JSON"),
         (b"[]", "no ITF trace"),
         (b"3", "no ITF trace"),

@@ -177,6 +177,16 @@ def _(s: Any) -> None:
     s["sessions"].clear()
 
 
+@breaks("rows", "INV-ROWS.range")
+def _(s: Any) -> None:
+    s["rows"]["free"][0] = 99
+
+
+@breaks("rows", "INV-ROWS.range")
+def _(s: Any) -> None:
+    s["rows"]["free"][0] = -2
+
+
 @breaks("rows", "INV-ROWS.twice")
 def _(s: Any) -> None:
     s["rows"]["free"].append(s["rows"]["free"][0])
@@ -206,6 +216,27 @@ def _(s: Any) -> None:
 @breaks("pages", "INV-OWNER.shared", "idle")
 def _(s: Any) -> None:
     s["pools"]["full"]["free"].append(s["tree"]["full"][0][0])
+
+
+@breaks("pages", "INV-OWNER.range")
+def _(s: Any) -> None:
+    s["pools"]["full"]["free"][0] = -7
+
+
+@breaks("pages", "INV-OWNER.range")
+def _(s: Any) -> None:
+    s["pools"]["full"]["free"][0] = 10**9
+
+
+@breaks("pages", "INV-OWNER.range")
+def _(s: Any) -> None:
+    free = s["pools"]["full"]["free"]
+    free[free.index(15)] = 16
+
+
+@breaks("pages", "INV-OWNER.range", "swa")
+def _(s: Any) -> None:
+    s["pools"]["swa"]["free"][-1] += 100
 
 
 @breaks("pages", "INV-OWNER.free_twice")

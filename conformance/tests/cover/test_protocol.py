@@ -11,12 +11,12 @@ import pytest
 from slotproof.conformance.abstraction import abstract
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Capabilities
-from slotproof.conformance.engines.process import misfit
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.machine import prompt
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
-from slotproof.conformance.protocol.snapshot import token_hash
+from slotproof.conformance.protocol.messages import HELLO
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, token_hash
 from slotproof.conformance.referee import Referee, referee_profile
 from slotproof.impl.config import EngineConfig as ImplConfig
 from slotproof.model.evaluate import INDEX
@@ -49,7 +49,7 @@ def test_every_snapshot_follows_the_schema(name: str) -> None:
         ]
         snapshots = engine.do(check(rng.choice(choices)))
         seen += len(snapshots)
-        assert misfit("snapshots", json.loads(json.dumps({"snapshots": snapshots}))) is None
+        assert SNAPSHOTS.misfit(json.loads(json.dumps({"snapshots": snapshots}))) is None
     assert seen > 5
 
 
@@ -57,7 +57,7 @@ def test_hello_of_the_reference_engine_follows_the_schema() -> None:
     offered = InProcessEngine().capabilities
     document: dict[str, Any] = json.loads(json.dumps(vars(offered), default=sorted))
     hello = {"protocol": 1, "engine": {"name": "x", "version": ""}, "capabilities": document}
-    assert misfit("hello", hello) is None
+    assert HELLO.misfit(hello) is None
     assert Capabilities.from_json(document) == offered
 
 
@@ -66,15 +66,15 @@ def test_hello_of_the_reference_engine_follows_the_schema() -> None:
     [
         ({"do": "reboot"}, "unknown command 'reboot'"),
         ({"do": None}, "unknown command None"),
-        ({"extra": 1}, "submit takes"),
-        ({"tokens": "abc"}, "submit: tokens can't be 'abc'"),
-        ({"tokens": [0]}, "submit: tokens must be positive token ids"),
-        ({"tokens": [True]}, "submit: tokens must be positive token ids"),
-        ({"stop": [1.5]}, "submit: stop must be positive token ids"),
-        ({"max_new": -1}, "submit: max_new must be 0 to 1000000"),
-        ({"max_new": True}, "submit: max_new can't be True"),
-        ({"session": 3}, "submit: session can't be 3"),
-        ({"rid": None}, "submit: rid can't be None"),
+        ({"extra": 1}, "submit/extra: Extra inputs are not permitted"),
+        ({"tokens": "abc"}, 'submit/tokens: Input should be a valid list, not "abc"'),
+        ({"tokens": [0]}, "submit/tokens: token ids start at 1"),
+        ({"tokens": [True]}, "submit/tokens/0: Input should be a valid integer, not true"),
+        ({"stop": [1.5]}, "submit/stop/0: Input should be a valid integer, not 1.5"),
+        ({"max_new": -1}, "submit/max_new: Input should be greater than or equal to 0"),
+        ({"max_new": True}, "submit/max_new: Input should be a valid integer, not true"),
+        ({"session": 3}, "submit/session: Input should be a valid string, not 3"),
+        ({"rid": None}, "submit/rid: Input should be a valid string, not null"),
     ],
 )
 def test_what_is_no_command(change: dict[str, Any], text: str) -> None:
@@ -101,15 +101,15 @@ def test_commands_are_described() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"page_size": 0}, "page_size must be at least 1"),
+        ({"page_size": 0}, "page_size: Input should be greater than or equal to 1, not 0"),
         ({"page_size": 4, "total_tokens": 6}, "total_tokens=6 is no multiple of page_size=4"),
         ({"page_size": 4, "total_tokens": 0}, "total_tokens=0 is smaller than one page of 4"),
         ({"window": 2}, "window and swa_tokens come together"),
         ({"swa_tokens": 2}, "window and swa_tokens come together"),
-        ({"rows": 0}, "must be at least 1"),
-        ({"rows": -1}, "rows must be a non-negative integer, not -1"),
-        ({"chunk": 1.5}, "chunk must be a non-negative integer, not 1.5"),
-        ({"turbo": 1}, "unknown configuration field 'turbo'"),
+        ({"rows": 0}, "rows: Input should be greater than or equal to 1, not 0"),
+        ({"rows": -1}, "rows: Input should be greater than or equal to 1, not -1"),
+        ({"chunk": 1.5}, "chunk: Input should be a valid integer, not 1.5"),
+        ({"turbo": 1}, "turbo: Extra inputs are not permitted"),
     ],
 )
 def test_configurations_that_no_engine_can_have(fields: dict[str, Any], text: str) -> None:

@@ -1,4 +1,4 @@
-"""The JSON Schema says of requests what the code says, and answers of drivers follow it."""
+"""What is sent and answered is of the types that say so; the schemas are made from them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any
 import pytest
 
 from slotproof.conformance import campaign
+from slotproof.conformance.documents.schemas import schemas
 from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.engines.process import ProcessEngine, misfit
-from slotproof.conformance.protocol.commands import FIELDS
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.schemas import PROTOCOL
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.protocol import messages
+from slotproof.conformance.protocol.commands import COMMAND, FIELDS
+from slotproof.conformance.protocol.config import CONFIG, CONFIGS, EngineConfig
+from slotproof.conformance.protocol.shapes import Shape
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS
 
 POOL = {"total": 4, "available": 4, "evictable": 0, "protected": 0, "free": []}
 TOY = Path(__file__).parents[2] / "drivers" / "examples" / "toy.py"
 
 
-def definition(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = PROTOCOL.definition(name)
-    return found
-
-
 def test_commands_of_the_schema_are_those_of_the_code() -> None:
-    there = {each["properties"]["do"]["const"]: each for each in definition("command")["oneOf"]}
-    assert {name: set(each["properties"]) - {"do"} for name, each in there.items()} == {
-        name: set(fields) for name, fields in FIELDS.items()
+    definitions = json.loads(schemas("")["schemas/protocol.schema.json"])["$defs"]
+    tags: dict[str, str] = definitions["command"]["discriminator"]["mapping"]
+    there = {name: definitions[ref.rpartition("/")[2]] for name, ref in tags.items()}
+    assert {name: (*each["properties"],) for name, each in there.items()} == {
+        name: ("do", *fields) for name, fields in FIELDS.items()
     }
     assert all(set(each["required"]) == set(each["properties"]) for each in there.values())
 
 
 def test_configurations_of_the_schema_are_those_of_the_code() -> None:
-    assert set(definition("config")["properties"]) == set(EngineConfig().to_json())
-    assert [misfit("config", each.to_json()) for each in CONFIGS.values()] == [None] * len(CONFIGS)
+    definitions = json.loads(schemas("")["schemas/protocol.schema.json"])["$defs"]
+    assert set(definitions["Config"]["properties"]) == set(EngineConfig().to_json())
+    assert [CONFIG.misfit(each.to_json()) for each in CONFIGS.values()] == [None] * len(CONFIGS)
 
 
 def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,26 +60,50 @@ def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPa
         campaign.run(engine, "cmd:", campaign.Plan({"p1": CONFIGS["p1"]}, 4, steps=20))
     finally:
         engine.close()
-    assert {misfit("request", json.loads(each)) for each in sent} == {None}
-    assert {misfit("answer", json.loads(each)) for each in heard} == {None}
+    assert {messages.REQUEST.line(json.loads(each)) for each in sent} == {None}
+    assert {messages.ANSWER.line(json.loads(each)) for each in heard} == {None}
     ops = {json.loads(each)["op"] for each in sent}
     assert ops == {"hello", "reset", "do", "bye"}
 
 
+HELLO = {"protocol": 1, "engine": {"name": "x", "version": ""}}
+REFUSED = {"id": 1, "ok": False, "kind": "crash", "error": "x"}
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "text"),
+    ("shape", "value", "text"),
     [
-        ("request", {"op": "sing"}, "request: "),
-        ("command", {"do": "step"}, "command: "),
-        ("answer", {"ok": False, "error": "what"}, "answer: "),
-        ("config", {"page_size": 1}, 'config: "total_tokens" is a required property'),
-        ("hello", {"protocol": 1}, 'hello: "engine" is a required property'),
-        ("snapshots", {"snapshots": [{"iter": True}]}, "snapshots/0"),
-        ("pool", {**POOL, "free": [1, True]}, 'free/1: true is not of type "integer"'),
-        ("pool", {**POOL, "total": float("nan")}, 'total: null is not of type "integer"'),
-        ("pool", {**POOL, "\ud800": 1}, "surrogates not allowed"),
+        (messages.REQUEST, {"op": "sing", "id": 1}, "request: Input tag 'sing'"),
+        (COMMAND, {"do": "step"}, "step/n: Field required"),
+        (messages.ANSWER, {"ok": True, "result": {}}, "id: Field required"),
+        (messages.ANSWER, {**REFUSED, "id": None}, "id: Input should be a valid integer, not null"),
+        (messages.ANSWER, {**REFUSED, "error": 64.0}, "error: Input should be a valid string"),
+        (messages.ANSWER, {**REFUSED, "trace": []}, "trace: Input should be a valid string"),
+        (messages.ANSWER, {**REFUSED, "error": "x" * 100_001}, "at most 100000 characters"),
+        (CONFIG, {"page_size": 1}, "total_tokens: Field required"),
+        (messages.HELLO, HELLO, "capabilities: Field required"),
+        (messages.RECOMPUTED, {"tokens": [1, 64.0]}, "tokens/1: Input should be a valid integer"),
+        (SNAPSHOTS, {"snapshots": [{"iter": True}]}, "snapshots/0"),
+        (SNAPSHOTS, {"snapshots": 3}, "snapshots: Input should be a valid list, not 3"),
     ],
 )
-def test_what_does_not_follow_it_is_told_in_one_line(name: str, value: Any, text: str) -> None:
-    wrong = misfit(name, value)
+def test_what_does_not_follow_it_is_told_in_one_line(shape: Shape, value: Any, text: str) -> None:
+    wrong = shape.line(value)
     assert wrong is not None and text in wrong and "\n" not in wrong
+
+
+@pytest.mark.parametrize(
+    ("pool", "text"),
+    [
+        ({**POOL, "free": [1, True]}, "free/1: Input should be a valid integer, not true"),
+        ({**POOL, "total": 64.0}, "total: Input should be a valid integer, not 64.0"),
+        ({**POOL, "free": [1 << 60]}, "free/0: Input should be less than or equal to"),
+        ({**POOL, "pages": 1}, "pages: Extra inputs are not permitted"),
+    ],
+)
+def test_numbers_of_a_snapshot_are_integers(pool: Any, text: str, scene: Any) -> None:
+    snapshot = json.loads(json.dumps(scene().snapshot))
+    assert SNAPSHOTS.misfit({"snapshots": [snapshot]}) is None
+    snapshot["pools"]["full"] = pool
+    wrong = SNAPSHOTS.line({"snapshots": [snapshot]})
+    assert wrong is not None and wrong.startswith(f"snapshots/0/pools/full/{text}")

@@ -1,0 +1,78 @@
+"""What the lines of an event log are, as types. See docs/reference/log.md.
+
+An iteration's line is a snapshot that may leave things out; what it has is what a driver shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, Required, get_type_hints
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance.protocol.config import SOME
+from slotproof.conformance.protocol.messages import EngineName
+from slotproof.conformance.protocol.shapes import Count, Ints, Name, Shape, Text, shape
+from slotproof.conformance.protocol.snapshot import PoolFigures, RowCounts, Snapshot, Used, pools_of
+
+VERSION = 1
+
+Header = TypedDict(
+    "Header",
+    {
+        "slotproof-log": Literal[1],
+        "engine": EngineName,
+        "config": SOME.form,  # type: ignore[name-defined]
+        "profile": Name | None,
+        "seed": NotRequired[Count],
+        "records": NotRequired[list[Literal["commands", "messages", "events"]]],
+        "transitions": NotRequired[Annotated[list[Name], Field(max_length=1000)]],
+        "not_observed": NotRequired[dict[Name, Text]],
+        "recorder": NotRequired[dict[str, Any]],
+    },
+)
+HEADER = Shape("header", shape(Header))
+
+
+@shape
+class Failed(TypedDict):
+    how: Literal["crash", "hang"]
+    error: Text
+
+
+_State = ("rows", "sessions", "slots", "requests")
+"""What comes together, with the pools."""
+_WITH_STATE = (*_State, "tree", "checker", "content")
+
+
+class PoolLine(PoolFigures):
+    free: NotRequired[Ints]
+
+
+class RowsLine(RowCounts):
+    used: NotRequired[Used]
+
+
+_fields = get_type_hints(Snapshot, include_extras=True) | {
+    "iter": Required[Count],
+    "pools": pools_of(shape(PoolLine)),
+    "rows": shape(RowsLine),
+}
+SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]
+FAILED = Shape("failed", Failed)
+END = Shape("end", Text)
+
+
+def apart(snapshot: Mapping[str, Any]) -> str | None:
+    """Which parts of an iteration's state are there without the others; ``None``: all is well.
+
+    >>> apart({"iter": 1, "pools": {}})
+    'pools comes with rows, sessions, slots, requests'
+    """
+    if "pools" in snapshot:
+        if all(name in snapshot for name in _State):
+            return None
+        return f"pools comes with {', '.join(_State)}"
+    alone = next((name for name in _WITH_STATE if name in snapshot), None)
+    return alone and f"{alone} comes with pools"

@@ -1,0 +1,103 @@
+"""What comes from outside has a shape: a type that pydantic checks, strictly.
+
+The types are the one definition of messages, snapshots, logs, traces and baselines; the JSON
+Schemas in the documents are made from them. A value that fits is used as it is: plain
+dictionaries and lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
+
+from slotproof.conformance import bounds
+
+shape = with_config(ConfigDict(extra="forbid", strict=True))
+"""A dictionary with these keys and no others; ``64.0`` and ``true`` are no integers."""
+open_shape = with_config(ConfigDict(extra="allow", strict=True))
+"""A dictionary that may have keys which nobody here reads."""
+
+Int = Annotated[int, Field(ge=-bounds.INTEGER, le=bounds.INTEGER)]
+Count = Annotated[int, Field(ge=0, le=bounds.INTEGER)]
+Name = Annotated[str, Field(max_length=bounds.NAME_CHARS)]
+Text = Annotated[str, Field(max_length=bounds.TEXT_CHARS)]
+Ints = Annotated[list[Int], FailFast()]
+Hash = Annotated[int, Field(ge=0, le=0xFFFFFFFF)]
+"""A CRC-32."""
+
+QUOTED = 60
+"""Characters of a value that a message quotes."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What of a value does not fit; the first of it."""
+
+    path: tuple[str | int, ...]
+    """Keys and indices down to it; empty for the value itself."""
+    message: str
+
+    def at(self, root: str) -> str:
+        """One line; ``root`` is what the value itself is called.
+
+        >>> Misfit(("rows", 0), "not an integer").at("snapshot")
+        'rows/0: not an integer'
+        """
+        return f"{'/'.join(map(str, self.path)) or root}: {self.message}"
+
+
+class Shape:
+    """A type, as a check of values from outside and as a JSON Schema.
+
+    >>> numbers = Shape("numbers", Ints)
+    >>> numbers.misfit([1, 2]), numbers.misfit([1, 2.0]).at("numbers")
+    (None, '1: Input should be a valid integer, not 2.0')
+    """
+
+    def __init__(self, title: str, form: Any) -> None:
+        self.title, self.form = title, form
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.form)
+
+    def misfit(self, value: object) -> Misfit | None:
+        """Where a value does not fit. Takes what a JSON reader gives."""
+        try:
+            self._adapter.validate_python(value)
+        except ValidationError as error:
+            return _first(error)
+        return None
+
+    def line(self, value: object) -> str | None:
+        """The same in one line."""
+        wrong = self.misfit(value)
+        return None if wrong is None else wrong.at(self.title)
+
+
+def _first(error: ValidationError) -> Misfit:
+    first = error.errors(include_url=False, include_context=False)[0]
+    message, path = first["msg"], first["loc"]
+    if first["type"] not in ("missing", "extra_forbidden", "union_tag_invalid"):
+        message += f", not {quoted(first['input'])}"
+    return Misfit(tuple(path), message)
+
+
+def quoted(value: object) -> str:
+    """A value in a message: a few characters of it, in ASCII.
+
+    >>> quoted("a" * 100), quoted([1] * 10_000_000), quoted({"a": 1}), quoted(True)
+    ('"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', 'a list', 'an object', 'true')
+    """
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = f'"{ascii(value[:QUOTED])[1:-1]}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
