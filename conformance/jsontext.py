@@ -24,7 +24,7 @@ def parse(text: bytes) -> Any:
     >>> parse(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
         ...
-    slotproof.conformance.jsontext.BadJson: not JSON: Detected duplicate key "a" at line 1 column 13
+    slotproof.conformance.jsontext.BadJson: not JSON: Detected duplicate key "a" at line 1 column 14
     """
     try:
         return jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)

@@ -14,10 +14,11 @@ from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import (
-    ANSWER,
     HELLO as HELLO_RESULT,
     PROTOCOL,
     RECOMPUTED,
+    REFUSAL,
+    RESULT,
 )
 from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
@@ -85,9 +86,9 @@ class ProcessEngine:
             raise EngineUnusable(
                 f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
             )
-        wrong = HELLO_RESULT.line(hello)
+        wrong = HELLO_RESULT.misfit(hello)
         if wrong is not None:
-            raise EngineUnusable(f"the driver's {wrong}")
+            raise EngineUnusable(f"the driver's hello: {wrong.at('hello')}")
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
@@ -128,12 +129,13 @@ class ProcessEngine:
             answer = jsontext.parse(line)
         except BadJson as bad:
             raise pipe.failed("crash", f"garbage on the wire: {line[:80]!r} ({bad})") from None
-        wrong = ANSWER.line(answer)
+        refused = isinstance(answer, dict) and answer.get("ok") is False
+        wrong = (REFUSAL if refused else RESULT).line(answer)
         if wrong is not None:
             raise pipe.failed("crash", f"garbage on the wire: {wrong}")
         if answer["id"] != self._next:
             raise pipe.failed("crash", f"the driver answered message {answer['id']}")
-        if answer["ok"]:
+        if not refused:
             result: dict[str, Any] = answer["result"]
             return result
         if answer["kind"] == "usage":

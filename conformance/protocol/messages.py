@@ -77,6 +77,7 @@ class Refusal(TypedDict):
     trace: NotRequired[Text]
 
 
+RESULT, REFUSAL = Shape("answer", Result), Shape("answer", Refusal)
 ANSWER = Shape("answer", Annotated[Result | Refusal, Field(discriminator="ok")])
 
 

@@ -21,12 +21,12 @@ shape = with_config(ConfigDict(extra="forbid", strict=True))
 open_shape = with_config(ConfigDict(extra="allow", strict=True))
 """A dictionary that may have keys which nobody here reads."""
 
-Int = Annotated[int, Field(ge=-bounds.INTEGER, le=bounds.INTEGER)]
-Count = Annotated[int, Field(ge=0, le=bounds.INTEGER)]
-Name = Annotated[str, Field(max_length=bounds.NAME_CHARS)]
-Text = Annotated[str, Field(max_length=bounds.TEXT_CHARS)]
+Int = Annotated[int, Field(strict=True, ge=-bounds.INTEGER, le=bounds.INTEGER)]
+Count = Annotated[int, Field(strict=True, ge=0, le=bounds.INTEGER)]
+Name = Annotated[str, Field(strict=True, max_length=bounds.NAME_CHARS)]
+Text = Annotated[str, Field(strict=True, max_length=bounds.TEXT_CHARS)]
 Ints = Annotated[list[Int], FailFast()]
-Hash = Annotated[int, Field(ge=0, le=0xFFFFFFFF)]
+Hash = Annotated[int, Field(strict=True, ge=0, le=0xFFFFFFFF)]
 """A CRC-32."""
 
 QUOTED = 60
@@ -47,7 +47,8 @@ class Misfit:
         >>> Misfit(("rows", 0), "not an integer").at("snapshot")
         'rows/0: not an integer'
         """
-        return f"{'/'.join(map(str, self.path)) or root}: {self.message}"
+        where = "/".join(str(part)[:QUOTED] for part in self.path)
+        return f"{where or root}: {self.message}"
 
 
 class Shape:

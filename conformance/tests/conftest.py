@@ -102,7 +102,7 @@ def hostile() -> Trace:
     """
     figures: dict[str, Any] = {"total": 8, "available": 4, "evictable": 1, "protected": 0}
     figures |= {"held": 1, "uncached": 1}
-    slot: dict[str, Any] = {"row": 0, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": False, EVIL: 1}
+    slot: dict[str, Any] = {"row": 0, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": False}
     frame = Frame(
         events=[{"transition": EVIL, "session": EVIL, "request": EVIL, "params": {EVIL: 1}}],
         told=[{"type": EVIL, "session": EVIL, "message": EVIL},

@@ -109,7 +109,7 @@ def test_traces_that_can_not_be_run(
     edited(found, bad, config={"page_size": 4, "total_tokens": 2})
     assert "total_tokens=2 is no multiple of page_size=4" in wrong([command, str(bad)], capfd)
     edited(found, bad, config={"turbo": True})
-    assert "unknown configuration field 'turbo'" in wrong([command, str(bad)], capfd)
+    assert "config/turbo: Extra inputs are not permitted" in wrong([command, str(bad)], capfd)
     bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
     assert "not of slotproof" in wrong([command, str(bad)], capfd)
 

@@ -54,7 +54,7 @@ def test_the_example_drivers_have_every_manner(argv: list[str]) -> None:
 
 
 SEEN = {
-    "handshake": 'engine: "version" is a required property',
+    "handshake": "engine/version: Field required",
     "versions": "hello for protocol 999 is answered with protocol 999",
     "unknown-message": "{'op': 'sing'} is answered with a result: {}",
     "bad-line": "the driver exited with status 1: json.decoder.JSONDecodeError",

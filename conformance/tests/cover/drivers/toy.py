@@ -75,7 +75,7 @@ def step(total: int, number: int) -> dict[str, object]:
     if strikes("neither"):
         return {"ok": "perhaps"}
     if strikes("wrong-id"):
-        return {"id": -1, "ok": True, "result": {"snapshots": []}}
+        return {"id": 999, "ok": True, "result": {"snapshots": []}}
     shown = snapshot(number, total)
     if strikes("no-rows"):
         del shown["rows"]
