@@ -50,9 +50,14 @@ class Child:
         pass_fds: Collection[int] = (),
     ) -> None:
         # In a group of its own, so that a terminal's Ctrl-C is for this process alone.
-        self._watcher = subprocess.Popen(  # noqa: S603  # always the same
-            _WATCHER, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, process_group=0
-        )
+        reading, writing = os.pipe()
+        self._life = os.fdopen(writing, "wb", buffering=0)  # closes with this object, if not before
+        try:
+            self._watcher = subprocess.Popen(  # noqa: S603  # always the same
+                _WATCHER, stdin=reading, stdout=DEVNULL, stderr=DEVNULL, process_group=0
+            )
+        finally:
+            os.close(reading)
         try:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603  # the caller's
                 list(argv),
@@ -83,8 +88,7 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._watcher.pid, signal.SIGKILL)
             self._watcher.wait()
-        if self._watcher.stdin is not None:
-            self._watcher.stdin.close()
+        self._life.close()
 
     def __enter__(self) -> Child:
         return self
@@ -104,15 +108,14 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float | None = None,
-) -> subprocess.CompletedProcess[str]:
+) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end: its status, and what it wrote. ``timeout`` is in seconds.
 
     >>> done = run(["sh", "-c", "echo here; exit 3"])
     >>> done.returncode, done.stdout, done.stderr
-    (3, 'here\\n', '')
+    (3, b'here\\n', b'')
     """
     with Child(argv, stdout=PIPE, stderr=PIPE, env=env, cwd=cwd) as child:
         out, err = child.process.communicate(timeout=timeout)
         status = child.process.returncode
-    texts = [each.decode(errors="replace") for each in (out, err)]
-    return subprocess.CompletedProcess(list(argv), status, *texts)
+    return subprocess.CompletedProcess(list(argv), status, out, err)
