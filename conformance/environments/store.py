@@ -201,7 +201,10 @@ def _delete(path: Path) -> None:
     Never raises: what stays is tried again by the next one that holds the lock.
     """
     with contextlib.suppress(OSError):
-        if path.is_symlink() or _read(path) is None:
+        if _read(path) is None:
+            return
+        if path.is_symlink():  # somebody keeps it elsewhere: the link goes
+            path.unlink()
             return
         for each in path.iterdir():
             if each.is_dir() and not each.is_symlink():
