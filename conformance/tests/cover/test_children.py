@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from slotproof.conformance.draining import Drain
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.tests.processes import Descent
+from slotproof.model.pool import pool
 
 TOP = Path(__file__).parents[3]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
@@ -98,7 +101,7 @@ def test_a_program_does_not_end_with_the_thread_that_started_it(descent: Descent
     assert started[0].process.poll() is None
     started[0].kill()
     started[0].kill()
-    assert descent.alive() == {}
+    assert descent.outlive(5.0) == {}
 
 
 @needs_proc
@@ -112,7 +115,7 @@ def test_a_child_that_nobody_holds_ends(descent: Descent) -> None:
 def test_what_a_program_leaves_behind_ends_with_it(descent: Descent) -> None:
     done = run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo done"], env=descent.environment)
     assert (done.returncode, done.stdout) == (0, b"done\n")
-    assert descent.alive() == {}
+    assert descent.outlive(5.0) == {}
 
 
 @needs_proc
@@ -140,6 +143,78 @@ def test_programs_are_started_in_one_place() -> None:
 def test_ctrl_c_of_a_terminal_is_not_for_a_program() -> None:
     with Child(["sleep", "600"]) as child:
         assert os.getpgid(child.process.pid) not in (os.getpgid(0), child.process.pid)
+
+
+# Pools, and signals --------------------------------------------------------------------
+
+POOL = """
+import itertools, multiprocessing, os, signal, sys, time
+from slotproof.model.pool import pool
+
+def busy(number):
+    os.write(1, b"up\n")
+    while True:
+        pass
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with pool(2, multiprocessing.get_context(sys.argv[1])) as processes:
+        list(processes.map(busy, range(4)))
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_processes_of_a_pool_end_with_us(
+    descent: Descent, method: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Of `prove`, `matrix --spec` and `matrix --mutants`: in the middle of their work."""
+    (tmp_path / "pooled.py").write_text(POOL)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "pooled.py", method], env=descent.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
+    process.send_signal(number)
+    assert descent.outlive(5.0) == {}
+    _, err = process.communicate()
+    assert err.count(b"Traceback") == (number != signal.SIGKILL), "that of the parent alone"
+
+
+def test_a_pool_knows_its_own_processes() -> None:
+    """Those of another pool go on."""
+    with pool(1) as one:
+        number = one.submit(os.getpid).result()
+        with contextlib.suppress(KeyError), pool(1) as other:
+            other.submit(time.sleep, 600)
+            raise KeyError
+        assert one.submit(os.getpid).result() == number
+
+
+@needs_proc
+@pytest.mark.parametrize("ignoring", [False, True], ids=["plain", "in the background of a shell"])
+def test_sigterm_ends_a_command_as_ctrl_c_does(
+    descent: Descent, ignoring: bool, tmp_path: Path
+) -> None:
+    """Status 3; also where a shell has the command ignore Ctrl-C. Here it waits for a hello."""
+    driver = f"import os, time; os.mkdir({str(tmp_path / 'up')!r}); time.sleep(600)"
+    engine = "cmd:" + shlex.join([sys.executable, "-c", driver])
+    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", engine]
+    deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if ignoring else "pass"
+    code = f"import os, signal, sys; {deaf}; os.execv(sys.argv[1], sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *argv, "--out", tmp_path / "out"], env=descent.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    while not (tmp_path / "up").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    said, _ = process.communicate()
+    assert process.returncode == 3 and b"Traceback" not in said
+    assert descent.outlive(5.0) == {}
 
 
 # Standard error ----------------------------------------------------------------------
