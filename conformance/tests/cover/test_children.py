@@ -147,7 +147,7 @@ def test_ctrl_c_of_a_terminal_is_not_for_a_program() -> None:
 
 # Pools, and signals --------------------------------------------------------------------
 
-POOL = """
+POOL = r"""
 import itertools, multiprocessing, os, signal, sys, time
 from slotproof.model.pool import pool
 
