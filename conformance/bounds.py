@@ -45,3 +45,11 @@ DRAWN_PAGES = 100_000
 """Pages of a pool that is drawn."""
 DRAWN_CELLS = 200_000
 """Pages (or stretches of pages) × iterations that are drawn: a browser opens no more."""
+STDERR_FIRST, STDERR_LAST = 1_000, 4_000
+"""Bytes of a driver's standard error that a failure carries: how it began, and its last words.
+What lies between is counted and not kept: a driver may write gigabytes."""
+INSTALLER_FIRST, INSTALLER_LAST = 1 << 18, 1 << 18
+"""Bytes of the output of pip and venv, for their reason in one line: an index may send anything."""
+PARTING_SECONDS = 2.0
+"""What processes of ``--jobs`` have after Ctrl-C to give back what they found, and then to end:
+the command in hand takes far less, and one whose driver hangs is not waited for."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import multiprocessing.synchronize
-import os
 import queue
-import signal
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
 
+from slotproof.conformance import bounds
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.searching import Candidate, Stop, Tell
+from slotproof.model.pool import Pool
 
 R_co = TypeVar("R_co", covariant=True)
 Event = Callable[[int, Candidate | int], None]
@@ -51,14 +52,14 @@ class Processes:
     """Several processes, each with an engine of its own.
 
     Ctrl-C is this process's business: the others are asked to stop and give back
-    what they have.
+    what they have; those that don't within some seconds are killed.
     """
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
         context = multiprocessing.get_context("spawn")  # fork and torch do not go together
         self._told: Any = context.Queue()
         self._stop = context.Event()
-        self._pool = ProcessPoolExecutor(jobs, context, _begin, (spec, self._told, self._stop))
+        self._pool = Pool(jobs, context, _begin, (spec, self._told, self._stop))
         self._call = 0
 
     def map(self, tasks: Sequence[Task[R_co]], event: Event, stop: Stop) -> list[R_co]:
@@ -66,12 +67,11 @@ class Processes:
         self._call += 1
         if not stop():
             self._stop.clear()  # what ended the tasks before need not end these
-        with _deaf():
-            futures: list[Future[R_co]] = [
-                self._pool.submit(_work, self._call, number, task)
-                for number, task in enumerate(tasks)
-            ]
+        futures: list[Future[R_co]] = [
+            self._pool.submit(_work, self._call, number, task) for number, task in enumerate(tasks)
+        ]
         open_: set[Future[R_co]] = set(futures)
+        patience = math.inf
         while open_:
             try:
                 if stop():
@@ -79,9 +79,12 @@ class Processes:
                 open_ = wait(open_, 0.1, FIRST_COMPLETED).not_done
                 self._drain(event)
             except KeyboardInterrupt:
-                if self._stop.is_set():
-                    raise
                 self._stop.set()
+                if patience < math.inf:
+                    raise
+                patience = time.monotonic() + bounds.PARTING_SECONDS
+            if time.monotonic() > patience:  # what was told is kept
+                raise KeyboardInterrupt
         try:
             return [future.result() for future in futures]
         except BrokenProcessPool:
@@ -101,20 +104,7 @@ class Processes:
     def close(self) -> None:
         """Let the processes end; their engines with them."""
         self._stop.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that start now do not hear Ctrl-C, from their first moment on."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self._pool.end(bounds.PARTING_SECONDS)
 
 
 class _Mine:
@@ -128,15 +118,6 @@ class _Mine:
 
 def _begin(spec: EngineSpec, told: Any, stop: multiprocessing.synchronize.Event) -> None:
     _Mine.spec, _Mine.told, _Mine.stop = spec, told, stop
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Where the parent is killed nobody asks us to stop: we and our driver would stay for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _work(call: int, number: int, task: Task[R_co]) -> R_co:

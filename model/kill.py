@@ -9,7 +9,6 @@ as allowed: they can break nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +21,7 @@ from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, conjuncts, tasks
+from slotproof.model.pool import pool
 from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
 from slotproof.model.transition import Transition
@@ -156,6 +156,6 @@ def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
 
 def judge_all(jobs: int | None = None) -> Iterator[Verdict]:
     """The fate of every known bug, then of every systematic mutant, in their order."""
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(judge_exhibit, EXHIBITS)
-        yield from pool.map(judge, systematic(), chunksize=8)
+    with pool(jobs) as processes:
+        yield from processes.map(judge_exhibit, EXHIBITS)
+        yield from processes.map(judge, systematic(), chunksize=8)

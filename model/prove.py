@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import z3
@@ -19,6 +18,7 @@ import z3
 from slotproof.model import others, pages, state
 from slotproof.model.expr import Expr, Var, variables, walk
 from slotproof.model.obligations import INIT, Result, Spec, Status, Task, tasks
+from slotproof.model.pool import pool
 from slotproof.model.symbolic import Symbols, Term, aligned_variables
 
 PAGE_SIZES = (1, 4, 16, 64)
@@ -186,8 +186,8 @@ def prove(
             results += found
             vacuity += empty
         return results, vacuity
-    with ProcessPoolExecutor(workers) as pool:
-        for found, empty in pool.map(_work, work, chunksize=4):
+    with pool(workers) as processes:
+        for found, empty in processes.map(_work, work, chunksize=4):
             results += found
             vacuity += empty
     return results, vacuity

@@ -18,6 +18,7 @@ from slotproof.conformance.cli.documenting import docs
 from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exploring import explore
+from slotproof.conformance.cli.interrupts import heed_sigterm
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.matrix import matrix
 from slotproof.conformance.cli.proving import prove
@@ -55,6 +56,7 @@ app.add_typer(env, name="env")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The console script: runs a command and exits with its status."""
+    heed_sigterm()
     sys.exit(status(list(sys.argv[1:] if argv is None else argv)))
 
 
@@ -68,7 +70,7 @@ def status(argv: list[str]) -> int:
     except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
-        return 3 if done.exit_code == CTRL_C else int(done.exit_code)
+        result = done.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return 3
     except Exception as error:
@@ -77,6 +79,8 @@ def status(argv: list[str]) -> int:
             raise
         text = message()  # click's own: an unknown option, a missing argument
         return _wrong(text) if text else 2
+    if result == CTRL_C:
+        return 3
     return int(result) if isinstance(result, int) else 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import slotproof.model
+from slotproof.conformance import children
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.model.outline import Outline, outline
 
@@ -142,10 +143,4 @@ def _run(
     if found is None:
         raise UsageProblem(f"--diff needs {program}")
     paths = {"PYTHONPATH": str(within), "PYTHONDONTWRITEBYTECODE": "1"} if within else {}
-    return subprocess.run(  # noqa: S603  # git and this Python, with arguments of our own
-        [found, *arguments],
-        cwd=within,
-        env={**os.environ, **paths},
-        capture_output=True,
-        check=False,
-    )
+    return children.run([found, *arguments], cwd=within, env={**os.environ, **paths})

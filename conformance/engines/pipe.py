@@ -4,54 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
+from subprocess import PIPE
 
+from slotproof.conformance import bounds
+from slotproof.conformance.children import Child
+from slotproof.conformance.draining import Drain
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-
-LONGEST = 1 << 26
-"""Bytes of a line at most: a driver that never ends one must not fill the memory."""
-KEPT = 4000
-"""Characters of standard error that a failure carries: the last ones."""
 
 
 class Pipe:
-    """One run of a driver, in a process group of its own. Times are in seconds.
+    """One run of a driver, which ends with us and takes along all it started. Times in seconds.
 
-    Every failure is an :class:`EngineFailed` that carries the end of standard error.
+    Every failure is an :class:`EngineFailed` that carries the beginning and the end of
+    standard error.
     """
 
     def __init__(self, argv: Sequence[str], env: dict[str, str] | None = None) -> None:
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the driver
         try:
-            self._process = subprocess.Popen(  # noqa: S603  # the user names the program
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                env=env,
-                start_new_session=True,
-            )
+            self._child = Child(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env)
         except (OSError, ValueError) as error:
-            self._stderr.close()
             reason = error.strerror if isinstance(error, OSError) else error
             raise EngineUnusable(f"can't start {argv[0]}: {reason}") from None
-        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process = self._child.process
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._errors = Drain(self._process.stderr, bounds.STDERR_FIRST, bounds.STDERR_LAST)
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
-        self._buffer = b""
+        self._buffer = bytearray()
 
     def send(self, line: str, timeout: float) -> None:
         """Write a line. A driver that does not read it is a hang."""
         rest = memoryview(line.encode() + b"\n")
         deadline = time.monotonic() + timeout
         while rest:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([], [self._in], [], left)[1]:
+            if not _ready(self._in, selectors.EVENT_WRITE, deadline):
                 raise self.failed("hang", f"it does not read: no line taken within {timeout:g} s")
             try:
                 rest = rest[os.write(self._in, rest) :]
@@ -61,17 +52,20 @@ class Pipe:
     def line(self, timeout: float) -> bytes:
         """The next line of standard output, without its end."""
         deadline = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._out], [], [], left)[0]:
+        looked = 0
+        while (end := self._buffer.find(b"\n", looked)) < 0:
+            looked = len(self._buffer)
+            if looked > bounds.LINE_BYTES:
+                text = f"garbage on the wire: a line of over {bounds.LINE_BYTES} bytes"
+                raise self.failed("crash", text)
+            if not _ready(self._out, selectors.EVENT_READ, deadline):
                 raise self.failed("hang", f"no answer within {timeout:g} s")
             chunk = os.read(self._out, 1 << 16)
             if not chunk:
                 raise self.failed("crash", self._ended())
             self._buffer += chunk
-            if len(self._buffer) > LONGEST:
-                raise self.failed("crash", f"garbage on the wire: a line of over {LONGEST} bytes")
-        line, self._buffer = self._buffer.split(b"\n", 1)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line
 
     def end_input(self) -> None:
@@ -89,20 +83,12 @@ class Pipe:
 
     def kill(self) -> None:
         """End the driver and all it started. May be called again."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._stderr.close()
+        self._child.kill()
+        self._errors.close()
 
     def stderr(self) -> str:
-        """The last of what the driver wrote on standard error."""
-        end = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, end - 4 * KEPT))
-        return self._stderr.read().decode(errors="replace")[-KEPT:]
+        """What the driver wrote on standard error: the beginning and the end."""
+        return self._errors.text()
 
     def failed(self, how: str, text: str) -> EngineFailed:
         """A failure, with what the driver said on standard error."""
@@ -117,3 +103,13 @@ class Pipe:
             with contextlib.suppress(ValueError):
                 return f"the driver was ended by {signal.Signals(-status).name}"
         return f"the driver exited with status {status}"
+
+
+def _ready(descriptor: int, event: int, deadline: float) -> bool:
+    """Whether it can be read or written before the time; `select` is for numbers below 1024."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        return False
+    with selectors.PollSelector() as selector:
+        selector.register(descriptor, event)
+        return bool(selector.select(left))

@@ -6,11 +6,11 @@ import importlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from slotproof.conformance import children
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.environments.processes import clean_environment
@@ -127,10 +127,7 @@ class EngineSpec:
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
             "s = u.find_spec('sglang'); sys.exit(0 if s and s.origin else 3)"
         )
-        found = subprocess.run(  # noqa: S603  # the user names the interpreter
-            [str(python), "-c", probe], capture_output=True, check=False
-        )
-        if found.returncode:
+        if children.run([python, "-c", probe]).returncode:
             raise EngineUnusable(
                 f"{python} has no sglang; name an environment that has it with --python, "
                 "or a release: --engine sglang==0.5.23"

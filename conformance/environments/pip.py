@@ -82,9 +82,9 @@ def _no_release(what: str, there: list[str]) -> str:
 
 
 def _figures(release: str) -> list[int]:
-    return [int(figure) for figure in re.findall(r"\d+", release)]
+    return [int(figure) for figure in re.findall("[0-9]+", release)]
 
 
 def _errno(text: str) -> str:
-    found = re.findall(r"\[Errno -?\d+\] ([^'\")\n]+)", text)
+    found = re.findall(r"\[Errno -?[0-9]+\] ([^'\")\n]+)", text)
     return f" ({found[-1].strip()})" if found else ""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from subprocess import PIPE
 from typing import Protocol
+
+from slotproof.conformance import bounds
+from slotproof.conformance.children import Child
+from slotproof.conformance.draining import Drain, Ends
 
 Tell = Callable[[str], None]
 """Is told, in a few words, what is being done right now."""
@@ -16,7 +19,8 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended; ``text`` is its standard output, then its standard error."""
+    """How a program ended; ``text`` is its standard output, then its standard error,
+    of which the middle is left out where they are very long."""
 
     status: int
     text: str
@@ -35,33 +39,19 @@ def clean_environment() -> dict[str, str]:
 
 
 def run(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
-    """Run a program to its end; the program is killed if this is interrupted."""
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        try:
-            process = subprocess.Popen(  # noqa: S603  # programs of the environment
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                errors="replace",
-                env=clean_environment(),
-                pass_fds=(keep_open,),
-            )
-        except OSError as error:
-            return Done(127, f"{argv[0]}: {error.strerror}")
-        lines = []
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                lines.append(line)
-                tell(line.strip())
-            status = process.wait()
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        errors.seek(0)
-        return Done(status, "".join(lines) + errors.read())
+    """Run a program to its end; it and all it started are killed if this is interrupted."""
+    first, last = bounds.INSTALLER_FIRST, bounds.INSTALLER_LAST
+    try:
+        child = Child(
+            argv, stdout=PIPE, stderr=PIPE, env=clean_environment(), pass_fds=(keep_open,)
+        )
+    except OSError as error:
+        return Done(127, f"{argv[0]}: {error.strerror}")
+    with child:
+        out, process = Ends(first, last), child.process
+        assert process.stdout and process.stderr
+        with contextlib.closing(Drain(process.stderr, first, last)) as errors:
+            while line := process.stdout.readline(first):
+                out.add(line)
+                tell(line.decode(errors="replace").strip())
+            return Done(process.wait(), out.text() + errors.text())

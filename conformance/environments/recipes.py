@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slotproof.conformance.engines.base import EngineUnusable
 
-_RELEASE = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+_RELEASE = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
 
 
 class EnvironmentProblem(EngineUnusable):

@@ -11,6 +11,8 @@ import contextlib
 import fcntl
 import json
 import os
+import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +27,9 @@ from slotproof.conformance.environments.recipes import EnvironmentProblem
 MARKER = "slotproof-environment.json"
 VARIABLE = "SLOTPROOF_ENVS"
 _REMOVED = ".removed-"
+"""Folders that were environments begin so: they are on their way out."""
+_UNFINISHED = f".{MARKER}-"
+"""Markers begin so while they are written."""
 
 
 def default_folder() -> Path:
@@ -71,7 +76,7 @@ class Entry:
         """Write the marker, whole or not at all."""
         fields = {key: value for key, value in asdict(self).items() if key != "path"}
         beside = self.path.parent  # a marker cut short must not lie in a folder without one
-        with tempfile.NamedTemporaryFile("w", dir=beside, prefix=".marker-", delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", dir=beside, prefix=_UNFINISHED, delete=False) as file:
             json.dump({"format": 1, **fields}, file, indent=1)
         Path(file.name).replace(self.path / MARKER)
 
@@ -106,7 +111,8 @@ class Store:
     def entries(self) -> list[Entry]:
         """Everything slotproof made here, finished or not, bases last."""
         with contextlib.suppress(OSError):
-            found = [entry for path in self.folder.iterdir() if (entry := _read(path))]
+            paths = (p for p in self.folder.iterdir() if not p.name.startswith(_REMOVED))
+            found = [entry for path in paths if (entry := _read(path))]
             return sorted(found, key=lambda each: (each.release == "", _natural(each.name)))
         return []
 
@@ -132,7 +138,7 @@ class Store:
         """Nobody else changes the folder meanwhile; yields the lock's file descriptor.
 
         Programs that inherit the descriptor hold the lock too: where this process is
-        killed, its pip goes on, and the next one waits until that is over.
+        killed, the next one waits until the last of them is gone.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -149,9 +155,10 @@ class Store:
                 tell(f"waiting for another slotproof that works in {self.folder}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             for left in self.folder.glob(f"{_REMOVED}*"):
-                shutil.rmtree(left, ignore_errors=True)
-            for left in self.folder.glob(".marker-*"):
-                left.unlink()
+                _delete(left)
+            for left in self.folder.glob(f"{_UNFINISHED}*"):
+                with contextlib.suppress(OSError):
+                    left.unlink()
             yield lock
         finally:
             os.close(lock)
@@ -172,13 +179,12 @@ class Store:
 
     def remove(self, entry: Entry) -> None:
         """Take an environment away at once, whole. Needs the lock."""
-        away = self.folder / f"{_REMOVED}{entry.path.name}"
-        shutil.rmtree(away, ignore_errors=True)
+        away = self.folder / f"{_REMOVED}{entry.path.name}-{secrets.token_hex(4)}"
         try:
             entry.path.rename(away)
         except OSError as error:
             raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
-        shutil.rmtree(away, ignore_errors=True)
+        _delete(away)
 
     def sweep(self, digests: set[str]) -> None:
         """Remove bases of former recipes that no release uses. Needs the lock."""
@@ -187,6 +193,27 @@ class Store:
         for entry in entries:
             if not entry.release and entry.recipe not in digests and entry.path.name not in used:
                 self.remove(entry)
+
+
+def _delete(path: Path) -> None:
+    """Delete a folder that slotproof made, the marker last: one that is cut short goes on later.
+
+    Never raises: what stays is tried again by the next one that holds the lock.
+    """
+    with contextlib.suppress(OSError):
+        if _read(path) is None:
+            return
+        if path.is_symlink():  # somebody keeps it elsewhere: the link goes
+            path.unlink()
+            return
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != MARKER:
+                each.unlink()
+        if [each.name for each in path.iterdir()] == [MARKER]:
+            (path / MARKER).unlink()
+            path.rmdir()
 
 
 def _read(path: Path) -> Entry | None:
@@ -202,5 +229,6 @@ def _read(path: Path) -> Entry | None:
 def _natural(name: str) -> list[tuple[int, str]]:
     """An order in which 0.5.9 comes before 0.5.10."""
     return [
-        (int(part) if part.isdigit() else -1, part) for part in name.replace("==", ".").split(".")
+        (int(part) if re.fullmatch("[0-9]+", part) else -1, part)
+        for part in name.replace("==", ".").split(".")
     ]

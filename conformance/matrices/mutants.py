@@ -9,7 +9,6 @@ configuration that showed the bug.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from statistics import median
@@ -22,6 +21,7 @@ from slotproof.conformance.plan import Plan
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 from slotproof.model.museum import EXHIBITS
+from slotproof.model.pool import pool
 
 SHRUNK = "of the trace, shrunk"
 WHO = (
@@ -104,11 +104,8 @@ def kills(plan: Plan, seeds: int, jobs: int) -> Iterator[Killed]:
         for name in MUTANTS:
             yield kill(name, plan, seeds)
         return
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
-    try:
-        yield from pool.map(kill, MUTANTS, [plan] * len(MUTANTS), [seeds] * len(MUTANTS))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with pool(jobs, get_context("spawn")) as processes:
+        yield from processes.map(kill, MUTANTS, [plan] * len(MUTANTS), [seeds] * len(MUTANTS))
 
 
 def run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.tests.processes import finished
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
@@ -139,13 +139,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documentation, built as `make site` does it. With --quiet mkdocs counts no warnings."""
     pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
     folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
+    built = finished(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert built.returncode == 0, built.stderr
     assert "Documentation built" in built.stderr and "WARNING" not in built.stderr, built.stderr

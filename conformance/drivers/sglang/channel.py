@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from boot import UsageError
@@ -50,11 +51,27 @@ class Channel:
             return None
 
 
-def become(work: Any) -> None:
-    """Be another process: die with the parent, do the work, and never return."""
+def fork(work: Callable[[], None]) -> int:
+    """Another process that does the work, and ends with this one; its number."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(parent, work)
+    return pid
+
+
+def _become(parent: int, work: Callable[[], None]) -> None:
+    """Be another process: die with the parent, do the work, and never return.
+
+    Where there is no parent-death signal the end of the socket serves, once it is read, and
+    slotproof, which ends the driver's whole process group with itself.
+    """
     status = 1
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it died before we had asked for the signal
+                os._exit(1)
         devnull = os.open(os.devnull, os.O_RDONLY)
         os.dup2(devnull, 0)
         work()

@@ -11,6 +11,7 @@ child lives. A child that ends otherwise than asked is a crash, told by the temp
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import signal
@@ -22,7 +23,7 @@ from typing import Any
 
 import boot
 from boot import UsageError
-from channel import Channel, become, crash, frames, how, one_line
+from channel import Channel, crash, fork, frames, how, one_line
 
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
 KEPT = 8
@@ -179,13 +180,15 @@ class Templates:
         ours, theirs = socket.socketpair()
         asking, replaying = socket.socketpair()
         gc.collect()
-        pid = os.fork()
-        if pid == 0:
+
+        def begin() -> None:
             ours.close()
             asking.close()
             for other in self.channels.values():
                 other.close()
-            become(lambda: template(Channel(theirs), Channel(replaying), config))
+            template(Channel(theirs), Channel(replaying), config)
+
+        pid = fork(begin)
         theirs.close()
         replaying.close()
         found = self.channels[key] = Template(pid, Channel(ours), Channel(asking))
@@ -212,9 +215,12 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
         return
     gc.collect()
     gc.freeze()
-    if os.fork() == 0:
+
+    def begin() -> None:
         channel.close()
-        become(lambda: replayer(replays, engine, bool(config["window"])))
+        replayer(replays, engine, bool(config["window"]))
+
+    fork(begin)
     replays.close()
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
@@ -225,9 +231,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
         elif "sync" in message:
             channel.send({"sync": True})
         elif "fork" in message:
-            pid = os.fork()
-            if pid == 0:
-                become(lambda: child(channel, engine, message["fork"]))
+            pid = fork(functools.partial(child, channel, engine, message["fork"]))
             _, status = os.waitpid(pid, 0)
             if status != 0:
                 channel.send(crash(f"the engine's process died ({how(status)})", "", gone=True))

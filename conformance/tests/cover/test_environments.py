@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections import namedtuple
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from slotproof.conformance.environments import making, use
 from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import Done, Tell
 from slotproof.conformance.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
-from slotproof.conformance.environments.store import MARKER, Store, default_folder
+from slotproof.conformance.environments.store import MARKER, Entry, Store, default_folder
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TINY = Recipe(
@@ -270,6 +271,51 @@ def test_a_folder_that_is_not_ours_is_never_touched(maker: Maker) -> None:
         assert "is in the way" in problem(maker, "1.0")
 
 
+def test_only_what_carries_our_marker_is_deleted(maker: Maker) -> None:
+    """Issue 12: whatever it is called. What was being removed when we were killed goes, whole."""
+    folder = maker.store.folder
+    mine = [folder / ".removed-tiny-1.0" / "thesis.txt", folder / ".removed-thesis.txt"]
+    mine += [folder / ".marker-mine", folder / ".removed-away" / "link" / "thesis.txt"]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("years of work")
+    entry = maker.ensure("1.0")
+    (entry.path / "link").symlink_to(folder / ".removed-away")
+    entry.path.rename(folder / ".removed-tiny-1.0-0123abcd")
+    assert maker.store.find("tiny==1.0") is None, "what is on its way out is no environment"
+    entry = maker.ensure("1.0")
+    assert not (folder / ".removed-tiny-1.0-0123abcd").exists()
+    with maker.store.changing(print):
+        maker.store.remove(entry)
+    assert [path.read_text() for path in mine] == ["years of work"] * len(mine)
+    assert {path.name for path in folder.glob(".*")} == {
+        ".lock", ".removed-tiny-1.0", ".removed-thesis.txt", ".removed-away", ".marker-mine"
+    }  # fmt: skip
+
+
+def test_a_removal_that_is_cut_short_goes_on_later(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker is what goes last: without it nobody would know whose the rest is."""
+    entry = maker.ensure("1.0")
+    rmtree, turns = shutil.rmtree, iter([0])
+
+    def interrupted(path: Path, ignore_errors: bool) -> None:
+        if next(turns, None) is None:
+            raise KeyboardInterrupt
+        rmtree(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), maker.store.changing(print):
+        maker.store.remove(entry)
+    monkeypatch.undo()
+    (left,) = maker.store.folder.glob(".removed-*")
+    assert (left / MARKER).exists()
+    with maker.store.changing(print):
+        pass
+    assert not left.exists()
+
+
 def test_a_folder_that_can_not_be_written(maker: Maker, tmp_path: Path) -> None:
     (tmp_path / "envs").write_text("a file")
     assert "environments can't be kept in " in problem(maker)
@@ -295,8 +341,6 @@ def test_a_damaged_environment_is_told_and_made_again_on_demand(
     assert status(["env", "list"]) == 0
     assert "damaged: " in capfd.readouterr().out
     if what == "base":
-        import shutil
-
         shutil.rmtree(base)
     assert status(["env", "create", "tiny==1.0"]) == 0
     assert use.for_engine("tiny==1.0").ready
@@ -328,6 +372,36 @@ def test_an_environment_of_another_python_is_told(maker: Maker) -> None:
     (entry.path / "lib" / "python3.1").symlink_to(f"python{HERE}")
     with pytest.raises(EnvironmentProblem, match=r"made with Python 3\.1; to have it with"):
         maker.ensure("1.0", Path(sys.executable))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupt_has_the_status_of_an_interrupt(
+    cli: Maker, pip: FakePip, as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3, as documented, and not the 130 that typer gives back; nothing is left, nothing locked."""
+
+    def interrupted(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
+        if "numpy" in " ".join(argv):
+            raise KeyboardInterrupt
+        return pip(argv, keep_open, tell)
+
+    make = lambda recipe, store, tell: Maker(recipe, store, tell, interrupted, fine)  # noqa: E731
+    with monkeypatch.context() as patched:
+        patched.setattr(use, "Maker", make)
+        assert status(["env", "create", "tiny==1.0", *["--json"] * as_json]) == 3
+    assert cli.store.entries() == []
+    assert {path.name for path in cli.store.folder.iterdir()} == {".lock"}
+    assert status(["env", "create", "tiny==1.0"]) == 0
+
+
+def test_names_in_markers_may_be_odd(cli: Maker) -> None:
+    """Digits of other scripts are none: environments are in some order, and no traceback."""
+    for name in ("tiny==1.²", "tiny==1.٣", "tiny==1.3"):
+        path = cli.store.folder / name
+        path.mkdir(parents=True)
+        Entry(name, "tiny", name[6:], "x", HERE, "", "", path).save()
+    assert status(["env", "list"]) == 0
+    assert [entry.name for entry in cli.store.entries()] == ["tiny==1.²", "tiny==1.٣", "tiny==1.3"]
 
 
 # The command line --------------------------------------------------------------------
@@ -372,6 +446,7 @@ def test_create_list_remove(cli: Maker, capfd: pytest.CaptureFixture[str]) -> No
         (["env", "create", "sglang"], "'sglang' names no release"),
         (["env", "create", "sglang=="], "'sglang==' names no release"),
         (["env", "create", "sglang==../x"], "'../x' is no release number"),
+        (["env", "create", "sglang==٠.٥.١"], "'٠.٥.١' is no release number"),
         (["env", "create", "sglang==0.5.*"], "'0.5.*' is no release number"),
         (["env", "remove"], "name the environments to remove, or give --all"),
         (["env", "remove", "x", "--all"], "name the environments to remove, or give --all"),

@@ -18,6 +18,7 @@ from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import run
 from slotproof.conformance.environments.recipes import EnvironmentProblem, Recipe
 from slotproof.conformance.environments.store import Entry, Store
+from slotproof.conformance.tests.processes import Descent
 
 TINY = Recipe(
     engine="tiny",
@@ -92,22 +93,56 @@ from pathlib import Path
 from slotproof.conformance.environments.processes import run
 from slotproof.conformance.environments.store import Store
 with Store(Path(sys.argv[1])).changing(print) as lock:
-    code = "import time; print('installing', flush=True); time.sleep(3)"
+    code = "import os, time; os.fork(); print('installing', flush=True); time.sleep(600)"
     run([sys.executable, "-c", code], lock, lambda line: print(line, flush=True))
 """
 
 
-def test_a_killed_one_holds_the_lock_as_long_as_its_pip(tmp_path: Path) -> None:
-    """What pip still writes must not meet what the next one makes."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_one_takes_its_pip_along(tmp_path: Path, number: signal.Signals) -> None:
+    """Issue 12, point 10. What pip starts ends as well, and the lock is the next one's."""
+    descent = Descent()
     argv = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert process.stdout is not None and process.stdout.readline() == "installing\n"
-    process.send_signal(signal.SIGKILL)
+    process.send_signal(number)
     process.wait()
-    told: list[str] = []
-    with Store(tmp_path).changing(told.append):
-        assert told and told[0].startswith("waiting for another slotproof")
     process.stdout.close()
+    with Store(tmp_path).changing(lambda _: None):
+        assert descent.outlive(5.0) == {}
+
+
+def test_what_a_killed_one_started_holds_the_lock(tmp_path: Path) -> None:
+    """Were it there still, what it writes must not meet what the next one makes."""
+    code = "import sys; print('installing', flush=True); sys.stdin.read()"
+    with Store(tmp_path).changing(print) as lock:
+        pip = subprocess.Popen(
+            [sys.executable, "-c", code], pass_fds=(lock,), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+    told: list[str] = []
+
+    def waiting(text: str) -> None:
+        told.append(text)
+        pip.communicate()
+
+    with Store(tmp_path).changing(waiting):
+        assert told and told[0].startswith("waiting for another slotproof")
+
+
+def test_output_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a line of pip's nor its standard error; the beginning and the end are there."""
+    monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_FIRST", 1000)
+    monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_LAST", 1000)
+    code = "import os; os.write(1, b'a' + b'x' * 999_998 + b'b'); os.write(2, b'c' * 999_999)"
+    told: list[str] = []
+    with Store(tmp_path).changing(print) as lock:
+        done = run([sys.executable, "-c", code], lock, told.append)
+    assert done.status == 0 and max(map(len, told)) == 1000
+    assert done.text.startswith("ax") and "xb" in done.text and done.text.endswith("ccc")
+    assert len(done.text) < 4100
 
 
 def test_an_interrupted_program_does_not_go_on(tmp_path: Path) -> None:

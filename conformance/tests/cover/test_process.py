@@ -92,7 +92,7 @@ def test_a_driver_that_does_not_read_is_a_hang() -> None:
 
 
 def test_a_line_without_end_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotproof.conformance.engines.pipe.LONGEST", 100_000)
+    monkeypatch.setattr("slotproof.conformance.bounds.LINE_BYTES", 100_000)
     pipe = Pipe([sys.executable, "-c", "print('x' * 1_000_000)"])
     try:
         with pytest.raises(EngineFailed, match="garbage on the wire: a line of over 100000 bytes"):

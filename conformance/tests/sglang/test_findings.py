@@ -2,13 +2,15 @@
 SGLang alone, and none where the finding is mended. Traces are replayed in `test_builds.py`."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
+from subprocess import PIPE
 
 import pytest
+
+from slotproof.conformance.children import Child
+from slotproof.conformance.tests.processes import finished
 
 pytestmark = pytest.mark.sglang
 
@@ -78,24 +80,21 @@ Run = Callable[[str, str], Done]
 @pytest.fixture(scope="session")
 def run(python_of: Callable[[str], Path]) -> Iterator[Run]:
     """``run(name, release)``: the script, in a fork of a process that has SGLang imported."""
-    started: dict[str, subprocess.Popen[str]] = {}
+    started: dict[str, Child] = {}
 
     def one(name: str, release: str) -> Done:
         if release not in started:
             command = [python_of(release), FORKED, SCRIPTS]
-            started[release] = subprocess.Popen(
-                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True
-            )
-        process = started[release]
+            started[release] = Child(command, stdin=PIPE, stdout=PIPE)
+        process = started[release].process
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(f"{SCRIPTS / name}.py\n")
+        process.stdin.write(f"{SCRIPTS / name}.py\n".encode())
         process.stdin.flush()
         return Done(**json.loads(process.stdout.readline()))
 
     yield one
-    for process in started.values():
-        process.kill()  # nothing is lost, and SGLang takes long to end
-        process.communicate()
+    for child in started.values():
+        child.kill()  # nothing is lost, and SGLang takes long to end
 
 
 def test_every_script_is_run() -> None:
@@ -124,6 +123,6 @@ def test_a_script_is_a_program(release: str, python_of: Callable[[str], Path]) -
     """As its page says how to run it."""
     name = "double-count" if release == OLD else "retract-finishes"
     command = [python_of(release), SCRIPTS / f"{name}.py"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = finished(command, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.startswith(f"SGLang {release}\n") and "\nBUG: " in done.stdout

@@ -13,6 +13,7 @@ import pytest
 from slotproof.conformance.environments.use import for_engine
 from slotproof.conformance.logs import judging, report
 from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.tests.processes import finished
 
 pytestmark = pytest.mark.sglang
 
@@ -59,9 +60,7 @@ def live(
         **os.environ, "PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log), **settings
     }  # fmt: skip
     argv = [str(python), str(LOOP), str(folder / "script.json")]
-    done = subprocess.run(
-        argv, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = finished(argv, env=environment, timeout=300)
     return log, done
 
 

@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.tests.processes import finished
 from slotproof.impl.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[3]
@@ -109,8 +109,8 @@ def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixt
         elif command == "echo $?":
             output = f"{last}\n"
         else:
-            done = subprocess.run(command, shell=True, capture_output=True, check=False)
-            last, output = done.returncode, (done.stdout + done.stderr).decode()
+            done = finished(["/bin/sh", "-c", command])
+            last, output = done.returncode, done.stdout + done.stderr
         expect(command, shown, output.splitlines())
 
 

@@ -1,0 +1,49 @@
+"""The command line with one more recipe: wheels of a folder, made here, and the toy driver."""
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+from slotproof.conformance.cli.app import main
+from slotproof.conformance.environments.recipes import RECIPES, Recipe
+
+TINY = Recipe(
+    engine="tiny",
+    package="tiny",
+    requirements=("torch==2",),
+    from_cpu_index="torch",
+    cpu_index="https://cpu.invalid/simple",
+    pythons=((sys.version_info.major, sys.version_info.minor),),
+    base_mb=1,
+    release_mb=1,
+    driver=Path(__file__).parents[2] / "drivers" / "examples" / "toy.py",
+)
+
+
+def wheel(folder: Path, name: str, version: str, code: str) -> None:
+    info = f"{name}-{version}.dist-info"
+    tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}/__init__.py", code)
+        file.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        file.writestr(f"{info}/WHEEL", tags)
+        file.writestr(f"{info}/RECORD", "")
+
+
+def wheels(folder: Path) -> dict[str, str]:
+    """Make them; the variables by which pip sees that folder, and no network."""
+    folder.mkdir()
+    wheel(folder, "torch", "2", "class version:\n    cuda = hip = None\n")
+    for release in ("1.0", "1.1"):
+        wheel(folder, "tiny", release, f"import torch\nrelease = {release!r}\n")
+    return {
+        "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    RECIPES["tiny"] = TINY
+    main()

@@ -1,0 +1,206 @@
+"""Kills at any moment: nothing lost, nothing half-written, no process left (issue 12, "done" 3).
+
+``SLOTPROOF_KILLS=3`` makes 24 of each signal, three per phase; one without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.environments.store import MARKER
+from slotproof.conformance.tests.processes import Descent, finished
+from slotproof.conformance.tests.quality import environments
+from slotproof.conformance.traces import itf
+
+pytestmark = [
+    pytest.mark.quality,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here"),
+]
+
+KILLS = int(os.environ.get("SLOTPROOF_KILLS", "1"))
+SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
+SLOTPROOF = [sys.executable, "-m", "slotproof.conformance.cli.app"]
+STUCK = Path(__file__).with_name("stuck.py")
+LEAK = "cmd:" + shlex.join(
+    [sys.executable, "-m", "slotproof.conformance.drivers.served", "reference:22213-double-count"]
+)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A command, when it has come to a phase, and for how long it stays there at least."""
+
+    arguments: Callable[[Path], list[str]]
+    reached: Callable[[Path, Descent], bool]
+    lasts: float
+    statuses: set[int] = field(default_factory=lambda: {3})
+    """After SIGTERM and SIGINT; 1 where a finding may be there already."""
+
+
+def stuck(place: str, *more: str) -> Phase:
+    def arguments(folder: Path) -> list[str]:
+        engine = "cmd:" + shlex.join([sys.executable, str(STUCK), place, str(folder)])
+        long = ["--step-timeout", "60", "--start-timeout", "60", "--out", str(folder / "out")]
+        return ["run", "--engine", engine, *long, *more]
+
+    return Phase(arguments, lambda folder, _: (folder / "reached").exists(), 1.0)
+
+
+def traces(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.itf.json"))
+
+
+def into(*arguments: str) -> Callable[[Path], list[str]]:
+    return lambda folder: [*arguments, "--out", str(folder / "out")]
+
+
+PHASES = {
+    "hello": stuck("hello"),
+    "hello-jobs": stuck("hello-again", "--all", "--jobs", "2"),
+    "reset": stuck("reset"),
+    "step": stuck("step"),
+    "shrink": Phase(
+        into("run", "--engine", LEAK, "--config", "p1-draft", "--examples", "400", "--steps",
+             "80", "--all"),
+        lambda folder, _: bool(traces(folder)), 0.5, {1},
+    ),
+    "shrink-jobs": Phase(
+        into("run", "--engine", LEAK, "--examples", "1400", "--all", "--jobs", "2"),
+        lambda folder, _: bool(traces(folder)), 1.0, {1},
+    ),
+    "matrix": Phase(
+        into("matrix", "--engines", f"a={LEAK},b=reference", "--config", "p1-draft",
+             "--examples", "400"),
+        lambda folder, _: bool(traces(folder)), 2.0,
+    ),
+    "matrix-mutants": Phase(
+        into("matrix", "--mutants", "--jobs", "2"),
+        lambda _, descent: len(descent.alive()) > 3, 6.0,  # processes that import, then search
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def descent() -> Iterator[Descent]:
+    found = Descent()
+    yield found
+    for pid in found.alive():
+        os.kill(pid, signal.SIGKILL)
+
+
+def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    for _ in range(6000):
+        if reached():
+            return
+        if process.poll() is not None:
+            pytest.fail(f"it ended with status {process.returncode}: {process.communicate()}")
+        time.sleep(0.01)
+    pytest.fail("it does not come to the phase in a minute")
+
+
+def killed(
+    argv: list[str], descent: Descent, number: signal.Signals, reached: Callable[[], bool],
+    wait: float,
+) -> tuple[int, str]:  # fmt: skip
+    """Start it, kill it in the phase: its status, and what it said. Nothing is left after 5 s."""
+    process = subprocess.Popen(
+        argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        until(reached, process)
+        time.sleep(wait)
+        assert process.poll() is None, f"too late: it ended with status {process.returncode}"
+        process.send_signal(number)
+        left = descent.outlive(5.0)
+        assert left == {}, f"5 s after {number.name}"
+    finally:
+        process.kill()
+        out, err = process.communicate()
+    assert "Traceback" not in out + err, err
+    return process.returncode, out + err
+
+
+def whole(folder: Path, number: signal.Signals) -> None:
+    """Every file can be read; one that was being written has not its name yet."""
+    for path in (each for each in folder.rglob("*") if each.is_file()):
+        if path.name.endswith(".itf.json"):
+            itf.load(path)
+        elif path.suffix == ".json":
+            json.loads(path.read_text())
+        elif number != signal.SIGKILL:
+            assert path.suffix in (".md", ".html", ".svg"), f"{path} is left"
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda each: each.name)
+@pytest.mark.parametrize("name", PHASES)
+def test_a_run_that_is_killed(
+    name: str, number: signal.Signals, descent: Descent, tmp_path: Path
+) -> None:
+    phase, draw = PHASES[name], random.Random(f"{name} {number}")
+    for turn in range(KILLS):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        argv = [*SLOTPROOF, *phase.arguments(folder)]
+        wait = draw.uniform(0.0, phase.lasts)
+        status, said = killed(argv, descent, number, partial(phase.reached, folder, descent), wait)
+        if number == signal.SIGKILL:
+            assert status == -signal.SIGKILL
+        else:
+            assert status in phase.statuses, said
+        if "shrink" in name:
+            assert traces(folder), "what was written is still there"
+        whole(folder / "out", number)
+        again = finished([*SLOTPROOF, "run", "--examples", "1", "--config", "p1", "--out",
+                          folder / "out"])  # fmt: skip
+        assert again.returncode == 3, again.stderr
+
+
+def markers(folder: Path) -> set[tuple[str, int]]:
+    """The markers of environments, as they are now."""
+    return {(str(path), path.stat().st_ino) for path in folder.glob(f"*/{MARKER}")}
+
+
+def others(folder: Path, before: set[tuple[str, int]]) -> bool:
+    """Whether there are others: it is at work."""
+    return bool(markers(folder) - before)
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda each: each.name)
+def test_an_environment_whose_making_is_killed(
+    number: signal.Signals, descent: Descent, tmp_path: Path
+) -> None:
+    """Each kill in the folder that the one before left; nothing half-made is called ready."""
+    folder, draw = tmp_path / "envs", random.Random(str(number))
+    pip = environments.wheels(tmp_path / "wheels")
+    descent.environment.update(pip, SLOTPROOF_ENVS=str(folder))
+    env = [sys.executable, environments.__file__, "env"]
+    create = [*env, "create", "tiny==1.0", "--again"]
+    for _ in range(KILLS):
+        begun = partial(others, folder, markers(folder))
+        status, said = killed(create, descent, number, begun, draw.uniform(0.0, 4.0))
+        assert status == (-signal.SIGKILL if number == signal.SIGKILL else 3), said
+        listed = finished([*env, "list", "--json"], env=descent.environment)
+        for each in json.loads(listed.stdout)["environments"]:
+            if each["state"].startswith("made "):
+                code = "import tiny" if each["release"] else "import torch"
+                assert finished([each["python"], "-c", code]).returncode == 0
+            else:
+                assert each["state"] == "unfinished" and number == signal.SIGKILL
+    made = finished([*env, "create", "tiny==1.0"], env=descent.environment)
+    assert made.returncode == 0, made.stderr
+    names = {path.name for path in folder.iterdir()}
+    assert {name for name in names if name.startswith(".")} == {".lock"}
+    assert len(names) == 3, "a base, the release, the lock"

@@ -1,0 +1,95 @@
+"""Processes that share work, and end with the one that asked for it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.context import BaseContext
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Pool(ProcessPoolExecutor):
+    """An executor whose processes neither hear Ctrl-C, which is this one's business, nor stay
+    where this one is killed.
+
+    ``jobs`` processes; one per core if ``None``. ``begin`` is called in each of them first.
+
+    >>> with pool(2) as processes:
+    ...     list(processes.map(abs, [-1, -2]))
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        jobs: int | None,
+        context: BaseContext | None = None,
+        begin: Callable[..., None] | None = None,
+        arguments: tuple[Any, ...] = (),
+    ) -> None:
+        self._others = {process.pid for process in multiprocessing.active_children()}
+        super().__init__(jobs, context, _begin, (begin, arguments))
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As the executor's own, which starts processes here."""
+        with _deaf():
+            return super().submit(fn, *args, **kwargs)
+
+    def end(self, patience: float = 0.0) -> None:
+        """End the processes, those that are still there after so many seconds by force."""
+        self.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + patience
+        ours = [p for p in multiprocessing.active_children() if p.pid not in self._others]
+        for process in ours:
+            process.join(max(0.0, deadline - time.monotonic()))
+        for process in ours:
+            process.kill()
+            process.join()
+
+
+@contextmanager
+def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]:
+    """A pool for a block of code. What interrupts the block ends the processes at once."""
+    processes = Pool(jobs, context)
+    try:
+        yield processes
+        processes.shutdown()
+    except BaseException:
+        processes.end()
+        raise
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that start now do not hear Ctrl-C, from their first moment on; this one will."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    """How a process begins, still deaf: programs that it starts are not to be."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if begin is not None:
+        begin(*arguments)
+
+
+def _end_with_parent() -> None:
+    """Where the parent is killed nobody asks us to stop: we would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
