@@ -18,6 +18,7 @@ from slotproof.conformance.documents.clauses import (
     sizes,
 )
 from slotproof.conformance.documents.diagram import picture
+from slotproof.conformance.documents.limits import limits
 from slotproof.conformance.documents.review import AREAS
 from slotproof.conformance.documents.schemas import schemas
 from slotproof.model import render, state, tla
@@ -79,6 +80,7 @@ def markdown() -> dict[str, str]:
         },
         "bugs.md": _page("bugs", bugs=list(_bugs())),
         "profiles.md": _page("profiles", **_profiles()),
+        "bounds.md": _page("bounds", bounds=list(limits())),
     }
 
 
