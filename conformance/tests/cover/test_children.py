@@ -14,8 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from typing import Any
 
 import pytest
 
@@ -162,8 +164,8 @@ def busy(number):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with pool(2, multiprocessing.get_context(sys.argv[1])) as processes:
-        list(processes.map(busy, range(4)))
+    with pool(3, multiprocessing.get_context(sys.argv[1])) as processes:
+        list(processes.map(busy, range(2)))
 """
 
 
@@ -188,6 +190,22 @@ def test_processes_of_a_pool_end_with_us(
     assert descent.outlive(5.0) == {}
     _, err = process.communicate()
     assert err.count(b"Traceback") == (number != signal.SIGKILL), "that of the parent alone"
+
+
+def test_processes_of_a_pool_start_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while they start, before they can ignore it: they inherit what is blocked."""
+    seen = []
+    real = ProcessPoolExecutor.submit
+
+    def submit(*arguments: Any) -> Any:
+        seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        return real(*arguments)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    with pool(1) as processes:
+        assert processes.submit(abs, -1).result() == 1
+    assert seen == [{signal.SIGINT}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
 
 
 def test_a_pool_knows_its_own_processes() -> None:
