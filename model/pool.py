@@ -69,7 +69,7 @@ def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that start now do not hear Ctrl-C, from their first moment on; this one will."""
+    """Processes that start now do not hear Ctrl-C, from their first moment on; this one does."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -14,8 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
+from typing import Any
 
 import pytest
 
@@ -126,11 +128,15 @@ def test_a_program_that_does_not_start_leaves_no_watcher(descent: Descent) -> No
 
 
 def test_programs_are_started_in_one_place() -> None:
-    """Whoever starts one by another way has to see to its end himself, and forgets SIGKILL."""
+    """Whoever starts one by another way has to see to its end himself, and forgets SIGKILL.
+
+    So do tests that start a build of SGLang, which would go on at full load without pytest.
+    """
     tools = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "system", "popen"}
     others = []
     for path in sorted(TOP.glob("conformance/**/*.py")):
-        if "tests" in path.parts or path.parent.name == "sglang" or path.name == "children.py":
+        long = path.parts[-2:-1] == ("sglang",) and path.name != "test_kills.py"
+        if ("tests" in path.parts and not long) or path.name == "children.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
@@ -158,8 +164,8 @@ def busy(number):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with pool(2, multiprocessing.get_context(sys.argv[1])) as processes:
-        list(processes.map(busy, range(4)))
+    with pool(3, multiprocessing.get_context(sys.argv[1])) as processes:
+        list(processes.map(busy, range(2)))
 """
 
 
@@ -173,14 +179,33 @@ def test_processes_of_a_pool_end_with_us(
     (tmp_path / "pooled.py").write_text(POOL)
     process = subprocess.Popen(
         [sys.executable, tmp_path / "pooled.py", method], env=descent.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
     )  # fmt: skip
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
-    process.send_signal(number)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
     assert descent.outlive(5.0) == {}
     _, err = process.communicate()
     assert err.count(b"Traceback") == (number != signal.SIGKILL), "that of the parent alone"
+
+
+def test_processes_of_a_pool_start_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while they start, before they can ignore it: they inherit what is blocked."""
+    seen = []
+    real = ProcessPoolExecutor.submit
+
+    def submit(*arguments: Any) -> Any:
+        seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        return real(*arguments)
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+    with pool(1) as processes:
+        assert processes.submit(abs, -1).result() == 1
+    assert seen == [{signal.SIGINT}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
 
 
 def test_a_pool_knows_its_own_processes() -> None:

@@ -1,0 +1,43 @@
+"""A real driver forks templates, examples and replays: they end with slotproof (issue 12)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.tests.processes import Descent
+
+pytestmark = [
+    pytest.mark.sglang,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here"),
+]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda each: each.name)
+def test_nothing_is_left_of_a_killed_run(number: signal.Signals, tmp_path: Path) -> None:
+    """Also of a template that builds a scheduler, or a process at full load."""
+    descent = Descent()
+    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run"]
+    argv += ["--engine", "sglang==0.5.23", "--step-timeout", "60", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        argv, env=descent.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        for _ in range(1200):
+            if len(descent.alive()) >= 5:  # slotproof, watcher, driver, template, replays
+                break
+            time.sleep(0.1)
+        assert process.poll() is None
+        process.send_signal(number)
+        assert descent.outlive(5.0) == {}
+    finally:
+        for pid in descent.alive():
+            os.kill(pid, signal.SIGKILL)
+        said, _ = process.communicate()
+    assert process.returncode == (3 if number == signal.SIGTERM else -signal.SIGKILL), said
