@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from slotproof.conformance import schemas
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.terminal import json_text
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -82,7 +84,7 @@ def load(path: Path) -> Baseline:
     slotproof.conformance.baseline.BadBaseline: nowhere.json: No such file or directory; ...
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadBaseline(f"{path}: {error.strerror}; --update-baseline makes one") from None
     except json.JSONDecodeError as error:
@@ -131,9 +133,5 @@ def save(baseline: Baseline, path: Path) -> None:
     ...     load(Path(folder) / "known.json") == known
     True
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     entries = [entry.to_json() for entry in baseline.entries]
-    text = json.dumps({"slotproof_baseline": 1, "findings": entries}, indent=1, ensure_ascii=False)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text + "\n")
-    temporary.replace(path)
+    write_whole(path, json_text({"slotproof_baseline": 1, "findings": entries}))

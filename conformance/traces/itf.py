@@ -14,9 +14,11 @@ from typing import Any
 
 from slotproof.conformance import schemas
 from slotproof.conformance.engines.base import PROTOCOL
+from slotproof.conformance.files import write_whole
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
@@ -198,7 +200,7 @@ def _decoded(frame: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole.
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> rows = [Row({"do": "open", "session": "s1"})]
@@ -208,10 +210,7 @@ def save(trace: Trace, path: Path) -> None:
     ...     load(Path(folder) / "mine.itf.json") == trace
     True
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(to_itf(trace), indent=1, ensure_ascii=False) + "\n")
-    temporary.replace(path)
+    write_whole(path, json_text(to_itf(trace)))
 
 
 def load(path: Path) -> Trace:
@@ -223,7 +222,7 @@ def load(path: Path) -> Trace:
     slotproof.conformance.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadTrace(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

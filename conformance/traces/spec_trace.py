@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces.itf import BadTrace, decode
-from slotproof.conformance.traces.text import plain
 
 
 def is_one(document: Any) -> bool:
@@ -19,7 +20,7 @@ def render(document: Any) -> str:
     """It as text. Raises :class:`BadTrace`."""
     try:
         return "\n".join(map(plain, _lines(decode(document)))) + "\n"
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BadTrace(f"a trace of the spec, and something is missing: {error}") from None
 
 
@@ -40,4 +41,5 @@ def _lines(document: Any) -> Iterator[str]:
         before = state
     yield ""
     yield f"violated: {', '.join(meta['violated'])}"
-    yield f"again: slotproof prove --mutant {meta['mutant']} --page-size {meta['page_size']}"
+    mutant, size = shlex.quote(str(meta["mutant"])), shlex.quote(str(meta["page_size"]))
+    yield f"again: slotproof prove --mutant {mutant} --page-size {size}"
