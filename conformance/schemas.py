@@ -70,7 +70,7 @@ BASELINE = Schema("slotproof.conformance", "baseline.schema.json")
 
 @cache
 def _document(schema: Schema) -> dict[str, dict[str, dict[str, object]]]:
-    text = files(schema.package).joinpath(schema.file).read_text()
+    text = files(schema.package).joinpath(schema.file).read_text(encoding="utf-8")
     document: dict[str, dict[str, dict[str, object]]] = json.loads(text)
     return document
 

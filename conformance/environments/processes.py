@@ -36,7 +36,7 @@ def clean_environment() -> dict[str, str]:
 
 def run(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
     """Run a program to its end; the program is killed if this is interrupted."""
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         try:
             process = subprocess.Popen(  # noqa: S603  # programs of the environment
                 list(argv),
