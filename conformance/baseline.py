@@ -5,7 +5,6 @@ A run with a baseline fails only on what is not in it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,7 +15,9 @@ from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.files import write_whole
 from slotproof.conformance.protocol.shapes import Name, Shape, Text, shape
+from slotproof.conformance.terminal import json_text
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -153,9 +154,5 @@ def save(baseline: Baseline, path: Path) -> None:
     ...     load(Path(folder) / "known.json") == known
     True
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     entries = [entry.to_json() for entry in baseline.entries]
-    text = json.dumps({"slotproof_baseline": 1, "findings": entries}, indent=1, ensure_ascii=False)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text + "\n")
-    temporary.replace(path)
+    write_whole(path, json_text({"slotproof_baseline": 1, "findings": entries}))

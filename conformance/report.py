@@ -8,10 +8,8 @@ from typing import Any
 from slotproof.conformance.campaign import Outcome, Plan
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.model.invariants import INVARIANTS
-
-CONFORMS, FOUND, USAGE, INCONCLUSIVE = 0, 1, 2, 3
-"""Exit statuses."""
 
 _NEEDS: dict[str, tuple[str, Callable[[EngineConfig], bool]]] = {
     "T-SWA-ADVANCE": ("a sliding window", lambda config: config.window > 0),

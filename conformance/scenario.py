@@ -10,17 +10,22 @@ Each call raises :class:`Violated`, an ``AssertionError``, if it breaks a clause
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.engines.base import demand
-from slotproof.conformance.engines.registry import EngineSpec, with_python
+from slotproof.conformance.engines.base import EngineUnusable, demand
+from slotproof.conformance.engines.registry import EngineSpec, is_ours, with_python
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Referee, referee_profile
+
+ENGINE, PYTHON = "SLOTPROOF_ENGINE", "SLOTPROOF_PYTHON"
+"""Environment variables: which engine a file made from a trace is run on."""
 
 
 class Violated(AssertionError):
@@ -50,6 +55,25 @@ class Scenario:
         self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
         choices = referee_profile(self.engine, chosen, profile)
         self.referee = Referee(self.engine, chosen, seed, Coverage(wanted=False), choices)
+
+    @classmethod
+    def asked_for(
+        cls, found_on: str, config: Mapping[str, Any], *, seed: int = 0, profile: str | None = None
+    ) -> Scenario:
+        """On the engine that the environment names, and only ours unasked.
+
+        ``found_on`` is what a trace says it was found on: a file that anybody may have made.
+        Raises :class:`EngineUnusable`.
+        """
+        __tracebackhide__ = True
+        engine = os.environ.get(ENGINE)
+        if not engine and not is_ours(found_on):
+            raise EngineUnusable(
+                f"this was found on {found_on!r}, which a file does not start by itself: "
+                f"{ENGINE}={shlex.quote(found_on)} asks for it, or name another engine there"
+            )
+        python = os.environ.get(PYTHON)
+        return cls(engine or found_on, config, python=python, seed=seed, profile=profile)
 
     def __enter__(self) -> Scenario:
         return self

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from slotproof.conformance import baseline as baselines, report
 from slotproof.conformance.baseline import BadBaseline, Baseline, Entry
@@ -18,6 +15,8 @@ from slotproof.conformance.collecting import Collected, Finding, collect
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.plan import Plan
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import say_all, say_json
 from slotproof.conformance.traces.folder import Folder
 from slotproof.conformance.workers import workers_for
 
@@ -60,10 +59,9 @@ def run_all(
             each["reason"] = known[each["id"]].reason
     _judge(summary, outcome, known)
     if as_json:
-        typer.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        say_json(summary)
     else:
-        for line in _text(summary):
-            typer.echo(line)
+        say_all(_text(summary))
     return int(summary["status"])
 
 
@@ -106,9 +104,9 @@ def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry])
     summary["gone"] = sorted(known.keys() - seen)
     summary["new"] = len(new)
     if new:
-        summary["status"] = report.FOUND
+        summary["status"] = FOUND
     elif seen:
-        summary["status"] = report.INCONCLUSIVE if outcome.interrupted else report.CONFORMS
+        summary["status"] = INCONCLUSIVE if outcome.interrupted else CONFORMS
 
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:
@@ -137,6 +135,6 @@ def _verdict(summary: dict[str, Any]) -> str:
     also = f", {known} known" if known else ""
     if new:
         return f"{new} {'finding' if new == 1 else 'findings'}{also} (seed {summary['seed']})"
-    if known and summary["status"] == report.CONFORMS:
+    if known and summary["status"] == CONFORMS:
         return f"nothing new{also} (seed {summary['seed']})"
     return report.verdict({**summary, "violated": []}) + also

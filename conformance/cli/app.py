@@ -1,93 +1,125 @@
-"""``slotproof``: the commands, and how they end.
+"""``slotproof``: how a command starts and how it ends.
 
-Exit status: 0 conforms; 1 a counterexample; 2 wrong usage or an engine that
-can't start, with one line; 3 inconclusive.
+Exit status: 0 conforms; 1 a counterexample; 2 wrong usage, an engine that can't start or output
+that can't be written, with one line; 3 inconclusive, Ctrl-C included; 70 a bug of slotproof.
+
+Nothing heavy is imported before an interrupt is caught: that takes a second where disks are slow.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn
 
-import typer
-
-from slotproof.conformance.cli.checking import check_driver
-from slotproof.conformance.cli.differing import diff
-from slotproof.conformance.cli.documenting import docs
-from slotproof.conformance.cli.environments import env
-from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.exploring import explore
-from slotproof.conformance.cli.interrupts import heed_sigterm
-from slotproof.conformance.cli.listing import list_things
-from slotproof.conformance.cli.matrix import matrix
-from slotproof.conformance.cli.proving import prove
-from slotproof.conformance.cli.replaying import replay
-from slotproof.conformance.cli.running import run
-from slotproof.conformance.cli.showing import show
-from slotproof.conformance.cli.validating import validate
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.protocol.config import BadConfig
-from slotproof.conformance.traces.itf import BadTrace
-
-CTRL_C = 130
-"""What typer makes of an interrupt; for us it is a run that says nothing yet."""
-
-app = typer.Typer(
-    help="A referee for session-slot KV accounting in LLM serving engines.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command()(run)
-app.command()(prove)
-app.command()(explore)
-app.command()(replay)
-app.command()(show)
-app.command()(diff)
-app.command()(matrix)
-app.command("check-driver")(check_driver)
-app.command()(validate)
-app.command()(docs)
-app.command("list")(list_things)
-app.add_typer(env, name="env")
+from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The console script: runs a command and exits with its status."""
-    heed_sigterm()
-    sys.exit(status(list(sys.argv[1:] if argv is None else argv)))
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """The console script: runs a command and exits with its status, whatever happens."""
+    sys.excepthook, sys.unraisablehook = _last_resort, _ignored
+    atexit.register(_deaf)  # registered first, called last
+    code = INCONCLUSIVE
+    try:
+        from slotproof.conformance.cli import streams
+        from slotproof.conformance.cli.interrupts import heed_sigterm
+
+        streams.install()
+        heed_sigterm()
+        code = status(list(sys.argv[1:] if argv is None else argv))
+        code = streams.settled(code)
+    except KeyboardInterrupt:  # one more, while the first was being dealt with
+        pass
+    _interrupts_end_it(code)
+    sys.exit(code)
 
 
 def status(argv: list[str]) -> int:
-    """Run a command line; its exit status. Wrong usage is told in one line."""
-    if not argv:
-        app(["--help"], prog_name="slotproof", standalone_mode=False)
-        return 2
+    """Run a command line; its exit status. Whatever goes wrong is told in one line."""
+    from slotproof.conformance.cli.errors import debugging, tell_bug
+
+    debug = debugging() or argv[:1] == ["--debug"]
     try:
-        result: Any = app(argv, prog_name="slotproof", standalone_mode=False)
+        return _run(argv)
+    except KeyboardInterrupt:
+        return INCONCLUSIVE
+    except BaseException as error:  # noqa: BLE001  # SystemExit, too: an engine's is no verdict
+        tell_bug(error, debug)
+        return INTERNAL
+
+
+def _run(argv: list[str]) -> int:
+    import typer
+
+    from slotproof.conformance.cli.commands import app
+    from slotproof.conformance.cli.errors import UsageProblem
+    from slotproof.conformance.engines.base import EngineUnusable
+    from slotproof.conformance.protocol.config import BadConfig
+    from slotproof.conformance.traces.itf import BadTrace
+
+    try:
+        # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
+        command = typer.main.get_command(app)
+        with command.make_context("slotproof", argv) as context:
+            result: Any = command.invoke(context)
     except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
-        result = done.exit_code
-    except (typer.Abort, KeyboardInterrupt):
-        return 3
+        return int(done.exit_code)
     except Exception as error:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        text = message()  # click's own: an unknown option, a missing argument
-        return _wrong(text) if text else 2
-    if result == CTRL_C:
-        return 3
-    return int(result) if isinstance(result, int) else 0
+        return _wrong(message())  # click's own: an unknown option, a missing argument
+    return int(result) if isinstance(result, int) else CONFORMS
 
 
 def _wrong(text: str) -> int:
-    line = " ".join(text.split())
-    typer.echo(f"slotproof: {line}", err=True)
-    return 2
+    from slotproof.conformance import terminal
+
+    if text.startswith("Usage: "):  # no arguments at all
+        terminal.say_text(text)
+    else:
+        terminal.complain(text)
+    return USAGE
+
+
+def _interrupts_end_it(code: int) -> None:
+    """All is said: an interrupt while Python exits must not change the status, nor be ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, lambda *_: os._exit(code))
+
+
+def _deaf() -> None:
+    """Python takes its handlers down before it is gone; then an interrupt would kill it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _last_resort(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What gets past :func:`main`, between two statements: Python would exit with 130 or 1."""
+    if issubclass(kind, KeyboardInterrupt):
+        os._exit(INCONCLUSIVE)
+    sys.__excepthook__(kind, error, trace)
+    os._exit(INTERNAL)
+
+
+def _ignored(what: sys.UnraisableHookArgs) -> None:
+    """An interrupt within a destructor, from where none can be raised, comes once more."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        with contextlib.suppress(RuntimeError):  # Python exits: no thread starts any more
+            main = threading.main_thread().ident
+            threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(what)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from slotproof.conformance.cli.options import JsonOption, PythonOption, StartOpt
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.manners.guest import Guest
+from slotproof.conformance.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(r"reference(:.*)?|sglang|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL)
 _WIDTH = max(len(manner.name) for manner in manners.MANNERS)
@@ -35,20 +35,19 @@ def check_driver(
     guest = Guest(argv, seed, step_timeout, start_timeout)
     visit = manners.check(guest, (lambda _: None) if as_json else _show)
     if as_json:
-        typer.echo(json.dumps(_document(visit), indent=1, ensure_ascii=False))
+        say_json(_document(visit))
     else:
-        for line in _summary(visit):
-            typer.echo(line)
+        say_all(_summary(visit))
     return 0 if visit.clean else 1
 
 
 def _show(finding: manners.Finding) -> None:
     manner = finding.manner
-    typer.echo(f"{finding.result:<9}  {manner.name:<{_WIDTH}}  {manner.sentence}")
+    say(f"{finding.result:<9}  {manner.name:<{_WIDTH}}  {manner.sentence}")
     for seen in finding.seen:
-        typer.echo(f"           seen: {' '.join(seen.split())}")
+        say(f"           seen: {' '.join(seen.split())}")
     if finding.result == "not ok":
-        typer.echo(f"           mend: {manner.mend}")
+        say(f"           mend: {manner.mend}")
 
 
 def _summary(visit: manners.Visit) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.commands import describe
-from slotproof.conformance.traces import itf, sides
+from slotproof.conformance.terminal import plain, say, say_json
+from slotproof.conformance.traces import forms, itf, sides
 from slotproof.conformance.traces.sides import Difference, Side
-from slotproof.conformance.traces.text import plain
 from slotproof.conformance.traces.trace import Trace
 
 _LABEL = 22
@@ -50,7 +49,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> int:
     """The same commands on two builds: status 1 if they differ, 0 if not."""
-    given = [itf.load(Path(each)) if each.endswith(".json") else None for each in (a, b)]
+    given = [itf.load(Path(each)) if _recorded(each) else None for each in (a, b)]
     commands = _commands([itf.load(trace) if trace is not None else None, *given])
     choices = known_profile(profile) or known_profile(commands.chosen_profile)
     played = []
@@ -60,14 +59,22 @@ def diff(
         else:
             spec = EngineSpec(text, python, "cpu", step_timeout, start_timeout)
             played.append(_play(spec, commands, choices))
-    found = sides.differences(*played)
+    try:
+        found = sides.differences(*played)
+    except forms.ODD as error:
+        raise forms.odd(" and ".join(each for each in (a, b) if _recorded(each)), error) from None
     if as_json:
-        typer.echo(json.dumps(_document(commands, played, found), indent=1, ensure_ascii=False))
+        say_json(_document(commands, played, found))
     else:
         width = max(80, shutil.get_terminal_size((120, 24)).columns)
         for line in _lines(commands, played, found, width):
-            typer.echo(plain(line).rstrip())
+            say(line.rstrip())
     return 1 if found else 0
+
+
+def _recorded(side: str) -> bool:
+    """Whether a side is a trace, not an engine."""
+    return side.endswith(".json")
 
 
 def _commands(traces: list[Trace | None]) -> Trace:

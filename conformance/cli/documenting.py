@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.terminal import say, say_json, say_text
 
 FOLDER = Path("docs/reference/spec")
 
@@ -33,21 +33,22 @@ def docs(
         return _diff(diff, as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
-    from slotproof.conformance.documents import pages, writing
+    from slotproof.conformance.documents import pages, writing as folder
     from slotproof.model import cores
 
     if not tla and not cores.load().fresh:
-        return _say(1, "stale", ["model/cores.json"], as_json, _STALE_CORES)
+        return _tell(1, "stale", ["model/cores.json"], as_json, _STALE_CORES)
     wanted = pages.tla_files() if tla else pages.documents()
     mark = "" if tla else pages.MARK
     if check:
-        stale = writing.stale(wanted, out, mark)
+        stale = folder.stale(wanted, out, mark)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
         fine = f"{len(wanted)} documents in {out} are what the spec says"
-        return _say(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
-    written = writing.write_all(wanted, out, mark)
+        return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
+    with writing(out):
+        written = folder.write_all(wanted, out, mark)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
-    return _say(0, "written", written, as_json, text)
+    return _tell(0, "written", written, as_json, text)
 
 
 _STALE_CORES = (
@@ -56,9 +57,11 @@ _STALE_CORES = (
 )
 
 
-def _say(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
-    document: dict[str, Any] = {"status": status, key: names}
-    typer.echo(json.dumps(document, indent=1, ensure_ascii=False) if as_json else text)
+def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
+    if as_json:
+        say_json({"status": status, key: names})
+    else:
+        say(text)
     return status
 
 
@@ -67,8 +70,7 @@ def _diff(revision: str, as_json: bool) -> int:
 
     found = changes.since(revision)
     if as_json:
-        document = {"status": 0, "revision": revision, "changes": found}
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        say_json({"status": 0, "revision": revision, "changes": found})
     else:
-        typer.echo(changes.text(found, revision))
+        say_text(changes.text(found, revision))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from slotproof.conformance.cli.options import JsonOption
 from slotproof.conformance.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.conformance.environments.telling import telling
 from slotproof.conformance.environments.use import environment
+from slotproof.conformance.terminal import say, say_json
 
 FolderOption = Annotated[
     Path | None,
@@ -47,9 +47,9 @@ def create(
     entry = environment(name, _absolute(folder), python, again)
     seconds = time.monotonic() - began
     if as_json:
-        typer.echo(json.dumps({**entry.to_json(), "seconds": round(seconds, 1)}, indent=1))
+        say_json({**entry.to_json(), "seconds": round(seconds, 1)})
     else:
-        typer.echo(f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)")
+        say(f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)")
     return 0
 
 
@@ -60,14 +60,14 @@ def list_environments(folder: FolderOption = None, as_json: JsonOption = False) 
     entries = store.entries()
     if as_json:
         rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in entries]
-        typer.echo(json.dumps({"folder": str(store.folder), "environments": rows}, indent=1))
+        say_json({"folder": str(store.folder), "environments": rows})
         return 0
     if not entries:
-        typer.echo(f"no environments in {store.folder}")
+        say(f"no environments in {store.folder}")
     width = max((len(entry.name) for entry in entries), default=0)
     for entry in entries:
         size = f"{entry.megabytes():>5} MB"
-        typer.echo(f"{entry.name:<{width}}  {size}  {_state(store, entry)}  {entry.path}")
+        say(f"{entry.name:<{width}}  {size}  {_state(store, entry)}  {entry.path}")
     return 0
 
 
@@ -93,9 +93,9 @@ def remove(
     elif names:
         _chosen(store, names)
     if as_json:
-        typer.echo(json.dumps({"removed": [entry.name for entry in removed]}, indent=1))
+        say_json({"removed": [entry.name for entry in removed]})
     else:
-        typer.echo(f"removed {', '.join(entry.name for entry in removed) or 'nothing'}")
+        say(f"removed {', '.join(entry.name for entry in removed) or 'nothing'}")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import Counter
@@ -30,6 +29,8 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.evaluate import outcomes
@@ -125,11 +126,11 @@ def _spec(changes: dict[str, int], as_json: bool) -> int:
         counted = [count_pages(bounds) for bounds in PAGED]
     summary = _summary(results, counted)
     if as_json:
-        typer.echo(json.dumps(summary, indent=1, ensure_ascii=False))
+        say_json(summary)
         return int(summary["status"])
     for result in results:
         end = "" if result.complete else ", cut off there"
-        typer.echo(
+        say(
             f"{result.bounds.name:<15} {result.states} states, {result.edges} edges, "
             f"{result.depth} deep{end}; {result.seconds:.1f} s"
         )
@@ -137,19 +138,19 @@ def _spec(changes: dict[str, int], as_json: bool) -> int:
         pages, edges = (
             sum(getattr(each, name) for each in counted) for name in ("states", "edges")
         )
-        typer.echo(f"page by page    {pages} states, {edges} edges with up to 8 pages")
+        say(f"page by page    {pages} states, {edges} edges with up to 8 pages")
     never = summary["transitions"]["never"]
     reached = len(TRANSITIONS) - len(never)
-    typer.echo(f"transitions     {reached} of {len(TRANSITIONS)} reached")
+    say(f"transitions     {reached} of {len(TRANSITIONS)} reached")
     if never:
-        typer.echo(f"                never: {', '.join(never)}")
-    typer.echo(f"guard outcomes  {summary['guards']['seen']} of {summary['guards']['of']} seen")
+        say(f"                never: {', '.join(never)}")
+    say(f"guard outcomes  {summary['guards']['seen']} of {summary['guards']['of']} seen")
     for missing in summary["guards"]["one_way"]:
-        typer.echo(f"                {missing}")
+        say(f"                {missing}")
     if broken is not None:
         for index, stride in enumerate(broken.path, 1):
-            typer.echo(f"{index:>3}  {stride}")
-    typer.echo(_verdict(summary))
+            say(f"{index:>3}  {stride}")
+    say(_verdict(summary))
     return int(summary["status"])
 
 
@@ -179,7 +180,7 @@ def _summary(results: list[Explored], counted: list[Counted]) -> Outcomes:
     cut = not all(result.complete for result in results)
     inconclusive = cut and bool(never or one_way)
     return {
-        "status": report.FOUND if violated else report.INCONCLUSIVE * inconclusive,
+        "status": FOUND if violated else INCONCLUSIVE * inconclusive,
         "bounds": [
             {
                 "name": each.bounds.name,
@@ -212,7 +213,7 @@ def _verdict(summary: Outcomes) -> str:
         return f"counterexample: the pages are not what is counted: {summary['mismatch']}"
     if summary["violated"]:
         return f"counterexample: {summary['violated'][0]}, after {len(summary['path'])} transitions"
-    if summary["status"] == report.INCONCLUSIVE:
+    if summary["status"] == INCONCLUSIVE:
         return "inconclusive: nothing broken, but the depth cut off what was not reached"
     return "explored: every invariant holds in every state within the bounds"
 
@@ -253,22 +254,21 @@ class _Engine:
         summary["explored"] = {name: vars(each) for name, each in reached.items()}
         summary["trace"] = str(self.path) if trace is not None and not self.problem else None
         if as_json:
-            document = {**summary, "itf": itf.to_itf(trace) if trace else None}
-            typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+            say_json({**summary, "itf": itf.to_itf(trace) if trace else None})
             return int(summary["status"])
         if trace is not None:
-            typer.echo(text.render(trace, str(self.path)))
-            typer.echo(f"trace           {self.problem or self.path}")
-        for line in report.text(summary):
-            typer.echo(line)
+            say_text(text.render(trace, str(self.path)))
+            say()
+            say(f"trace           {self.problem or self.path}")
+        say_all(report.text(summary))
         for name, each in reached.items():
-            typer.echo(
+            say(
                 f"{name:<15} {each.pairs} words in {each.expanded} classes of states, "
                 f"{each.classes} known, {each.depth} words deep"
             )
-        if summary["status"] == report.CONFORMS:
+        if summary["status"] == CONFORMS:
             total = sum(each.pairs for each in reached.values())
-            typer.echo(f"conforms: nothing found, each of {total} words tried in its class")
+            say(f"conforms: nothing found, each of {total} words tried in its class")
         else:
-            typer.echo(report.verdict(summary))
+            say(report.verdict(summary))
         return int(summary["status"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import typer
-
-from slotproof.conformance.cli.options import writable
-from slotproof.conformance.documents.writing import write_whole
+from slotproof.conformance.cli.options import writable_file, writing
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.terminal import json_text, say, say_json
 
 
 def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
@@ -16,7 +14,7 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
     from slotproof.model import cores, prove as proofs
     from slotproof.model.museum import EXHIBITS
 
-    writable(path.parent, "--export")
+    writable_file(path, "--export")
     results, vacuity = proofs.prove(page_sizes=[*proofs.PAGE_SIZES, None], jobs=jobs)
     unproved = [each.name for each in results if each.status != "proved"]
     unproved += [f"{each.transition} / {each.problem}" for each in vacuity if each.vacuous]
@@ -26,11 +24,11 @@ def export_cores(path: Path, jobs: int | None, as_json: bool) -> int:
         found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, spec.rewritten or None)
         museum[name] = cores.refutations(found)
     document = cores.document(results, unproved, museum)
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    write_whole(path, text)
+    with writing(path, "--export"):
+        write_whole(path, json_text(document))
     status = int(bool(unproved))
     if as_json:
-        typer.echo(json.dumps({"status": status, "file": str(path), **document}, indent=1))
+        say_json({"status": status, "file": str(path), **document})
     else:
-        typer.echo(f"{len(results)} obligations, {len(unproved)} not proved; written to {path}")
+        say(f"{len(results)} obligations, {len(unproved)} not proved; written to {path}")
     return status

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.terminal import say, say_json
 
 
 class Things(StrEnum):
@@ -28,11 +28,11 @@ def list_things(
     """List engines, mutants, transitions, invariants, profiles or configs."""
     table = _TABLES[what]()
     if as_json:
-        typer.echo(json.dumps(table, indent=1, ensure_ascii=False))
+        say_json(table)
         return 0
     width = max(map(len, table))
     for name, entry in table.items():
-        typer.echo(f"{name:<{width}}  {entry['sentence']}")
+        say(f"{name:<{width}}  {entry['sentence']}")
     return 0
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.logs.writer import LoggedEngine
+from slotproof.conformance.terminal import complain
 
 
 @contextmanager
@@ -32,7 +31,7 @@ def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
     finally:
         recorded.close()
         if recorded.problem:
-            typer.echo(f"slotproof: {recorded.problem}", err=True)
+            complain(recorded.problem)
 
 
 def stop_log(engine: Engine) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -10,15 +9,24 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance import report
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, TimeoutOption, number, z3_missing
+from slotproof.conformance.cli.options import (
+    JsonOption,
+    TimeoutOption,
+    number,
+    writable,
+    writing,
+    z3_missing,
+)
 from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
+from slotproof.conformance.files import write_whole
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
 from slotproof.conformance.plan import Plan, Progress
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import json_text, say, say_json, say_text
 
 Keep = Callable[[Table], None]
 
@@ -72,6 +80,7 @@ def matrix(
         raise UsageProblem("--traces goes with --engines")
     if number(seeds, 1, "--seeds") > 1 and not of_mutants:
         raise UsageProblem("--seeds goes with --mutants")
+    writable(out)
     if of_spec:
         return _spec(number(jobs, 1, "--jobs"), out, as_json)
     plan = Plan(
@@ -88,10 +97,8 @@ def matrix(
 
     def keep(table: Table) -> None:
         last[:] = [table]
-        try:
+        with writing(out):
             write(table, out)
-        except OSError as error:
-            raise UsageProblem(f"{out} can't be written to: {error.strerror}") from None
 
     with progress_bar(not as_json) as tell:
         if engines is not None:
@@ -100,10 +107,11 @@ def matrix(
             status = _mutants(plan, seeds, jobs, tell, keep)
     shown = last[0]
     if as_json:
-        typer.echo(json.dumps({"status": status, **asdict(shown)}, indent=1, ensure_ascii=False))
+        say_json({"status": status, **asdict(shown)})
     else:
-        typer.echo(markdown(shown))
-        typer.echo(f"written to {out}: matrix.md, matrix.json, matrix.html, matrix.svg")
+        say_text(markdown(shown))
+        say()
+        say(f"written to {out}: matrix.md, matrix.json, matrix.html, matrix.svg")
     return status
 
 
@@ -142,10 +150,10 @@ def _builds(
         raise UsageProblem(f"no build can be run: {columns[0].name}: {columns[0].problem}")
     keep(builds.table(columns, plan, named))
     if not whole:
-        return report.INCONCLUSIVE
+        return INCONCLUSIVE
     known = any(seen.cell.kind == "bad" for each in columns for seen in each.known.values())
     found = known or any(each.findings for each in columns)
-    return report.FOUND if found else report.CONFORMS
+    return FOUND if found else CONFORMS
 
 
 def _spec(jobs: int, out: Path, as_json: bool) -> int:
@@ -162,17 +170,14 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
     with progress_bar(not as_json) as tell:
         table = collect(judge_all(jobs), lambda done: tell("spec mutants", done, count))
     document = {"status": int(bool(table.survivors)), **table.document()}
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "spec.md").write_text(table.markdown() + "\n")
-        (out / "spec.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise UsageProblem(f"{out} can't be written to: {error.strerror}") from None
+    with writing(out):
+        write_whole(out / "spec.md", table.markdown() + "\n")
+        write_whole(out / "spec.json", json_text(document))
     if as_json:
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        say_json(document)
     else:
-        typer.echo(table.markdown())
-        typer.echo(f"written to {out}: spec.md, spec.json")
+        say_text(table.markdown())
+        say(f"written to {out}: spec.md, spec.json")
     return int(document["status"])
 
 
@@ -184,5 +189,5 @@ def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> i
     done = mutants.run(plan, seeds, jobs, tell, keep)
     keep(mutants.table(done, plan, seeds))
     if len(done) < len(MUTANTS) or done[-1].interrupted:
-        return report.INCONCLUSIVE
-    return report.CONFORMS if not any(each.survives for each in done) else report.FOUND
+        return INCONCLUSIVE
+    return CONFORMS if not any(each.survives for each in done) else FOUND

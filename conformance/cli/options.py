@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.files import is_special
 from slotproof.model.profiles import PROFILES
 
 EngineOption = Annotated[
@@ -68,11 +71,30 @@ def z3_missing(error: ModuleNotFoundError) -> Exception:
 
 def writable(folder: Path, option: str = "--out") -> None:
     """One line where a folder could not be written to; it is not made before it is needed."""
-    there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    try:
+    with writing(folder, option):
+        there = folder
+        while not there.exists() and there != there.parent:
+            there = there.parent
         with tempfile.TemporaryFile(dir=there):
             pass
+
+
+def writable_file(path: Path | None, option: str = "--out") -> Path | None:
+    """One line where a file could not be written, before anything is run for it."""
+    if path is None:
+        return None
+    with writing(path, option):
+        if path.is_dir():
+            raise UsageProblem(f"{option} {path} is a folder: name a file")
+        if not is_special(path):
+            writable(path.parent, option)
+    return path
+
+
+@contextmanager
+def writing(path: Path, option: str = "--out") -> Iterator[None]:
+    """One line for whatever keeps a file from being written."""
+    try:
+        yield
     except OSError as error:
-        raise UsageProblem(f"{option} {folder} can't be written to: {error.strerror}") from None
+        raise UsageProblem(f"{option} {path} can't be written to: {error.strerror}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exporting import export_cores
 from slotproof.conformance.cli.options import JsonOption, number, z3_missing
 from slotproof.conformance.cli.refuting import refute
+from slotproof.conformance.terminal import say_all, say_json
 from slotproof.model.transitions import TRANSITIONS
 
 if TYPE_CHECKING:
@@ -80,10 +80,9 @@ def prove(
     outside = framing(Spec())
     document = _document(results, vacuity, outside, time.perf_counter() - started)
     if as_json:
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        say_json(document)
     else:
-        for line in _text(results, document):
-            typer.echo(line)
+        say_all(_text(results, document))
     return int(document["status"])
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import writing
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.terminal import json_text, say, say_all, say_json
 from slotproof.conformance.traces.itf import encode
 
 if TYPE_CHECKING:
@@ -56,33 +56,25 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
     document = None if found is None else to_itf(found)
     staged = None if found is None else _stage(name, found)
     if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "status": int(found is not None),
-                    "nothing": {str(size): why for size, why in nothing.items()},
-                    "itf": document,
-                    "engine": staged,
-                },
-                indent=1,
-                ensure_ascii=False,
-            )
+        say_json(
+            {
+                "status": int(found is not None),
+                "nothing": {str(size): why for size, why in nothing.items()},
+                "itf": document,
+                "engine": staged,
+            }
         )
         return int(found is not None)
     for size, why in nothing.items():
-        typer.echo(f"{name}, page size {size}: {why}")
+        say(f"{name}, page size {size}: {why}")
     if found is not None:
-        for line in _text(found, sentence):
-            typer.echo(line)
+        say_all(_text(found, sentence))
         if staged is not None:
-            typer.echo(f"engine          {staged['text']}")
+            say(f"engine          {staged['text']}")
         path = OUT / f"spec-{name}.itf.json"
-        try:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise UsageProblem(f"{path} can't be written: {error.strerror}") from None
-        typer.echo(f"trace           {path}")
+        with writing(path, "the trace"):
+            write_whole(path, json_text(document))
+        say(f"trace           {path}")
     return int(found is not None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +20,13 @@ from slotproof.conformance.cli.options import (
     StartOption,
     TimeoutOption,
     known_profile,
+    writable_file,
+    writing,
 )
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec, known_family, with_python
+from slotproof.conformance.engines.registry import EngineSpec, is_ours
+from slotproof.conformance.terminal import say, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -31,7 +34,12 @@ from slotproof.conformance.traces.trace import Trace, rows_of
 def replay(
     trace: Annotated[Path, typer.Argument(help="An .itf.json file.")],
     engine: Annotated[
-        str | None, typer.Option("--engine", help="Another engine than the trace's own.")
+        str | None,
+        typer.Option(
+            "--engine",
+            help="The engine to run it on; needed if the trace was not found on the reference or a "
+            "mutant of it.",
+        ),
     ] = None,
     python: PythonOption = None,
     device: DeviceOption = "cpu",
@@ -46,13 +54,14 @@ def replay(
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
     old = itf.load(trace)
-    if engine is None and not known_family(old.spec):
+    writable_file(out)
+    if engine is None and not is_ours(old.spec):
         raise UsageProblem(
-            f"{trace} was found with {old.spec!r}, a program of the trace's choice: "
-            "if it is yours, say so with --engine"
+            f"{trace} was found on {old.found_on!r}, which a trace can't have started: "
+            f"say so with --engine {shlex.quote(old.found_on)}, or name another engine"
         )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
-    spec = engine or with_python(old.spec, python)
+    spec = engine or old.spec
     wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
     with logged(wanted.open(), log) as under_test:
         demand(under_test, old.config, old.commands)
@@ -76,15 +85,14 @@ def replay(
             set_aside=old.set_aside,
         )
     if out is not None:
-        try:
+        with writing(out):
             itf.save(new, out)
-        except OSError as error:
-            raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
     if as_json:
-        typer.echo(json.dumps(itf.to_itf(new), indent=1, ensure_ascii=False))
+        say_json(itf.to_itf(new))
     else:
-        typer.echo(text.render(new, str(trace)))
-        typer.echo(_comparison(old, new))
+        say_text(text.render(new, str(trace)))
+        say()
+        say(_comparison(old, new))
     return 1 if new.violations else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +31,7 @@ from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.shortest import compare
+from slotproof.conformance.terminal import say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
@@ -129,25 +129,24 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     summary["shortest"] = compare(outcome.trace) if outcome.trace is not None else None
     summary["trace"] = str(path) if outcome.trace is not None and not keep.problem else None
     if as_json:
-        document = {**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None}
-        typer.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        say_json({**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None})
         return int(summary["status"])
     if outcome.trace is not None:
-        typer.echo(text.render(outcome.trace, str(path)))
-        typer.echo(f"trace           {keep.problem or path}")
-        typer.echo(
+        say_text(text.render(outcome.trace, str(path)))
+        say()
+        say(f"trace           {keep.problem or path}")
+        say(
             f"page            slotproof show {shlex.quote(str(path))} --format html --out page.html"
         )
     if summary["shortest"] is not None:
-        typer.echo(f"shortest        {summary['shortest']['text']}")
+        say(f"shortest        {summary['shortest']['text']}")
     for other in summary["others"]:
-        typer.echo(
+        say(
             f"also found      {other['clause']} in {text.commands(other['commands'])}: "
             f"{other['trace']}"
         )
-    for line in report.text(summary):
-        typer.echo(line)
-    typer.echo(report.verdict(summary))
+    say_all(report.text(summary))
+    say(report.verdict(summary))
     return int(summary["status"])
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.terminal import json_text, say, say_all, say_json, say_text
 from slotproof.conformance.traces import forms, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -46,31 +47,40 @@ def show(
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
     loaded = _load(path)
-    if isinstance(loaded, dict):
-        if form is not Format.TEXT:
-            raise UsageProblem(
-                f"{path} is a trace of the spec alone (prove --mutant): it has no commands and "
-                "no pages, and is shown as text only"
-            )
-        shown = json.dumps(loaded, indent=1) + "\n" if as_json else _spec(loaded, path)
-    elif as_json:
-        shown = json.dumps(itf.to_itf(loaded), indent=1, ensure_ascii=False) + "\n"
+    if isinstance(loaded, dict) and form is not Format.TEXT:
+        raise UsageProblem(
+            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and "
+            "no pages, and is shown as text only"
+        )
+    if as_json:
+        shown = _json(loaded, path)
+    elif isinstance(loaded, dict):
+        shown = _spec(loaded, path)
     else:
         shown = forms.form(form.value, loaded, str(path))
     if out is not None:
-        _save(shown, out)
-    elif form is Format.TEXT and not as_json and not os.environ.get("NO_COLOR"):
-        typer.echo(text.coloured(shown), nl=False)
+        with writing(out):
+            write_whole(out, shown)
+    elif form is Format.TEXT and not as_json:
+        say_all(text.painted(shown))
     else:
-        typer.echo(shown, nl=False)
+        say_text(shown)
     return 0
+
+
+def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
+    """It as a document; of a trace of the spec, what the file has."""
+    try:
+        return json_text(loaded if isinstance(loaded, dict) else itf.to_itf(loaded))
+    except forms.ODD as error:
+        raise forms.odd(str(path), error) from None
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
     """A trace; or the document of one of the spec alone, which has a form of its own."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        document = jsontext.read(path, bounds.TRACE_BYTES)
+    except jsontext.BadJson:
         document = None  # itf.load says what is wrong
     if spec_trace.is_one(document):
         assert isinstance(document, dict)
@@ -85,24 +95,14 @@ def _spec(document: dict[str, Any], path: Path) -> str:
         raise itf.BadTrace(f"{path}: {bad}") from None
 
 
-def _save(shown: str, out: Path) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        forms.save(shown, out)
-    except OSError as error:
-        raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
-
-
 def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     if out is None:
         raise UsageProblem("--all needs --out FOLDER")
     traces = {str(path): itf.load(path) for path in paths}
-    try:
+    with writing(out):
         files = forms.write_all(traces, out)
-    except OSError as error:
-        raise UsageProblem(f"--out {out} can't be written: {error.strerror}") from None
     if as_json:
-        typer.echo(json.dumps({"files": list(map(str, files))}, indent=1))
+        say_json({"files": list(map(str, files))})
     else:
-        typer.echo(f"{len(traces)} traces in {len(forms.FORMS)} forms: {out / 'index.html'}")
+        say(f"{len(traces)} traces in {len(forms.FORMS)} forms: {out / 'index.html'}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from slotproof.conformance.cli.options import JsonOption, ProfileOption, known_p
 from slotproof.conformance.cli.running import known
 from slotproof.conformance.logs import judging, report
 from slotproof.conformance.logs.format import BadLog
+from slotproof.conformance.terminal import say_all, say_json
 
 
 def validate(
@@ -33,8 +33,7 @@ def validate(
     except BadLog as bad:
         raise UsageProblem(str(bad)) from None
     if as_json:
-        typer.echo(json.dumps(report.summary(verdict), indent=1, ensure_ascii=False))
+        say_json(report.summary(verdict))
     else:
-        for line in report.text(verdict):
-            typer.echo(line)
+        say_all(report.text(verdict))
     return report.status(verdict)

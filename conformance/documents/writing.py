@@ -1,35 +1,18 @@
-"""Files on disk: written whole or not at all, and compared with what they should be."""
+"""Documents in a folder: written where they differ from what they should be, or found stale."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from slotproof.conformance.cli.errors import UsageProblem
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file at once: after a crash or a full disk the old one is still there.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
-    >>> write_whole(path, "text")
-    >>> path.read_text()
-    'text'
-    """
-    temporary = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        temporary.replace(path)
-    except OSError as error:
-        if temporary.exists():
-            temporary.unlink()
-        raise UsageProblem(f"{path} can't be written to: {error.strerror}") from None
+from slotproof.conformance.files import write_whole
 
 
 def write_all(documents: Mapping[str, str], folder: Path, mark: str) -> list[str]:
-    """Write what differs, remove what was generated once and no longer is; names of both."""
+    """Write what differs, remove what was generated once and no longer is; names of both.
+
+    Raises ``OSError``.
+    """
     changed = stale(documents, folder, mark)
     for name in changed:
         if name in documents:

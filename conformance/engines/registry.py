@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import shlex
 import shutil
 import sys
@@ -152,7 +151,7 @@ class EngineSpec:
             engine: Engine = found()
         except EngineUnusable:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a stranger's factory does
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise EngineUnusable(f"{self.text} makes no engine: {text}") from None
         missing = [name for name in ("capabilities", "reset", "do") if not hasattr(engine, name)]
@@ -161,16 +160,18 @@ class EngineSpec:
         return engine
 
 
-def known_family(text: str) -> bool:
-    """Whether the name is of an engine that comes with slotproof, not of any program.
+def is_ours(text: str) -> bool:
+    """Whether a file may name the engine: the reference or a mutant of it, all of it our code.
 
-    A trace comes from anywhere: what it names is not run unasked.
+    A trace comes from anywhere. What else it names would be installed, imported or started:
+    that is for the user to ask for.
 
-    >>> [known_family(each) for each in ("reference:leak-full", "sglang==0.5.23", "cmd:rm -r /")]
-    [True, True, False]
+    >>> is_ours("reference:leak-full"), is_ours("reference-transformer")
+    (True, True)
+    >>> [is_ours(each) for each in ("cmd:rm -r /", "sglang==0.5.23", "sglang:main", "reference==1")]
+    [False, False, False, False]
     """
-    name = re.split("==|:", text)[0]
-    return name in RECIPES or name in MODELS
+    return text.partition(":")[0] in MODELS
 
 
 def with_python(text: str, python: Path | None) -> str:

@@ -78,7 +78,7 @@ _SGLANG = files("slotproof.conformance.drivers.sglang")
 SGLANG = Recipe(
     engine="sglang",
     package="sglang",
-    requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text()),
+    requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text(encoding="utf-8")),
     from_cpu_index="torch",
     cpu_index="https://download.pytorch.org/whl/cpu",
     pythons=((3, 11), (3, 12)),

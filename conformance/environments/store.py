@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,13 +22,13 @@ from typing import Any
 
 from slotproof.conformance.environments.processes import Tell
 from slotproof.conformance.environments.recipes import EnvironmentProblem
+from slotproof.conformance.files import TEMPORARY, write_whole
+from slotproof.conformance.terminal import json_text
 
 MARKER = "slotproof-environment.json"
 VARIABLE = "SLOTPROOF_ENVS"
 _REMOVED = ".removed-"
 """Folders that were environments begin so: they are on their way out."""
-_UNFINISHED = f".{MARKER}-"
-"""Markers begin so while they are written."""
 
 
 def default_folder() -> Path:
@@ -76,9 +75,7 @@ class Entry:
         """Write the marker, whole or not at all."""
         fields = {key: value for key, value in asdict(self).items() if key != "path"}
         beside = self.path.parent  # a marker cut short must not lie in a folder without one
-        with tempfile.NamedTemporaryFile("w", dir=beside, prefix=_UNFINISHED, delete=False) as file:
-            json.dump({"format": 1, **fields}, file, indent=1)
-        Path(file.name).replace(self.path / MARKER)
+        write_whole(self.path / MARKER, json_text({"format": 1, **fields}), beside)
 
     def megabytes(self) -> int:
         """What it takes on disk."""
@@ -156,7 +153,7 @@ class Store:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             for left in self.folder.glob(f"{_REMOVED}*"):
                 _delete(left)
-            for left in self.folder.glob(f"{_UNFINISHED}*"):
+            for left in self.folder.glob(TEMPORARY):
                 with contextlib.suppress(OSError):
                     left.unlink()
             yield lock
@@ -219,7 +216,7 @@ def _delete(path: Path) -> None:
 def _read(path: Path) -> Entry | None:
     """The environment in a folder, or none if slotproof did not make the folder."""
     try:
-        fields = json.loads((path / MARKER).read_text())
+        fields = json.loads((path / MARKER).read_text(encoding="utf-8"))
         fields.pop("format")
         return Entry(**fields, path=path)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

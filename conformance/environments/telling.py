@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from slotproof.conformance.environments.processes import Tell
+from slotproof.conformance.terminal import complain, plain
 
 
 @contextmanager
@@ -17,15 +18,18 @@ def telling(title: str) -> Iterator[Tell]:
     """Yields what is told each step. Says nothing at all where nothing is told."""
     if sys.stderr.isatty():
         console = Console(stderr=True)
-        with console.status(escape(title)) as line:
-            yield lambda step: line.update(escape(f"{title}: {step}"[: max(20, console.width - 4)]))
+
+        def fitting(text: str) -> str:
+            return escape(plain(text)[: max(20, console.width - 4)])
+
+        with console.status(fitting(title)) as line:
+            yield lambda step: line.update(fitting(f"{title}: {step}"))
         return
     told: list[str] = []
 
     def once(step: str) -> None:
         if not told:
-            sys.stderr.write(f"slotproof: {title}\n")
-            sys.stderr.flush()
+            complain(title)
         told.append(step)
 
     yield once

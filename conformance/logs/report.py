@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotproof.conformance.logs.judging import Verdict
-from slotproof.conformance.report import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.traces.text import table
 from slotproof.model.invariants import INVARIANTS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from slotproof.conformance.engines.base import Engine, EngineFailed
+from slotproof.conformance.files import open_stream
 from slotproof.conformance.logs.lines import VERSION
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -26,7 +27,7 @@ class LoggedEngine:
         self._engine = engine
         self.name, self.version = engine.name, engine.version
         self.capabilities = engine.capabilities
-        self._file: TextIO | None = path.open("w", buffering=1)
+        self._file: TextIO | None = open_stream(path)
         self.path = path
         self.problem = ""
         """Why the log is not whole; empty if it is."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -10,6 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 import jinja2
+
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.markup import finalized, target, text
+from slotproof.conformance.terminal import json_text
 
 
 @dataclass(frozen=True)
@@ -52,32 +55,29 @@ def markdown(table: Table) -> str:
     <BLANKLINE>
     | bug | a |
     |---|---|
-    | x\\|y | [3](t.json) |
+    | x&#124;y | [3](t.json) |
     <BLANKLINE>
     """
-    lines = [f"# {table.title}", "", *table.notes, *([""] if table.notes else [])]
-    lines.append("| " + " | ".join(map(_plain, [table.corner, *table.columns])) + " |")
+    lines = [f"# {text(table.title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
+    lines.append("| " + " | ".join(map(text, [table.corner, *table.columns])) + " |")
     lines.append("|" + "---|" * (len(table.columns) + 1))
     for row in table.rows:
         cells = [
-            f"[{_plain(each.text)}]({each.link})" if each.link else _plain(each.text)
+            f"[{text(each.text)}]({target(each.link)})" if each.link else text(each.text)
             for each in row.cells
         ]
-        lines.append("| " + " | ".join([_plain(row.name), *cells]) + " |")
+        lines.append("| " + " | ".join([text(row.name), *cells]) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 @cache
 def template(name: str) -> jinja2.Template:
     """A template of this package; what it is given is escaped."""
-    text = files("slotproof.conformance.matrices").joinpath(name).read_text()
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        text
+    file = files("slotproof.conformance.matrices").joinpath(name)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=finalized
     )
+    return environment.from_string(file.read_text(encoding="utf-8"))
 
 
 def html(table: Table) -> str:
@@ -89,14 +89,10 @@ def write(table: Table, out: Path) -> None:
     """``matrix.md``, ``.json``, ``.html`` and ``.svg`` in the folder. Raises ``OSError``."""
     from slotproof.conformance.matrices.picture import svg
 
-    out.mkdir(parents=True, exist_ok=True)
-    document = json.dumps(asdict(table), indent=1, ensure_ascii=False) + "\n"
-    for name, text in (
+    for name, document in (
         ("matrix.md", markdown(table)),
-        ("matrix.json", document),
+        ("matrix.json", json_text(asdict(table))),
         ("matrix.html", html(table)),
         ("matrix.svg", svg(table)),
     ):
-        temporary = out / f"{name}.tmp"
-        temporary.write_text(text)
-        temporary.replace(out / name)
+        write_whole(out / name, document)

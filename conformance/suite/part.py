@@ -15,6 +15,7 @@ from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.plan import LEAST, Outcome, Plan
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -48,14 +49,14 @@ class Part:
         engine: Engine = self.engine
         reason = engine.capabilities.refuses(self.plan.configs[self.config])
         if reason is not None:
-            pytest.skip(f"{engine.name} can't take {self.config}: {reason}")
+            pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
         problems: dict[str, str] = {}
         try:
             outcome = run(
                 engine, self.spec, self.plan, keep=lambda traces: self._keep(traces, problems)
             )
         except (EngineFailed, EngineUnusable) as problem:
-            pytest.fail(f"slotproof: {problem}", pytrace=False)
+            pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
         self._note(outcome)
         if outcome.interrupted:
             raise KeyboardInterrupt

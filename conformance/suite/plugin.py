@@ -97,6 +97,7 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     """The engine under test, started once for all items of this process."""
     from slotproof.conformance.engines.base import EngineUnusable
     from slotproof.conformance.engines.registry import EngineSpec
+    from slotproof.conformance.terminal import plain
 
     option = pytestconfig.getoption
     spec = EngineSpec(
@@ -107,7 +108,7 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     try:
         engine = spec.open()
     except EngineUnusable as problem:
-        pytest.fail(f"slotproof: {problem}", pytrace=False)
+        pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
     yield engine
     engine.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.report import impossible
+from slotproof.conformance.terminal import plain
 
 
 class Summary:
@@ -44,7 +45,10 @@ class Summary:
         """A few lines under a heading of their own."""
         if not self.seen:
             return
-        write = terminalreporter.write_line
+
+        def write(line: str, **style: bool) -> None:
+            terminalreporter.write_line(plain(line), **style)
+
         terminalreporter.section("slotproof")
         first = self.seen[0]
         total: Counter[str] = Counter()

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import jinja2
 
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.markup import finalized
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import html, markdown, mermaid, scripted, text, words
 from slotproof.conformance.traces.itf import BadTrace
 from slotproof.conformance.traces.story import Story
@@ -29,8 +32,17 @@ def form(name: str, trace: Trace, path: str) -> str:
     """A trace in one form. Raises :class:`BadTrace` where its figures make no sense."""
     try:
         return FORMS[name](Story(trace), path)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadTrace(f"{path}: a figure is missing or no number: {error}") from None
+    except ODD as error:
+        raise odd(path, error) from None
+
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What figures that make no sense raise where they are put together; a trace is untrusted."""
+
+
+def odd(path: str, error: Exception) -> BadTrace:
+    """What to tell of them."""
+    return BadTrace(f"{path}: a figure is missing or no number: {error}")
 
 
 def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
@@ -49,18 +61,11 @@ def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
             made[each] = stem + ENDINGS[each]
             documents[made[each]] = form(each, trace, path)
         entries.append((trace, words.headline(Story(trace)), made))
-    documents["index.html"] = _index().render(entries=entries, plain=text.plain)
+    documents["index.html"] = _index().render(entries=entries, plain=plain)
     out.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
-        save(document, out / name)
+        write_whole(out / name, document)
     return [out / name for name in documents]
-
-
-def save(document: str, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole. Raises ``OSError``."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(document, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _names(paths: Sequence[str]) -> list[str]:
@@ -77,7 +82,8 @@ def _names(paths: Sequence[str]) -> list[str]:
 
 @cache
 def _index() -> jinja2.Template:
-    source = files("slotproof.conformance.traces").joinpath("index.html.jinja").read_text()
-    return jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        source
+    file = files("slotproof.conformance.traces").joinpath("index.html.jinja")
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=finalized
     )
+    return environment.from_string(file.read_text(encoding="utf-8"))

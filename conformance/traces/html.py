@@ -15,12 +15,15 @@ from importlib.resources import files
 import jinja2
 from markupsafe import Markup
 
+from slotproof.conformance.engines.registry import is_ours
+from slotproof.conformance.markup import finalized
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import scripted, words
 from slotproof.conformance.traces.beats import TERMS, Beat, Sum
 from slotproof.conformance.traces.lanes import LANES
 from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import Story
-from slotproof.conformance.traces.text import SAID, again, plain
+from slotproof.conformance.traces.text import SAID, again
 
 MOST = 400
 """Beats shown at most, the last ones: a page has to open."""
@@ -55,13 +58,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=finalized,
     )
     environment.filters["plain"] = plain
     return environment
 
 
 def _read(name: str) -> str:
-    return files("slotproof.conformance.traces").joinpath(name).read_text()
+    return files("slotproof.conformance.traces").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
@@ -104,6 +108,7 @@ def render(story: Story, path: str = "TRACE") -> str:
             sums=_sums,
             code=scripted.render(trace),
             test=scripted.name_of(trace),
+            ours=is_ours(trace.found_on),
             script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
             digest=digest,
         )

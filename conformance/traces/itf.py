@@ -8,7 +8,6 @@ anything is run or shown.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.files import write_whole
 from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.protocol.shapes import quoted
+from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces.document import TRACE
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
@@ -246,7 +247,7 @@ def _row(number: int, state: dict[str, Any]) -> Row:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write the file; the old one stays until the new one is whole.
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> rows = [Row({"do": "open", "session": "s1"})]
@@ -256,17 +257,14 @@ def save(trace: Trace, path: Path) -> None:
     ...     load(Path(folder) / "mine.itf.json") == trace
     True
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(_text(trace), encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, _text(trace))
 
 
 def _text(trace: Trace) -> str:
     """The document. One that no reader would take is written without its figures."""
     for each in (trace, replace(trace, rows=[Row(row.command) for row in trace.rows])):
-        text = json.dumps(to_itf(each), indent=1, ensure_ascii=False) + "\n"
-        if len(text.encode(errors="replace")) <= bounds.TRACE_BYTES:
+        text = json_text(to_itf(each))
+        if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
             break
     return text
 

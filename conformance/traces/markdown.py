@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slotproof.conformance.markup import code, text
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import mermaid, scripted, words
 from slotproof.conformance.traces.beats import TERMS, Actor, Beat
 from slotproof.conformance.traces.places import places
 from slotproof.conformance.traces.story import Story
-from slotproof.conformance.traces.text import SAID, again, commands, plain
+from slotproof.conformance.traces.text import SAID, again, commands
 
 
 def render(story: Story, path: str = "TRACE") -> str:
@@ -19,11 +21,11 @@ def render(story: Story, path: str = "TRACE") -> str:
 def _lines(story: Story, path: str) -> Iterator[str]:
     trace = story.trace
     first = story.first
-    yield f"## {_text(words.headline(story))}"
+    yield f"## {text(words.headline(story))}"
     yield ""
     if first is not None:
-        yield f"**{_text(first.clause)}** is violated by {code(trace.engine)} in "
-        yield f"{commands(len(trace.rows))}: *{_text(words.sentence(first))}*"
+        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} in "
+        yield f"{commands(len(trace.rows))}: *{text(words.sentence(first))}*"
         yield ""
         if words.detail(story):
             yield code(words.detail(story))
@@ -31,7 +33,7 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         yield words.kind(story)
         yield ""
         for line in words.whose(story):
-            yield f"- {_text(line)}"
+            yield f"- {text(line)}"
         yield ""
         yield from _where_to_look(story)
     yield from _table(story)
@@ -41,7 +43,7 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         yield ""
         for violation in trace.violations:
             where = f" at {code(violation.transition)}" if violation.transition else ""
-            yield f"- **{_text(violation.clause)}**{where}: {code(violation.detail)}"
+            yield f"- **{text(violation.clause)}**{where}: {code(violation.detail)}"
             yield from _fenced(violation.said.splitlines()[-SAID:], "")
         yield ""
     differs = [(beat, each) for beat in story.beats for each in beat.differs]
@@ -76,7 +78,7 @@ def _where_to_look(story: Story) -> Iterator[str]:
     yield ""
     for place in found:
         also = f"; {', '.join(map(code, place.also))} moved it too" if place.also else ""
-        yield f"- {code(place.why)}: {place.how} {', '.join(map(code, place.events))}{also}"
+        yield f"- {code(place.why)}: {text(place.how)} {', '.join(map(code, place.events))}{also}"
     yield ""
 
 
@@ -89,7 +91,7 @@ def _table(story: Story) -> Iterator[str]:
             continue
         mark = "✗ " if beat.violations else ""
         transitions = " ".join(
-            f"**{_text(arrow.label)}**" if arrow.bad else _text(arrow.label)
+            f"**{text(arrow.label)}**" if arrow.bad else text(arrow.label)
             for arrow in beat.arrows
             if arrow.label.startswith("T-")
         )
@@ -108,9 +110,9 @@ def _sums(beat: Beat) -> Iterator[str]:
         name = f"{pool.name}: " if several else ""
         if reported:
             said = " (the engine's check)" if owned and owned != reported else ""
-            yield _text(f"{name}{reported}{said}")
+            yield text(f"{name}{reported}{said}")
         if owned and owned != reported:
-            yield _text(f"{name}{owned} (by ownership)")
+            yield text(f"{name}{owned} (by ownership)")
 
 
 def _actor(actor: Actor) -> str:
@@ -118,34 +120,15 @@ def _actor(actor: Actor) -> str:
         return f"{code(actor.title)} gone"
     shown = [field for field in actor.fields if field.changed or actor.fate == "new"]
     return f"{code(actor.title)} " + " ".join(
-        f"{_text(field.name)}={_text(field.before)}→**{_text(field.value)}**"
+        f"{text(field.name)}={text(field.before)}→**{text(field.value)}**"
         if field.changed
-        else f"{_text(field.name)}={_text(field.value)}"
+        else f"{text(field.name)}={text(field.value)}"
         for field in shown
     )
 
 
 def _known(each: dict[str, object], key: str) -> str:
-    return str(each[key]) if key in each else "not there"
-
-
-def code(text: str) -> str:
-    """A code span that stays one, in a table too: nothing in it is markup or a mention.
-
-    >>> code("a`b|c")
-    "`a'b\\\\|c`"
-    """
-    line = plain(" ".join(text.split())).replace("`", "'").replace("|", "\\|")
-    return f"`{line}`" if line else ""
-
-
-_CODES = {char: f"&#{ord(char)};" for char in "&<>[]`|~@#!"}
-
-
-def _text(text: str) -> str:
-    line = plain(" ".join(text.split()))
-    line = "".join(_CODES.get(char) or ("\\" + char if char in "\\*_" else char) for char in line)
-    return line.replace("://", "&#58;//")
+    return text(str(each[key])) if key in each else "not there"
 
 
 def _fenced(lines: list[str], language: str) -> Iterator[str]:

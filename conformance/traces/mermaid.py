@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import words
 from slotproof.conformance.traces.beats import Beat, Pool
 from slotproof.conformance.traces.lanes import LANES
 from slotproof.conformance.traces.story import Story
-from slotproof.conformance.traces.text import plain
 
 MOST = 120
 """Characters of a label at most."""

@@ -1,4 +1,8 @@
-"""A trace as a pytest file of literal calls: fails on a build with the bug, passes without it."""
+"""A trace as a pytest file of literal calls: fails on a build with the bug, passes without it.
+
+The engine it was found on is in it as data. The file starts it only if it is ours: anything else
+that a trace names is started where the one who runs the file asks for it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from slotproof.conformance.engines.registry import is_ours
 from slotproof.conformance.protocol.commands import FIELDS
-from slotproof.conformance.traces.text import plain
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces.trace import Trace
 
 WIDTH = 100
@@ -32,8 +37,9 @@ def name_of(trace: Trace) -> str:
 def _lines(trace: Trace) -> Iterator[str]:
     yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
     yield ""
-    yield "    pytest THIS_FILE                                       the engine it was found on"
-    yield "    SLOTPROOF_ENGINE=sglang==0.5.23 pytest THIS_FILE       another"
+    if is_ours(trace.found_on):
+        yield "    pytest THIS_FILE                                    where it was found"
+    yield "    SLOTPROOF_ENGINE=sglang==0.5.23 pytest THIS_FILE    an engine of your choice"
     yield "    SLOTPROOF_ENGINE=sglang SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
     yield '"""'
     yield ""
@@ -41,12 +47,9 @@ def _lines(trace: Trace) -> Iterator[str]:
     for violation in trace.violations:
         yield f"#   {comment(str(violation))}"[:400]
     yield ""
-    yield "import os"
-    yield ""
     yield "from slotproof.conformance.scenario import Scenario"
     yield ""
-    yield f'ENGINE = os.environ.get("SLOTPROOF_ENGINE", {literal(trace.found_on)})'
-    yield 'PYTHON = os.environ.get("SLOTPROOF_PYTHON")'
+    yield f"FOUND_ON = {literal(trace.found_on)}"
     yield ""
     yield "CONFIG = {"
     for each in fields(trace.config):
@@ -58,7 +61,7 @@ def _lines(trace: Trace) -> Iterator[str]:
     options = [f"seed={trace.seed}"]
     if trace.chosen_profile:
         options.append(f"profile={literal(trace.chosen_profile)}")
-    yield f"    with Scenario(ENGINE, CONFIG, python=PYTHON, {', '.join(options)}) as engine:"
+    yield f"    with Scenario.asked_for(FOUND_ON, CONFIG, {', '.join(options)}) as engine:"
     for clause in trace.set_aside:
         yield f"        engine.set_aside({literal(clause)})  # known, and only in the reporting"
     for number, row in enumerate(trace.rows, 1):

@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance import bounds
+from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, open_shape
+from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces.itf import BadTrace, decode
-from slotproof.conformance.traces.text import plain
+
+Value = Int | bool | Name
+"""Of a variable, or of a parameter."""
+
+
+@open_shape
+class SpecMeta(TypedDict):
+    mutant: Name
+    violated: Annotated[list[Name], Field(min_length=1)]
+    page_size: Count
+
+
+_Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
+
+
+@open_shape
+class Meta(_Meta):
+    """And what other tools put there."""
+
+
+_Document = TypedDict("_Document", {"#meta": Meta})
+
+
+@open_shape
+class SpecDocument(_Document):
+    vars: list[Name]
+    states: Annotated[
+        list[dict[Name, Value | dict[Name, Value]]],
+        FailFast(),
+        Field(min_length=1, max_length=bounds.COMMANDS),
+    ]
+
+
+SPEC_TRACE = Shape("the document", SpecDocument)
 
 
 def is_one(document: Any) -> bool:
@@ -17,10 +57,14 @@ def is_one(document: Any) -> bool:
 
 def render(document: Any) -> str:
     """It as text. Raises :class:`BadTrace`."""
+    decoded = decode(document)
+    wrong = SPEC_TRACE.line(decoded)
+    if wrong is not None:
+        raise BadTrace(f"a trace of the spec: {wrong}")
     try:
-        return "\n".join(map(plain, _lines(decode(document)))) + "\n"
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise BadTrace(f"a trace of the spec, and something is missing: {error}") from None
+        return "\n".join(map(plain, _lines(decoded))) + "\n"
+    except KeyError as missing:
+        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
 
 
 def _lines(document: Any) -> Iterator[str]:
@@ -32,12 +76,15 @@ def _lines(document: Any) -> Iterator[str]:
     yield ""
     before = first
     for number, state in enumerate(rest, 1):
-        params = state["mbt::nondetPicks"].items()
-        said = " ".join(f"{k}={v}" for k, v in params if v and not k.startswith("page_"))
+        params = state["mbt::nondetPicks"]
+        if not isinstance(params, dict):
+            raise BadTrace(f"a trace of the spec: state {number} has no parameters")
+        said = " ".join(f"{k}={v}" for k, v in params.items() if v and not k.startswith("page_"))
         yield f"{number:>3}  {state['mbt::actionTaken']} {said}".rstrip()
         changed = {name: state[name] for name in names if state[name] != before[name]}
         yield "       " + " ".join(f"{name}={value}" for name, value in changed.items())
         before = state
     yield ""
     yield f"violated: {', '.join(meta['violated'])}"
-    yield f"again: slotproof prove --mutant {meta['mutant']} --page-size {meta['page_size']}"
+    mutant, size = shlex.quote(str(meta["mutant"])), shlex.quote(str(meta["page_size"]))
+    yield f"again: slotproof prove --mutant {mutant} --page-size {size}"

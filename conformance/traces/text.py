@@ -1,6 +1,6 @@
 """A trace as text: what was violated, the steps with their figures, how to run it again.
 
-Colour is put in as for a terminal; ``typer.echo`` takes it out again in a pipe.
+A trace is untrusted: every line is made harmless (:func:`~slotproof.conformance.terminal.plain`).
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-import typer
-
 from slotproof.conformance.protocol.commands import describe
+from slotproof.conformance.terminal import Painted, plain
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.invariants import INVARIANTS
@@ -32,29 +31,19 @@ def render(trace: Trace, path: str = "TRACE") -> str:
     return "\n".join(map(plain, _lines(trace, path))) + "\n"
 
 
-def coloured(text: str) -> str:
-    """The same for a terminal: what is wrong stands out."""
-    head, _, rest = text.partition("\n")
-    return "\n".join([typer.style(head, bold=True), *map(_paint, rest.split("\n"))])
-
-
-def _paint(line: str) -> str:
-    if "≠" in line or line.startswith("  INV-"):
-        return typer.style(line, fg="red")
-    if line[:5].strip().isdigit():
-        return typer.style(line, bold=True)
-    return typer.style(line, dim=True) if line.startswith("       T-") else line
-
-
-def plain(text: str) -> str:
-    """One line without anything that a terminal would obey: a trace is untrusted.
-
-    >>> plain("a\\x1b[2Jb")
-    'a\\\\x1b[2Jb'
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
+def painted(text: str) -> Iterator[Painted]:
+    """The same, line by line, for a terminal: what is wrong stands out."""
+    head, *rest = text.removesuffix("\n").split("\n")
+    yield Painted(head, bold=True)
+    for line in rest:
+        wrong = "≠" in line or line.startswith("  INV-")
+        numbered = line[:5].strip().isdigit()
+        yield Painted(
+            line,
+            red=wrong,
+            bold=numbered and not wrong,
+            dim=line.startswith("       T-") and not wrong,
+        )
 
 
 def commands(count: int) -> str:

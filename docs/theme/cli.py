@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from slotproof.conformance.cli.app import app
+from slotproof.conformance.cli.commands import app
 
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 PART = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -16,6 +16,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.statuses import INCONCLUSIVE
 from slotproof.conformance.traces.trace import Trace
 
 MUTANT = "leak-full"
@@ -78,7 +79,7 @@ def test_ctrl_c_before_anything_was_found() -> None:
     assert outcome.interrupted and outcome.trace is None
     assert outcome.configs == ["p1"] and outcome.coverage.commands >= 190
     summary = report.summary(outcome, Plan(CONFIGS), InProcessEngine().capabilities)
-    assert summary["status"] == report.INCONCLUSIVE and summary["interrupted"]
+    assert summary["status"] == INCONCLUSIVE and summary["interrupted"]
 
 
 def test_ctrl_c_keeps_what_was_found() -> None:

@@ -101,7 +101,7 @@ class Engine:
             args["swa_full_tokens_ratio"] = (SWA_TOKENS + 0.5) / tokens
         with tempfile.TemporaryDirectory() as folder:
             model = {**MODEL, "num_hidden_layers": 2 if window else 1}
-            pathlib.Path(folder, "config.json").write_text(json.dumps(model))
+            pathlib.Path(folder, "config.json").write_text(json.dumps(model), encoding="utf-8")
             server = make(ServerArgs, model_path=folder, **args)
             self.scheduler = build(server)
         self.cache = self.scheduler.tree_cache

@@ -1,0 +1,74 @@
+"""The one writer of files: whole or not at all, under no name that can be foreseen.
+
+A reader, a crash or a full disk never sees half a file: the text goes to a temporary file in the
+same folder, which then takes the place of the old one. A symbolic link where a file is to be
+written is replaced, not followed: folders of traces lie in places that others may write to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TextIO
+
+TEMPORARY = ".slotproof-*.tmp"
+"""What temporary files are called, as a pattern: only a kill leaves one."""
+
+
+def write_whole(path: Path, text: str, beside: Path | None = None) -> None:
+    """Write a file at once, in UTF-8; its folder is made if it is missing. Raises ``OSError``.
+
+    ``beside`` is another folder of the same file system for the temporary file, where the file's
+    own must hold nothing else. A lone surrogate, which has no UTF-8, is written as its escape:
+    in JSON that is the same string.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
+    >>> write_whole(path, "≠ \\ud800\\n")
+    >>> path.read_bytes().decode(), [each.name for each in path.parent.iterdir()]
+    ('≠ \\\\ud800\\n', ['a.md'])
+    """
+    data = text.encode("utf-8", "backslashreplace")
+    if is_special(path):  # or a folder, which says so itself
+        path.write_bytes(data)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Mode x: made anew or not at all, through no link; with the permissions of any new file.
+    temporary = (beside or path.parent) / TEMPORARY.replace("*", secrets.token_hex(8))
+    with temporary.open("xb") as file:
+        try:
+            file.write(data)
+            file.close()  # a full disk may show only now
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def open_stream(path: Path) -> TextIO:
+    """A new, empty file for lines that are written as they come. Raises ``OSError``.
+
+    A symbolic link is refused: the file it leads to would lose what is in it.
+    """
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | (0 if is_special(path) else os.O_NOFOLLOW), 0o666)
+
+    # (Path.open takes no opener)
+    return open(path, "w", buffering=1, encoding="utf-8", opener=opener)
+
+
+def is_special(path: Path) -> bool:
+    """Whether it is a terminal, a pipe or another device: nothing that can be replaced.
+
+    >>> is_special(Path("/dev/null")), is_special(Path("nowhere.json"))
+    (True, False)
+    """
+    # /dev/stdout may lead to a plain file; the link in /dev is to stay all the same.
+    return path.exists() and (not path.is_file() or path.absolute().parent in _DEVICES)
+
+
+_DEVICES = (Path("/dev"), Path("/dev/fd"))

@@ -1,0 +1,250 @@
+"""How a command ends: its status, whatever happens to its output or to it (issue 12, point 3).
+
+Every command of these tests is a process of its own: what Python does when it exits counts too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+
+ROOT = Path(__file__).parents[3]
+TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
+PROGRAM = [sys.executable, "-m", "slotproof.conformance.cli.app"]
+FAITHLESS = """
+class Broken:
+    name = version = capabilities = None
+    def reset(self, *a): ...
+    def do(self, *a): ...
+    def close(self): ...
+
+def factory():
+    return Broken()
+
+def leaves():
+    raise SystemExit(0)
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """With an engine that trips over itself, which nothing of ours expects: a bug of ours."""
+    (tmp_path / "faithless.py").write_text(FAITHLESS)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"} | {"SLOTPROOF_DEBUG": ""}
+
+
+CRASH = ["run", "--engine", "faithless:factory"]
+
+
+def run(argv: list[str], environment: dict[str, str], **how: Any) -> tuple[int, str, str]:
+    """Status, output and errors; what is not captured is empty."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+    done = subprocess.run(
+        [*PROGRAM, *argv], env=environment, check=False, timeout=120, errors="replace", **how
+    )
+    return done.returncode, done.stdout or "", done.stderr or ""
+
+
+def through(shell: str, argv: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """The status of a command within a line of shell, where it is ``"$@"``; what was said of it."""
+    script = f'{{ {shell}; }}; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *PROGRAM, *argv],
+        env=environment, stderr=subprocess.PIPE, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+FULL, CLOSED, LEFT = '"$@" > /dev/full', '"$@" >&-', '"$@" | true'
+
+
+def test_a_bug_of_ours_is_status_70_and_one_line(environment: dict[str, str]) -> None:
+    code, out, err = run(CRASH, environment)
+    assert (code, out, err.count("\n")) == (70, "", 1)
+    assert "internal error at campaign.py:" in err and "AttributeError" in err
+    assert "SLOTPROOF_DEBUG=1" in err and "report it" in err
+
+
+def test_the_traceback_is_there_for_who_asks(environment: dict[str, str]) -> None:
+    for argv, more in ((["--debug", *CRASH], {}), (CRASH, {"SLOTPROOF_DEBUG": "1"})):
+        code, _, err = run(argv, environment | more)
+        assert code == 70
+        assert err.startswith("Traceback (most recent call last):")
+        assert err.splitlines()[-1].startswith("slotproof: internal error at campaign.py:")
+
+
+@pytest.mark.parametrize("shell", [FULL, CLOSED, LEFT, '"$@" >&- 2>&- <&-', '"$@" 2>/dev/full'])
+def test_a_bug_of_ours_wherever_its_output_goes(shell: str, environment: dict[str, str]) -> None:
+    code, err = through(shell, CRASH, environment)
+    assert code == 70
+    assert "Exception ignored" not in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "without"), [(["replay", TRACE], 1), (["show", TRACE], 0), (["--help"], 0)]
+)
+def test_who_reads_does_not_change_the_verdict(
+    argv: list[str], without: int, environment: dict[str, str]
+) -> None:
+    """A reader who leaves, none at all, a full disk: 1 stays 1, and 0 is said of no lost output."""
+    assert through(LEFT, argv, environment) == (without, "")
+    assert through('"$@" | head -1 > /dev/null', argv, environment) == (without, "")
+    assert through(CLOSED, argv, environment) == (without, "")
+    code, err = through(FULL, argv, environment)
+    assert code == (without or 2)
+    assert err == "slotproof: standard output can't be written to: No space left on device\n"
+
+
+def test_a_closed_stream_is_no_place_for_a_file(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Without a standard output the first file that is opened would be it."""
+    log = tmp_path / "log.jsonl"
+    argv = ["replay", TRACE, "--log", str(log), "--out", str(tmp_path / "again.itf.json")]
+    assert through(CLOSED + " 2>&-", argv, environment)[0] == 1
+    assert status(["validate", str(log)]) == 1
+    assert status(["show", str(tmp_path / "again.itf.json")]) == 0
+
+
+def test_an_engine_that_calls_exit_earns_no_verdict(environment: dict[str, str]) -> None:
+    """`sys.exit(0)` in what it makes is not "conforms"."""
+    code, out, err = run(["run", "--engine", "faithless:leaves"], environment)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "makes no engine: SystemExit" in err
+
+
+def test_whatever_goes_through_is_a_bug_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also a pipe of ours that broke: click would take it for a reader who left, status 1."""
+    from slotproof.conformance.cli import listing
+
+    for error in (BrokenPipeError(32, "Broken pipe"), SystemExit(0), RecursionError("deep")):
+
+        def fails(error: BaseException = error) -> Any:
+            raise error
+
+        monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, fails)
+        assert status(["list", "mutants"]) == 70
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_a_locale_without_utf8(
+    locale: dict[str, str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Files are UTF-8 all the same; on the terminal what it lacks is shown as its escape."""
+    page = tmp_path / "page.html"
+    there = {**environment, **locale}
+    assert run(["show", TRACE, "--format", "html", "--out", str(page)], there) == (0, "", "")
+    assert "≠" in page.read_text(encoding="utf-8")
+    code, out, err = run(["show", TRACE], there)
+    assert (code, err) == (0, "") and "65 \\u2260 64" in out
+
+
+def test_a_table_in_a_locale_without_utf8(tmp_path: Path, environment: dict[str, str]) -> None:
+    there = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    bug = "reference:22213-double-count"
+    argv = ["matrix", "--engines", bug, "--config", "p1", "--examples", "4"]
+    code, out, err = run([*argv, "--out", str(tmp_path)], there)
+    assert code in (0, 1) and err == "" and out.startswith("# Builds \\xd7 findings")
+    assert "×" in (tmp_path / "matrix.md").read_text(encoding="utf-8")
+
+
+# Ctrl-C -------------------------------------------------------------------------------
+
+
+HANGS = "import sys, time; sys.stderr.write('here'); open(sys.argv[1], 'w').close(); time.sleep(60)"
+
+
+def interrupted(argv: list[str], ready: Callable[[], bool], times: int) -> tuple[int, str, str]:
+    """What Ctrl-C makes of a command once it is where it is to be: all of its group hear it."""
+    process = subprocess.Popen(
+        [*PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not ready() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    for _ in range(times):
+        try:
+            os.killpg(process.pid, signal.SIGINT)
+        except ProcessLookupError:
+            break
+        time.sleep(0.002)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("command", ["run --engine", "check-driver", "replay"])
+def test_ctrl_c_at_hello(command: str, times: int, tmp_path: Path) -> None:
+    """Status 3, never 130, and no traceback; a second one while the first is dealt with as well."""
+    here = tmp_path / "here"
+    driver = tmp_path / "hangs.py"
+    driver.write_text(HANGS)
+    name = f"cmd:{sys.executable} {driver} {here}"
+    argv = ["replay", TRACE, "--engine", name] if command == "replay" else [*command.split(), name]
+    code, out, err = interrupted(argv, here.exists, times)
+    assert (code, out, err) == (3, "", "")
+
+
+@pytest.mark.parametrize("module", ["cli.streams", "cli.commands", "campaign"])
+def test_ctrl_c_while_modules_are_imported(module: str) -> None:
+    """From the first of ours on; before that Python itself is not ready to hear it."""
+    code = f"""
+import signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "slotproof.conformance.{module}":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["slotproof", "list", "mutants"]
+from slotproof.conformance.cli import app
+app.main()
+"""
+    assert python(code) == (3, "", "")
+
+
+def python(code: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
+    """Python prints it with a traceback and goes on; here it comes once more."""
+    code = """
+import signal, sys, time
+sys.argv = ["slotproof", "list", "mutants"]
+from slotproof.conformance.cli import app, listing
+class Falls:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0)
+def table():
+    Falls()
+    time.sleep(60)
+listing._TABLES[listing.Things.MUTANTS] = table
+app.main()
+"""
+    assert python(code) == (3, "", "")
