@@ -78,7 +78,7 @@ def _warm() -> None:
 
 HEAD = (
     "kind         inputs   refused  conforms     found inconclusive   seconds   working"
-    "   slowest   memory  failures"
+    "   slowest (input)   memory  failures"
 )
 
 
@@ -87,7 +87,7 @@ def _line(tally: Tally) -> str:
     return (
         f"{tally.kind:<10}{tally.inputs:>9}{counts}{tally.verdicts['inconclusive']:>13}"
         f"{tally.seconds:>10.0f}{tally.worked:>10.0f}{tally.slowest[0]:>8.2f} s"
-        f"{tally.memory / 1e6:>6.0f} MB{len(tally.failures):>10}"
+        f"{f'({tally.slowest[1]})':>8}{tally.memory / 1e6:>6.0f} MB{len(tally.failures):>10}"
     )
 
 

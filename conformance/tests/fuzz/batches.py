@@ -24,13 +24,13 @@ from random import Random
 from typing import Any
 
 from slotproof.conformance.tests.fuzz.inputs import Input, make
-from slotproof.conformance.tests.fuzz.judging import SECONDS, Failed, examine, prepared
+from slotproof.conformance.tests.fuzz.judging import SECONDS, WAITING, Failed, examine, prepared
 
 SIZE = 500
 """Inputs of a process."""
 MEMORY = 500 << 20
 """Bytes that an answer may take beyond what the process had before."""
-STUCK = 3 * SECONDS
+STUCK = WAITING + SECONDS
 """Seconds by the clock after which a process that is at the same input is killed."""
 
 Examine = Callable[[Input, Path], str]

@@ -54,7 +54,7 @@ def test_inputs_of_chance(kind: str, folder: Path) -> None:
 
 def test_drivers_that_turn_on_us(folder: Path) -> None:
     """Processes of their own: they die, hang, flood, and nothing of them stays."""
-    for number in range(4):
+    for number in (0, 3, 5, 8):  # changed lines, a flood, a death
         examine(make("drivers", batches.source("drivers", 0, number)), folder)
 
 
@@ -64,15 +64,15 @@ def test_the_corpus_is_judged_as_what_it_is(folder: Path) -> None:
     assert len(verdicts) > 150 and "refused" not in verdicts
 
 
-@pytest.mark.parametrize("name", ["queue.jsonl", "page-16-window.jsonl"])
-def test_every_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
-    """Each page, row and length of each iteration, one more and one less: never conforming."""
+@pytest.mark.parametrize("name", ["queue.jsonl", "window.jsonl"])
+def test_each_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
+    """Pages, rows and lengths of every iteration, one of each kind: never conforming."""
     lines = corpus.files("logs")[name].splitlines(keepends=True)
     config = json.loads(lines[0])["config"]
     passed: list[str] = []
     for index, line in enumerate(lines):
         snapshot = json.loads(line).get("snapshot", {})
-        for change in figures.changes(snapshot, config):
+        for change in _one_of_each(figures.changes(snapshot, config)):
             other = json.loads(line)
             change.make(other["snapshot"])
             data = b"".join(
@@ -83,6 +83,17 @@ def test_every_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
             except Failed:
                 passed.append(f"line {index + 1}: {change}")
     assert passed == []
+
+
+def _one_of_each(changes: Iterator[figures.Change]) -> Iterator[figures.Change]:
+    """The first of each list, and every figure that is in none; each change of it."""
+    seen: set[tuple[object, ...]] = set()
+    for change in changes:
+        step = change.value if change.value in figures.FAR else change.value - change.was
+        kind = (*("*" if isinstance(key, int) else key for key in change.path), step)
+        if kind not in seen:
+            seen.add(kind)
+            yield change
 
 
 # Whether it would be seen -----------------------------------------------------------------------
