@@ -19,7 +19,8 @@ import torch
 
 from slotproof.conformance.tests.fuzz import batches, smaller
 from slotproof.conformance.tests.fuzz.batches import Failure, Tally
-from slotproof.conformance.tests.fuzz.inputs import KINDS, Input, make, untouched
+from slotproof.conformance.tests.fuzz.given import Input
+from slotproof.conformance.tests.fuzz.inputs import KINDS, make, untouched
 from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
 
 SLOWER = 1000

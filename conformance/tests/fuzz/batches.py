@@ -23,11 +23,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.inputs import Input, make
+from slotproof.conformance.tests.fuzz.given import Input
+from slotproof.conformance.tests.fuzz.inputs import make
 from slotproof.conformance.tests.fuzz.judging import SECONDS, WAITING, Failed, examine, prepared
 
 SIZE = 500
 """Inputs of a process."""
+DISK = 100 << 20
+"""Bytes of a file at most: a log of a million iterations must not fill the disk."""
 MEMORY = 500 << 20
 """Bytes that an answer may take beyond what the process had before."""
 STUCK = WAITING + SECONDS
@@ -198,6 +201,7 @@ def _resident() -> int:
 
 def bound() -> None:
     """More than :data:`MEMORY` on top of what is there is refused by the system (Linux)."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK, resource.RLIM_INFINITY))
     with contextlib.suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * resource.getpagesize() + MEMORY

@@ -31,7 +31,7 @@ import typer.main
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.tests.fuzz.bait import Ran, spring
 from slotproof.conformance.tests.fuzz.conversations import StandIn, script
-from slotproof.conformance.tests.fuzz.inputs import FILE, OUT, SCRIPT, Input
+from slotproof.conformance.tests.fuzz.given import FILE, OUT, SCRIPT, Input
 
 SECONDS = 10.0
 """Of the processor's time for one answer."""
@@ -79,10 +79,12 @@ def examine(given: Input, parent: Path) -> str:
             said = run(argv)
     except Failed:
         raise
+    except MemoryError as error:
+        raise Failed(f"too much memory for {argv[0]}", _where(error)) from None
     except Exception as error:  # noqa: BLE001  # whatever comes is what is looked for
         raise Failed(_cause(error), "".join(traceback.format_exception(error))) from None
     except TooSlow as slow:
-        raise Failed(f"slow: {_where(slow)}", "no answer within the time") from None
+        raise Failed(f"too slow: {argv[0]}", _where(slow)) from None
     except Ran as ran:
         raise Failed(f"ran: {_where(ran)}", str(ran)) from None
     _look(given, said)

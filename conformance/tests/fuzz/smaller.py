@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.tests.fuzz.batches import bound
-from slotproof.conformance.tests.fuzz.inputs import Input
+from slotproof.conformance.tests.fuzz.given import Input
 from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
 
 SECONDS = 20.0
