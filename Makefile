@@ -2,6 +2,8 @@
 # make test   formatter, linter, type checker, doctests, all tests, in parallel; SGLANG=no
 #             leaves out the SGLang builds, which take a network the first time
 #             tests of pages in a browser run where there is a Chromium
+# make fuzz   files and drivers that nobody vouches for, as long as it is told: SECONDS=600, or
+#             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -25,7 +27,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run test lint types site soak sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run test lint types site soak fuzz sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -73,6 +75,12 @@ $(VENV)/.tested: $(VENV)/.installed
 soak: $(VENV)/.installed
 	for seed in 101 102 103 104 105 106 107 108 109 110; do \
 		$(BIN)/slotproof run --examples 1008 --seed $$seed || exit $$?; done
+
+# The inputs of the tests in conformance/tests/fuzz, on and on; what fails is in build/fuzz.
+fuzz: $(VENV)/.tested
+	$(BIN)/python -m slotproof.conformance.tests.fuzz $(if $(KIND),--kind $(KIND)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--inputs $(N)) \
+		$(if $(SEED),--seed $(SEED)) $(if $(FROM),--start $(FROM))
 
 # An environment of one more release: make sglang-env V=0.5.18
 sglang-env: $(VENV)/.installed

@@ -1,0 +1,96 @@
+"""What a driver says, without the driver: its answers in a file, read as if from its pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from slotproof.conformance import campaign
+from slotproof.conformance.drivers.served import Served
+from slotproof.conformance.engines.base import PROTOCOL
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.tests.fuzz.corpus import LIVES, SEED
+from slotproof.conformance.traces.itf import to_itf
+from slotproof.conformance.traces.trace import Row, Trace
+
+NOBODY = 1 << 22
+"""A process number beyond the largest that Linux gives: signals to it reach nobody."""
+
+
+class Overheard:
+    """The reference engine behind the messages of the protocol; its answers are kept."""
+
+    def __init__(self) -> None:
+        self._served = Served(InProcessEngine())
+        self.name, self.version = "reference", "1"
+        self.capabilities = InProcessEngine().capabilities
+        self.answers: list[bytes] = []
+        self.ask({"op": "hello", "protocol": PROTOCOL})
+
+    def ask(self, message: dict[str, Any]) -> Any:
+        """The result of a message."""
+        reply = self._served.reply(json.dumps({**message, "id": len(self.answers) + 1}))
+        assert reply["ok"], reply
+        self.answers.append(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
+        return reply["result"]
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self.ask({"op": "reset", "config": config.to_json(), "seed": seed})
+
+    def do(self, command: Command) -> Any:
+        return self.ask({"op": "do", "command": command})["snapshots"]
+
+    def recompute(self, tokens: list[int], count: int) -> Any:
+        return self.ask({"op": "recompute", "tokens": tokens, "count": count})["tokens"]
+
+    def close(self) -> None:
+        self.ask({"op": "bye"})
+
+
+@cache
+def answers(life: str) -> tuple[bytes, ...]:
+    """Everything a driver of the reference engine answers in this life: hello first, then reset."""
+    config, commands = LIVES[life]
+    engine = Overheard()
+    campaign.replay(engine, config, SEED, commands)
+    engine.close()
+    return tuple(engine.answers)
+
+
+@cache
+def script(life: str) -> str:
+    """A trace of the life's commands alone: `replay` says them to whatever driver is named."""
+    config, commands = LIVES[life]
+    rows = [Row(command) for command in commands]
+    return json.dumps(to_itf(Trace("", "reference", "reference", config, SEED, rows, [], False)))
+
+
+class StandIn:
+    """In the place of ``subprocess.Popen``: a driver that has said all it will ever say."""
+
+    file: ClassVar[Path]
+    """What it writes on standard output."""
+
+    def __init__(self, args: Sequence[str], **_: object) -> None:
+        self.args, self.pid, self.returncode = args, NOBODY, 0
+        self.stdin: BinaryIO = open(os.devnull, "wb", buffering=0)  # noqa: PTH123, SIM115
+        self.stdout: BinaryIO = self.file.open("rb", buffering=0)
+        self.stderr: BinaryIO = open(os.devnull, "rb", buffering=0)  # noqa: PTH123, SIM115
+
+    def wait(self, timeout: float | None = None) -> int:
+        """It has ended."""
+        del timeout
+        return self.returncode
+
+    def poll(self) -> int:
+        """It has ended."""
+        return self.returncode
+
+    def kill(self) -> None:
+        """There is nothing to end."""

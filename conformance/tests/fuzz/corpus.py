@@ -1,0 +1,172 @@
+"""The files that fuzzing starts from: small, valid, of real runs of the reference engine.
+
+    python -m slotproof.conformance.tests.fuzz.corpus
+
+writes ``corpus/`` again, after a change of a format. Files found by hand may be added to it:
+whatever is in a folder of a kind is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from slotproof.conformance import baseline, campaign
+from slotproof.conformance.baseline import Baseline, Entry
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.logs.writer import LoggedEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.trace import Trace, rows_of
+
+FOLDER = Path(__file__).parent / "corpus"
+
+
+def _submit(rid: str, session: str | None, tokens: Sequence[int], max_new: int) -> Command:
+    fields = {"session": session, "rid": rid, "tokens": list(tokens), "max_new": max_new}
+    return {"do": "submit", **fields, "stop": []}
+
+
+def _step(n: int) -> Command:
+    return {"do": "step", "n": n}
+
+
+_OPEN: Command = {"do": "open", "session": "s1"}
+_CLOSE: Command = {"do": "close", "session": "s1"}
+
+LIVES: dict[str, tuple[EngineConfig, list[Command]]] = {
+    "two-turns": (
+        EngineConfig(page_size=4, total_tokens=24, rows=2, max_running=2, context_len=24),
+        [
+            _OPEN, _submit("r1", "s1", range(1, 7), 3), _step(4),
+            _submit("r2", "s1", [7, 8], 2), _step(3), _CLOSE, {"do": "tick", "seconds": 1},
+        ],
+    ),
+    "shared-prefix": (
+        EngineConfig(total_tokens=20, rows=3, max_running=2, context_len=20),
+        [
+            _submit("p1", None, range(1, 5), 1), _step(2), _OPEN,
+            _submit("r1", "s1", [1, 2, 3, 9], 2), _submit("p2", None, [1, 2, 5], 2), _step(2),
+            {"do": "abort", "rid": "p2"}, _step(2), {"do": "evict", "tokens": 2}, _step(1),
+        ],
+    ),
+    "window": (
+        EngineConfig(
+            page_size=4, total_tokens=32, swa_tokens=24, window=6, chunk=8, rows=2, context_len=28
+        ),
+        [_OPEN, _submit("r1", "s1", range(1, 15), 4), _step(6), _submit("r2", "s1", [3], 2),
+         _step(3), _CLOSE, _step(1)],
+    ),
+    "chunks": (
+        EngineConfig(total_tokens=24, chunk=4, reserve=50, rows=2, context_len=24),
+        [_OPEN, _submit("r1", "s1", range(1, 11), 2), _step(2), {"do": "retract"}, _step(4),
+         _submit("r2", "s1", [4], 9), _step(2), {"do": "abort", "rid": "r2"}, _step(1)],
+    ),
+    "draft": (
+        EngineConfig(total_tokens=28, draft=3, topk=2, rows=2, context_len=24),
+        [_OPEN, _submit("r1", "s1", [1, 2, 3], 6), _step(4), {"do": "retract"}, _step(2)],
+    ),
+    "queue": (
+        EngineConfig(total_tokens=16, max_running=1, rows=2, context_len=12, timeout=5),
+        [_OPEN, {"do": "open", "session": "s2"}, _submit("r1", "s1", [1, 2], 3),
+         _submit("r2", "s2", [3, 4, 5], 2), _submit("r3", "s9", [6], 1), _step(2),
+         _submit("r4", "s2", [6], 1), {"do": "close", "session": "s1"}, _step(3),
+         {"do": "tick", "seconds": 6}],
+    ),
+    "page-16": (
+        EngineConfig(page_size=16, total_tokens=80, chunk=16, rows=2, context_len=60),
+        [_OPEN, _submit("r1", "s1", range(1, 21), 3), _step(4), _submit("r2", "s1", [2], 2),
+         _step(2), {"do": "pause"}, {"do": "continue"}, {"do": "abort_all"}, _step(1)],
+    ),
+    "page-16-window": (
+        EngineConfig(
+            page_size=16, total_tokens=64, swa_tokens=48, window=8, draft=2, rows=2, context_len=48
+        ),
+        [_OPEN, _submit("r1", "s1", range(1, 19), 4), _step(3), _submit("r2", "s1", [5], 2),
+         _step(2)],
+    ),
+}  # fmt: skip
+"""Configurations and commands, small: every kind of pool, page, chunk and draft is among them."""
+SEED = 7
+BUGS = {
+    "two-turns": "22862-no-free-tail",
+    "shared-prefix": "22753-sticky-active",
+    "window": "leak-swa",
+    "chunks": "37502-parked-not-counted",
+    "draft": "22897-no-trim",
+    "queue": "22790d-two-in-flight",
+}
+"""Mutants that are found on these ways or not: some traces are counterexamples."""
+SPEC_MUTANT = "22213-double-count"
+"""What `prove --mutant` makes a trace of: of the spec alone, with states and no commands."""
+
+
+@cache
+def files(kind: str) -> dict[str, bytes]:
+    """What there is to start from, by name."""
+    found = {path.name: path.read_bytes() for path in sorted((FOLDER / kind).iterdir())}
+    assert found, f"{FOLDER / kind} is empty"
+    return found
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Make every file anew."""
+    for kind in ("traces", "logs", "baselines"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    for name, (config, commands) in LIVES.items():
+        _put(folder / "traces" / f"{name}.itf.json", itf.to_itf(_trace(name, config, commands)))
+        _log(config, commands, folder / "logs" / f"{name}.jsonl")
+    _baselines(folder / "baselines")
+    _put(folder / "traces" / f"spec-{SPEC_MUTANT}.itf.json", _spec_trace())
+
+
+def _put(path: Path, document: Any) -> None:
+    """Without spaces: it is not for reading."""
+    path.write_text(json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
+
+
+def _spec_trace() -> Any:
+    from slotproof.conformance.cli.refuting import to_itf
+    from slotproof.model.bounded import shortest
+    from slotproof.model.museum import EXHIBITS
+
+    found = shortest(EXHIBITS[SPEC_MUTANT].spec, 1, 12)
+    assert found is not None
+    return to_itf(found)
+
+
+def _trace(name: str, config: EngineConfig, commands: list[Command]) -> Trace:
+    mutant = BUGS.get(name)
+    engine = InProcessEngine(mutant)
+    referee = campaign.replay(engine, config, SEED, commands)
+    spec = "reference" if mutant is None else f"reference:{mutant}"
+    version = f"{engine.name} {engine.version}"
+    found = referee.log[-1].violations
+    rows = rows_of(referee.log)
+    return Trace(version, spec, "reference", config, SEED, rows, found, False, name)
+
+
+def _log(config: EngineConfig, commands: list[Command], path: Path) -> None:
+    engine = LoggedEngine(InProcessEngine(), path)
+    engine.reset(config, SEED)
+    for command in commands:
+        engine.do(command)
+    engine.close()
+
+
+def _baselines(folder: Path) -> None:
+    known = Baseline((
+        Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*"),
+        Entry("INV-ALIVE.crash@step:AssertionError-session_id-already-has-a-slot", "known", "*"),
+        Entry("INV-OWNER.lost@T-EXTEND", "to be explained", "reference 1", "traces/lost.itf.json"),
+    ))  # fmt: skip
+    baseline.save(known, folder / "three.json")
+    baseline.save(Baseline(), folder / "none.json")
+
+
+if __name__ == "__main__":
+    write()

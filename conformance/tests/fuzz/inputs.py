@@ -1,0 +1,49 @@
+"""One input of each kind from one source of chance: a file, and the command line that reads it.
+
+Half of the changes know what they change (a command, an event, a figure), the others know that
+it is JSON, or nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from slotproof.conformance.tests.fuzz import conversations, corpus
+from slotproof.conformance.tests.fuzz.drivers import HEAR, driver, message
+from slotproof.conformance.tests.fuzz.files import READ_BASELINE, READ_TRACE, baseline, log, trace
+from slotproof.conformance.tests.fuzz.given import FILE, Input
+
+KINDS: Mapping[str, Callable[[Random], Input]] = {
+    "traces": trace, "logs": log, "baselines": baseline, "messages": message, "drivers": driver,
+}  # fmt: skip
+
+
+def make(kind: str, rng: Random) -> Input:
+    """An input of the kind; the same source of chance makes the same one."""
+    return KINDS[kind](rng)
+
+
+def untouched() -> list[Input]:
+    """The whole corpus as it is, each with what reads it."""
+    found = [
+        Input("traces", data, argv, right="reference" in argv and argv[0] == "replay")
+        for name, data in corpus.files("traces").items()
+        for argv in READ_TRACE
+        if not name.startswith("spec-") or argv == ("show", FILE)
+    ]
+    found += [
+        Input("logs", data, ("validate", FILE), right=True)
+        for data in corpus.files("logs").values()
+    ]
+    found += [
+        Input("baselines", data, (*READ_BASELINE, "--baseline", FILE))
+        for data in corpus.files("baselines").values()
+    ]
+    found += [
+        Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
+        for life in corpus.LIVES
+        for argv in HEAR
+        if argv[0] == "replay"
+    ]
+    return found
