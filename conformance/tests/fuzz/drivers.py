@@ -8,7 +8,7 @@ import sys
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz import conversations, corpus, figures
+from slotproof.conformance.tests.fuzz import conversations, figures, seeds
 from slotproof.conformance.tests.fuzz.files import line_sense
 from slotproof.conformance.tests.fuzz.given import OUT, SCRIPT, Input, any_odd, text_changed
 from slotproof.conformance.tests.fuzz.mutations import broken, changed
@@ -26,11 +26,11 @@ CHECK = ("check-driver", "cmd:driver")
 
 def message(rng: Random) -> Input:
     """What a driver answers, for `replay`, `diff` and `check-driver`."""
-    life = rng.choice(list(corpus.LIVES))
+    life = rng.choice(list(seeds.LIVES))
     lines = list(conversations.answers(life))
     argv = rng.choice(HEAR)
     if argv[0] == "replay" and rng.randrange(3) == 0:
-        config = corpus.LIVES[life][0].to_json()
+        config = seeds.LIVES[life][0].to_json()
         shown = [index for index, line in enumerate(lines) if b'"snapshots":[{' in line]
         index = rng.choice(shown)
         answer = json.loads(lines[index])

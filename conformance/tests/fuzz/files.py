@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz import corpus, figures
+from slotproof.conformance.tests.fuzz import figures, seeds
 from slotproof.conformance.tests.fuzz.given import FILE, OUT, Input, any_odd, text_changed
 from slotproof.conformance.tests.fuzz.mutations import broken, changed
 from slotproof.conformance.tests.fuzz.odd import BAIT, NUMBERS, dumps, raw
@@ -36,7 +36,7 @@ READ_TRACE: tuple[tuple[str, ...], ...] = (
 
 def trace(rng: Random) -> Input:
     """A file for `replay`, `show` and `diff`."""
-    data = rng.choice(list(corpus.files("traces").values()))
+    data = rng.choice(list(seeds.files("traces").values()))
     argv = rng.choice(READ_TRACE)
     if argv[0] in ("show", "diff") and rng.randrange(2):
         document = json.loads(data)
@@ -99,7 +99,7 @@ _ENGINES = (
 
 def log(rng: Random) -> Input:
     """A file for `validate`."""
-    lines = rng.choice(list(corpus.files("logs").values())).splitlines()
+    lines = rng.choice(list(seeds.files("logs").values())).splitlines()
     argv = ("validate", FILE, "--json") if rng.randrange(4) == 0 else ("validate", FILE)
     if rng.randrange(3) == 0:
         config = json.loads(lines[0])["config"]
@@ -184,7 +184,7 @@ NO_ENGINE = ("--engine", "reference:no-such")
 
 def baseline(rng: Random) -> Input:
     """A file for `run --baseline`."""
-    data = rng.choice(list(corpus.files("baselines").values()))
+    data = rng.choice(list(seeds.files("baselines").values()))
     argv: tuple[str, ...] = (*READ_BASELINE, "--baseline", FILE)
     if rng.randrange(4):
         argv = (*argv, *NO_ENGINE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from slotproof.conformance.tests.fuzz import conversations, corpus
+from slotproof.conformance.tests.fuzz import conversations, seeds
 from slotproof.conformance.tests.fuzz.drivers import HEAR, driver, message
 from slotproof.conformance.tests.fuzz.files import READ_BASELINE, READ_TRACE, baseline, log, trace
 from slotproof.conformance.tests.fuzz.given import FILE, Input
@@ -28,21 +28,21 @@ def untouched() -> list[Input]:
     """The whole corpus as it is, each with what reads it."""
     found = [
         Input("traces", data, argv, right="reference" in argv and argv[0] == "replay")
-        for name, data in corpus.files("traces").items()
+        for name, data in seeds.files("traces").items()
         for argv in READ_TRACE
         if not name.startswith("spec-") or argv == ("show", FILE)
     ]
     found += [
         Input("logs", data, ("validate", FILE), right=True)
-        for data in corpus.files("logs").values()
+        for data in seeds.files("logs").values()
     ]
     found += [
         Input("baselines", data, (*READ_BASELINE, "--baseline", FILE))
-        for data in corpus.files("baselines").values()
+        for data in seeds.files("baselines").values()
     ]
     found += [
         Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
-        for life in corpus.LIVES
+        for life in seeds.LIVES
         for argv in HEAR
         if argv[0] == "replay"
     ]

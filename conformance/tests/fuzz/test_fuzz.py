@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from slotproof.conformance.tests.fuzz import batches, corpus, figures, judging, smaller
+from slotproof.conformance.tests.fuzz import batches, figures, judging, seeds, smaller
 from slotproof.conformance.tests.fuzz.batches import Tally
 from slotproof.conformance.tests.fuzz.given import FILE, Input
 from slotproof.conformance.tests.fuzz.inputs import KINDS, make, untouched
@@ -68,7 +68,7 @@ def test_the_corpus_is_judged_as_what_it_is(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["queue.jsonl", "page-16-window.jsonl"])
 def test_each_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
     """Pages, rows and lengths of every iteration, one of each kind: never conforming."""
-    lines = corpus.files("logs")[name].splitlines(keepends=True)
+    lines = seeds.files("logs")[name].splitlines(keepends=True)
     config = json.loads(lines[0])["config"]
     passed: list[str] = []
     for index, line in enumerate(lines):
@@ -151,7 +151,7 @@ def test_what_must_not_happen_is_noticed(instead: Any, monkeypatch: pytest.Monke
 
 def test_code_of_a_files_choice_is_noticed(folder: Path) -> None:
     """An engine that is a function of a module, and one that is a program."""
-    document = json.loads(corpus.files("traces")["two-turns.itf.json"])
+    document = json.loads(seeds.files("traces")["two-turns.itf.json"])
     for spec in (BAIT, "cmd:true"):
         document["#meta"]["slotproof"]["spec"] = spec
         argv = ("replay", FILE, "--engine", spec)  # asked for by the user: it runs, and is seen
@@ -208,7 +208,7 @@ def test_a_failing_input_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> Non
         return 0
 
     monkeypatch.setattr(judging, "status", status)
-    given = Input("logs", corpus.files("logs")["two-turns.jsonl"], ("validate", FILE))
+    given = Input("logs", seeds.files("logs")["two-turns.jsonl"], ("validate", FILE))
     less = smaller.shrunk(given, "KeyError at nowhere of ours")
     assert b"T-CLOSE" in less.data and len(less.data) < 100
 
