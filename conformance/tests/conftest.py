@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Referee
-from slotproof.conformance.tests.processes import finished
+from slotproof.conformance.tests.processes import Descent, finished
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
@@ -132,6 +132,14 @@ def hostile() -> Trace:
         [Violation(EVIL, EVIL, EVIL, EVIL, said=EVIL)], minimal=False, config_name=EVIL,
         chosen_profile=EVIL, set_aside=(EVIL,),
     )  # fmt: skip
+
+
+@pytest.fixture
+def descent() -> Iterator[Descent]:
+    """What a test starts with its environment is gone when the test is over."""
+    found = Descent()
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import time
 import uuid
@@ -41,6 +43,12 @@ class Descent:
             except OSError:
                 continue  # it went away, or is another user's
         return found
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for pid in self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def outlive(self, seconds: float) -> dict[int, str]:
         """Those that are there when the time is over, or none as soon as there is none."""

@@ -93,15 +93,16 @@ from pathlib import Path
 from slotproof.conformance.environments.processes import run
 from slotproof.conformance.environments.store import Store
 with Store(Path(sys.argv[1])).changing(print) as lock:
-    code = "import os, time; os.fork(); print('installing', flush=True); time.sleep(600)"
+    code = "import os, time; os.fork(); os.write(1, b'installing\\\\n'); time.sleep(600)"
     run([sys.executable, "-c", code], lock, lambda line: print(line, flush=True))
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_one_takes_its_pip_along(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_killed_one_takes_its_pip_along(
+    descent: Descent, tmp_path: Path, number: signal.Signals
+) -> None:
     """Issue 12, point 10. What pip starts ends as well, and the lock is the next one's."""
-    descent = Descent()
     argv = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     process = subprocess.Popen(
         argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

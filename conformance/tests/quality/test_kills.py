@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -91,14 +91,6 @@ PHASES = {
         lambda _, descent: len(descent.alive()) > 3, 6.0,  # processes that import, then search
     ),
 }  # fmt: skip
-
-
-@pytest.fixture
-def descent() -> Iterator[Descent]:
-    found = Descent()
-    yield found
-    for pid in found.alive():
-        os.kill(pid, signal.SIGKILL)
 
 
 def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:

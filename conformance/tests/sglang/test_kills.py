@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,9 +19,10 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda each: each.name)
-def test_nothing_is_left_of_a_killed_run(number: signal.Signals, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_killed_run(
+    descent: Descent, number: signal.Signals, tmp_path: Path
+) -> None:
     """Also of a template that builds a scheduler, or a process at full load."""
-    descent = Descent()
     argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run"]
     argv += ["--engine", "sglang==0.5.23", "--step-timeout", "60", "--out", str(tmp_path)]
     process = subprocess.Popen(
@@ -37,7 +37,6 @@ def test_nothing_is_left_of_a_killed_run(number: signal.Signals, tmp_path: Path)
         process.send_signal(number)
         assert descent.outlive(5.0) == {}
     finally:
-        for pid in descent.alive():
-            os.kill(pid, signal.SIGKILL)
+        descent.end()
         said, _ = process.communicate()
     assert process.returncode == (3 if number == signal.SIGTERM else -signal.SIGKILL), said
