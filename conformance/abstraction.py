@@ -74,9 +74,9 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> list[in
 def _turn(request: RequestView, constants: Constants, alone: bool = False) -> list[int]:
     kind = PLAIN if alone else KINDS[request["kind"]]
     values = [kind, PHASES[request["phase"]], request["prompt"], request["output"]]
-    if request["phase"] not in _HAS_KV and request["row"] == NO_ROW:
-        return values + _NO_TURN[4:]
     cursor = _cursor(request, constants)
+    if request["phase"] not in _HAS_KV and request["row"] == NO_ROW:  # no KV, nothing to lock
+        return [*values, NO_ROW, request["C"], request["A"], request["Q"], cursor, 0]
     own = request["loan"] is None
     locked = own and (request["Q"] == 0 or request["locks"] > 0)
     return [*values, request["row"], request["C"], request["A"], request["Q"], cursor, int(locked)]

@@ -19,6 +19,7 @@ ACTOR = len(state.STATE) - POOLS
 EMPTY_ACTOR: tuple[int, ...] = tuple(
     state.NO_ROW if var.name.endswith(".row") else 0 for var in state.STATE[POOLS:]
 )
+_NOBODY = list(EMPTY_ACTOR)
 _FRAME = len(state.STATE)
 _MAX = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
 _OPEN = INDEX["session.open"]
@@ -80,7 +81,7 @@ class World:
     def put(self, key: str, values: Vector) -> None:
         """Set an actor's values; an actor that is no more is dropped."""
         share = self._contributions([0] * POOLS + values + [0] * len(state.FRAME) + self._constants)
-        if values[_OPEN - POOLS] or values[_KIND - POOLS] or any(share):
+        if values != _NOBODY:
             self.actors[key], self.shares[key] = values, share
         else:
             self.actors.pop(key, None)

@@ -66,7 +66,10 @@ def empty_step(guest: Guest) -> Iterator[str]:
     if not answer["ok"]:
         yield f"step 3 is answered with: {answer.get('error')}"
         return
-    found = (answer.get("result") or {}).get("snapshots", [])
+    result = answer.get("result")
+    if SNAPSHOTS.misfit(result) is not None:
+        raise NotAsked("snapshots do not follow the schema")
+    found = result["snapshots"]
     if len(found) != 3:
         yield f"step 3 shows {len(found)} snapshots"
     if [each.get("iter") for each in found] != list(range(1, len(found) + 1)):

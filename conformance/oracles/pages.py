@@ -102,9 +102,14 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
             f"{pool}: row {owner.row} of {owner.name} shows {len(indices)} of {owner.A} positions"
         )
         yield Violation("INV-BACKED", "private", text)
+    pages = seen.snapshot["pools"][pool]["total"] // size
     cursor = owner.E if pool == "swa" else 0
     for position, index in enumerate(indices):
         where = f"{pool}: position {position} of {owner.name}"
+        if index < -1 or index // size > pages:
+            text = f"{where} lies at index {index}, and the pool has {pages} pages"
+            yield Violation("INV-OWNER", "range", text)
+            return
         if position < cursor:
             if pool == "swa" and index >= 0 and position >= owner.Q:
                 text = f"{where} lies below the cursor {cursor} and still has index {index}"

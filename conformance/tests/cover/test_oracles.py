@@ -239,6 +239,13 @@ def _(s: Any) -> None:
     s["pools"]["swa"]["free"][-1] += 100
 
 
+@breaks("pages", "INV-OWNER.range", "swa")
+def _(s: Any) -> None:
+    """Not even where no later token reads."""
+    row = str(s["requests"]["r2"]["row"])
+    s["rows"]["used"][row]["swa"][0] = 10**9
+
+
 @breaks("pages", "INV-OWNER.free_twice")
 def _(s: Any) -> None:
     free = s["pools"]["full"]["free"]

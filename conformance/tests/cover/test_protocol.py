@@ -188,7 +188,8 @@ def test_abstraction_of_requests_that_go_alone(kind: str, scene: Any) -> None:
     }  # fmt: skip
     world = abstract(made.snapshot, CONSTANTS)
     assert actor(world, "/r3", "turn.kind") == 2
-    assert actor(world, "/r3", "turn.C") == 0, "what waits without a row holds nothing"
+    assert actor(world, "/r3", "turn.locked") == 0, "what waits without a row locks nothing"
+    assert ("/r3", "INV-CLEAN", "turn") in list(world.violations()), "and has no lengths"
 
 
 def test_abstraction_of_a_slot_without_a_session(scene: Any) -> None:

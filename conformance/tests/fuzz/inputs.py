@@ -33,8 +33,7 @@ def untouched() -> list[Input]:
         if not name.startswith("spec-") or argv == ("show", FILE)
     ]
     found += [
-        Input("logs", data, ("validate", FILE), right=True)
-        for data in seeds.files("logs").values()
+        Input("logs", data, ("validate", FILE), right=True) for data in seeds.files("logs").values()
     ]
     found += [
         Input("baselines", data, (*READ_BASELINE, "--baseline", FILE))

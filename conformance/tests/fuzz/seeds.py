@@ -1,6 +1,6 @@
 """The files that fuzzing starts from: small, valid, of real runs of the reference engine.
 
-    python -m slotproof.conformance.tests.fuzz.corpus
+    python -m slotproof.conformance.tests.fuzz.seeds
 
 writes ``corpus/`` again, after a change of a format. Files found by hand may be added to it:
 whatever is in a folder of a kind is taken.
