@@ -8,3 +8,10 @@ from __future__ import annotations
 
 LINE_BYTES = 1 << 26
 """A line of a log or of a driver: one that never ends must not fill the memory."""
+
+EXAMPLES_AT_ONCE = 300
+"""Examples of one run of Hypothesis: it keeps every choice of every example, some 100 KB each."""
+
+ROWS_SHOWN = 1_000_000
+"""Rows of ``req_to_token`` that a snapshot may speak of: 100 times what a configuration may ask
+for; the free ones are listed one by one."""
