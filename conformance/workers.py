@@ -6,7 +6,6 @@ import multiprocessing
 import multiprocessing.synchronize
 import os
 import queue
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,9 +15,11 @@ from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
 
+from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.searching import Candidate, Stop, Tell
+from slotproof.conformance.rounds import Stop
+from slotproof.conformance.searching import Candidate, Tell
 
 R_co = TypeVar("R_co", covariant=True)
 Event = Callable[[int, Candidate | int], None]
@@ -33,6 +34,8 @@ class Task(Protocol[R_co]):
 
 class Here:
     """One task after the other, on the engine that is there."""
+
+    jobs = 1
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -55,6 +58,7 @@ class Processes:
     """
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
+        self.jobs = jobs
         context = multiprocessing.get_context("spawn")  # fork and torch do not go together
         self._told: Any = context.Queue()
         self._stop = context.Event()
@@ -66,7 +70,7 @@ class Processes:
         self._call += 1
         if not stop():
             self._stop.clear()  # what ended the tasks before need not end these
-        with _deaf():
+        with interrupts.deaf():
             futures: list[Future[R_co]] = [
                 self._pool.submit(_work, self._call, number, task)
                 for number, task in enumerate(tasks)
@@ -102,19 +106,6 @@ class Processes:
         """Let the processes end; their engines with them."""
         self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that start now do not hear Ctrl-C, from their first moment on."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class _Mine:

@@ -108,7 +108,9 @@ def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry])
     if new:
         summary["status"] = report.FOUND
     elif seen:
-        summary["status"] = report.INCONCLUSIVE if outcome.interrupted else report.CONFORMS
+        missed = summary["timed"] and summary["transitions"]["never"]
+        cut = summary["unearned"] or missed
+        summary["status"] = report.INCONCLUSIVE if cut else report.CONFORMS
 
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:

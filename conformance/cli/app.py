@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from slotproof.conformance import interrupts
 from slotproof.conformance.cli.checking import check_driver
 from slotproof.conformance.cli.differing import diff
 from slotproof.conformance.cli.documenting import docs
@@ -64,7 +65,8 @@ def status(argv: list[str]) -> int:
         app(["--help"], prog_name="slotproof", standalone_mode=False)
         return 2
     try:
-        result: Any = app(argv, prog_name="slotproof", standalone_mode=False)
+        with interrupts.noted():
+            result: Any = app(argv, prog_name="slotproof", standalone_mode=False)
     except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
@@ -77,6 +79,8 @@ def status(argv: list[str]) -> int:
             raise
         text = message()  # click's own: an unknown option, a missing argument
         return _wrong(text) if text else 2
+    if result == CTRL_C:
+        return 3
     return int(result) if isinstance(result, int) else 0
 
 

@@ -18,7 +18,7 @@ from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
-from slotproof.conformance.plan import Plan, Progress
+from slotproof.conformance.plan import EXAMPLES, Plan, Progress
 
 Keep = Callable[[Table], None]
 
@@ -42,7 +42,7 @@ def matrix(
     ] = None,
     examples: Annotated[
         int, typer.Option("--examples", help="Command sequences for each build or mutant.")
-    ] = Plan.examples,
+    ] = EXAMPLES,
     steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same table.")] = 0,
     traces: Annotated[
@@ -144,8 +144,9 @@ def _builds(
     if not whole:
         return report.INCONCLUSIVE
     known = any(seen.cell.kind == "bad" for each in columns for seen in each.known.values())
-    found = known or any(each.findings for each in columns)
-    return report.FOUND if found else report.CONFORMS
+    if known or any(each.findings for each in columns):
+        return report.FOUND
+    return report.INCONCLUSIVE if any(each.cut for each in columns) else report.CONFORMS
 
 
 def _spec(jobs: int, out: Path, as_json: bool) -> int:
@@ -177,7 +178,7 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
 
 
 def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:
-    """Status 1 if a mutant survives, 3 if it ended early."""
+    """Status 1 if a mutant survives, 3 if it ended early or for one there was too little time."""
     from slotproof.conformance.matrices import mutants
     from slotproof.impl.mutants import MUTANTS
 
@@ -185,4 +186,6 @@ def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> i
     keep(mutants.table(done, plan, seeds))
     if len(done) < len(MUTANTS) or done[-1].interrupted:
         return report.INCONCLUSIVE
-    return report.CONFORMS if not any(each.survives for each in done) else report.FOUND
+    if any(each.survives for each in done):
+        return report.FOUND
+    return report.INCONCLUSIVE if any(each.missed for each in done) else report.CONFORMS
