@@ -16,6 +16,7 @@ from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.findings import mark
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.referee import Referee
 from slotproof.conformance.traces import itf, text
@@ -176,6 +177,20 @@ FAULTS = {
 }
 
 
+KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
+"""What a finding is called; all others are garbage."""
+
+
+@pytest.mark.parametrize("mode", FAULTS)
+def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
+    """Issue 12: twelve traces for one fault. A crash that it tells of is the engine's."""
+    referee = Referee(toy(mode), SMALL)
+    (violation,) = referee.do(STEP)
+    who = "step" if mode == "crash" else "driver"
+    name = f"INV-ALIVE.crash@{who}{KINDS.get(mode, ':garbage')}"
+    assert mark(referee.log[-1], violation).id == name
+
+
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_in_mid_run_is_a_finding_and_the_driver_comes_back(toy: Open, mode: str) -> None:
     """INV-ALIVE.crash, with its reason; the next reset works."""
@@ -219,7 +234,8 @@ def test_a_snapshot_that_makes_no_sense_is_a_finding(toy: Open) -> None:
     """INV-ALIVE.crash: valid by the schema, and still nonsense."""
     (violation,) = Referee(toy("unknown-session"), SMALL).do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
-    assert "the snapshot makes no sense" in violation.detail
+    text = "the snapshot makes no sense: a message “finish” does not say its reason"
+    assert violation.detail == text
 
 
 def test_what_a_driver_shows_is_judged(toy: Open) -> None:
