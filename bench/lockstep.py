@@ -23,37 +23,45 @@ from machine import described, record, usable
 
 from slotproof.conformance import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.machine import machine_for
+from slotproof.conformance.examples import Examples
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.plan import Part
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.rounds import Turn
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""
 
 
+class _Scripts(Examples):
+    """Examples, to have their commands."""
+
+    def __init__(self, config: EngineConfig, count: int) -> None:
+        part = Part("reference", "reference", "reference", campaign.Plan({}), "", config)
+        super().__init__(InProcessEngine(), part, Turn("", 0, 0, count), lambda: False)
+        self.seen: list[Referee] = []
+
+    def begin(self) -> Referee | None:
+        referee = super().begin()
+        if referee is not None:
+            self.seen.append(referee)
+        return referee
+
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        del referee, violations
+        return False
+
+    def counted(self) -> None:
+        pass
+
+
 def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
     """Command sequences as a campaign draws them."""
-    import hypothesis
-    from hypothesis.stateful import run_state_machine_as_test
-
-    seen: list[Referee] = []
-
-    def make() -> Referee:
-        seen.append(Referee(InProcessEngine(), config))
-        return seen[-1]
-
-    machine = hypothesis.seed(0)(machine_for(make, lambda *_: None))
-    settings = hypothesis.settings(
-        max_examples=count,
-        stateful_step_count=40,
-        database=None,
-        deadline=None,
-        phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    run_state_machine_as_test(machine, settings=settings)
-    return [[entry.command for entry in referee.log] for referee in seen]
+    examples = _Scripts(config, count)
+    examples.go()
+    return [[entry.command for entry in referee.log] for referee in examples.seen]
 
 
 def play(

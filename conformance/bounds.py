@@ -53,3 +53,8 @@ INSTALLER_FIRST, INSTALLER_LAST = 1 << 18, 1 << 18
 PARTING_SECONDS = 2.0
 """What processes of ``--jobs`` have after Ctrl-C to give back what they found, and then to end:
 the command in hand takes far less, and one whose driver hangs is not waited for."""
+EXAMPLES_AT_ONCE = 300
+"""Examples of one run of Hypothesis: it keeps every choice of every example, some 100 KB each."""
+ROWS_SHOWN = 1_000_000
+"""Rows of `req_to_token` that a snapshot may speak of: 100 times what a configuration may ask
+for; the free ones are listed one by one."""

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace as changed
 
-import hypothesis
-
+from slotproof.conformance import interrupts
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.conformance.machine import Counterexample, machine_for
-from slotproof.conformance.minimise import minimise, signature
+from slotproof.conformance.examples import Examples
+from slotproof.conformance.minimise import Spent, minimise, signature
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.oracles import ORACLES, Oracle
-from slotproof.conformance.plan import (
-    Outcome,
-    OutOfTime,
-    Part,
-    Plan,
-    Progress,
-    configurations,
-    generate,
-    interruptible,
-    plainness,
-    schedule,
-)
+from slotproof.conformance.plan import Outcome, Part, Plan, Progress, configurations, plainness
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.rounds import Clock, OutOfTime, Rounds, Stop, Turn
 from slotproof.conformance.traces.trace import Trace
 
 __all__ = ["Outcome", "Plan", "Progress", "replay", "run"]
+
+SEARCHING = 0.7
+"""Once something is found: of the time that is left, so much may go into looking for more; the
+rest is for shrinking that."""
 
 
 def run(
@@ -55,46 +50,50 @@ def run(
     """
     profile = plan.profile or engine.capabilities.profile
     outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
-    started = time.monotonic()
+    clock = Clock(plan.seconds)
     possible = configurations(engine, plan, outcome)
-    share, turns = schedule(plan, list(possible))
-    for index, (turn, name) in enumerate(turns):
-        config = possible[name]
-        if turn == 0:
-            outcome.configs.append(name)
+    rounds = Rounds(plan, list(possible))
+    outcome.planned = rounds.planned
+    total = sum(rounds.planned.values())
 
-        def tell(done: int, name: str = name, index: int = index) -> None:
-            if plan.seconds is not None and time.monotonic() - started > plan.seconds:
-                outcome.out_of_time = True
-                raise OutOfTime
-            progress(name, index * share + done, share * len(turns))
+    def note(found: Found, part: Part) -> None:
+        trace = part.trace(found.log, found.violations, found.minimal)
+        if outcome.first is None:
+            outcome.first = outcome.coverage.commands, clock.taken()
+        same = signature(found.violations[0])
+        others = [each for each in outcome.traces if signature(each.violations[0]) != same]
+        outcome.traces = sorted([*others, trace], key=plainness)
+        keep(outcome.traces)
 
-        def note(found: Found, name: str = name, config: EngineConfig = config) -> None:
-            part = Part(outcome.engine, spec, profile, plan, name, config)
-            trace = part.trace(found.log, found.violations, found.minimal)
-            if outcome.first is None:
-                outcome.first = outcome.coverage.commands, time.monotonic() - started
-            same = signature(found.violations[0])
-            outcome.traces = [
-                each for each in outcome.traces if signature(each.violations[0]) != same
-            ]
-            outcome.traces.append(trace)
-            outcome.traces.sort(key=plainness)
-            keep(outcome.traces)
+    def one(turn: Turn) -> None:
+        part = Part(outcome.engine, spec, profile, plan, turn.name, possible[turn.name])
+        if turn.name not in outcome.configs:
+            outcome.configs.append(turn.name)
 
+        def told() -> None:
+            outcome.run[turn.name] += 1
+            progress(turn.name, outcome.examples, total or outcome.examples)
+
+        search = _Run(engine, part, turn, clock, outcome.coverage, told, note)
+        search.campaign()
+        if not (search.finished or outcome.traces):
+            rounds.cut(search.turn)
+
+    with interrupts.noted(), interrupts.held():
         try:
-            with interruptible(outcome):
-                _Run(engine, config, plan, outcome, tell, note).go(share, index)
-        except KeyboardInterrupt:
-            outcome.interrupted = True
-        except OutOfTime:
-            pass
+            while not (rounds.done or clock.over() or outcome.traces):
+                for turn in rounds.deal(clock.end):
+                    if outcome.traces:
+                        break
+                    one(turn)
         except (EngineFailed, EngineUnusable):
             if not outcome.traces:
                 raise
-        if outcome.traces or outcome.interrupted or outcome.out_of_time:
-            break
-    outcome.seconds = time.monotonic() - started
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        outcome.interrupted |= interrupts.arrived()
+    outcome.out_of_time = plan.examples is not None and clock.over() and not rounds.done
+    outcome.seconds = clock.taken()
     return outcome
 
 
@@ -107,97 +106,123 @@ class Found:
     minimal: bool
 
 
-class _Run:
-    """One configuration under Hypothesis."""
+class _Run(Examples):
+    """A turn, up to what is found in it; then that is shrunk, and the rest of the turn goes on."""
 
     def __init__(
         self,
         engine: Engine,
-        config: EngineConfig,
-        plan: Plan,
-        outcome: Outcome,
-        tell: Callable[[int], None],
-        note: Callable[[Found], None],
+        part: Part,
+        turn: Turn,
+        clock: Clock,
+        coverage: Coverage,
+        told: Callable[[], None],
+        note: Callable[[Found, Part], None],
     ) -> None:
-        self.engine, self.config, self.plan = engine, config, plan
-        self.outcome, self.tell, self.note = outcome, tell, note
-        self.done = 0
+        super().__init__(engine, part, turn, clock.over)
+        self.clock, self.coverage, self.told, self.note = clock, coverage, told, note
+        self.finished = False
         self.last: Found | None = None
         self.known: set[tuple[str, str]] = set()
-        self.profile = referee_profile(engine, config, plan.profile)
 
-    def referee(self) -> Referee:
-        """A judge for one example; coverage counts until something is found."""
-        if self.outcome.interrupted:
-            raise KeyboardInterrupt
-        first = not self.known and self.last is None
-        coverage = self.outcome.coverage if first else Coverage(wanted=False)
-        if first:
-            self.outcome.examples += 1
-            self.done += 1
-            self.tell(self.done)
-        return Referee(
-            self.engine,
-            self.config,
-            self.plan.seed,
-            coverage,
-            self.profile,
-            self.plan.set_aside,
-            oracles=self.plan.oracles,
-        )
+    def counted(self) -> None:
+        """What is looked at after a finding is no part of the plan any more."""
+        if not self.known:
+            self.told()
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
         """Whether this is worth stopping for: not if its first clause was found before."""
         if signature(violations[0]) in self.known:
             return False
         self.last = Found(referee.log, violations, minimal=False)
-        self.note(self.last)
+        self.note(self.last, self.part)
         return True
 
-    def go(self, examples: int, index: int) -> None:
+    def campaign(self) -> None:
         """Note what is found: as it is, then shrunk; then look for others in the same examples."""
-        for _ in range(self.plan.distinct):
+        for _ in range(self.part.plan.distinct):
             self.last = None
-            self._search(examples, index)
+            self.finished = self.go()
             if self.last is None:
-                return
+                break
             self.known.add(signature(self.last.violations[0]))
-            self._shrink(self.last)
+            self.coverage = Coverage(wanted=False)  # the campaign's is up to what was found first
+            shrink(self.engine, self.part, self.last, self.clock.over, self._noted)
+            self.turn = changed(self.turn, until=math.inf)  # the others have no use for the time
+            self.stop = _after(self.clock.share(SEARCHING))
 
-    def _search(self, examples: int, index: int) -> None:
-        try:
-            generate(machine_for(self.referee, self.saw), self.plan, examples, index)
-        except (Counterexample, hypothesis.errors.Flaky):
-            if self.outcome.out_of_time:  # what Hypothesis makes of an example cut short
-                raise OutOfTime from None
-            if self.last is None:
-                raise
+    def _noted(self, found: Found) -> None:
+        self.note(found, self.part)
 
-    def _shrink(self, found: Found) -> None:
-        commands = [entry.command for entry in found.log]
-        best, _, minimal = minimise(commands, found.violations, self.replay, self.plan.shrink)
-        final = self.again(best)
-        if final.log and final.log[-1].violations:
-            violations = final.log[-1].violations
-            wanted = signature(found.violations[0])
-            violations.sort(key=lambda each: signature(each) != wanted)
-            self.note(Found(final.log, violations, minimal))
 
-    def again(self, commands: list[Command]) -> Referee:
-        plan = self.plan
-        return replay(
-            self.engine,
-            self.config,
-            plan.seed,
-            commands,
-            plan.profile,
-            plan.set_aside,
-            plan.oracles,
-        )
+def shrink(
+    engine: Engine, part: Part, found: Found, stop: Stop, note: Callable[[Found], None]
+) -> None:
+    """``note`` the same in fewer commands, as far as there is time. ``KeyboardInterrupt`` if one
+    arrives, after the best so far was noted."""
+    wanted = found.violations[0]
+    replays = _Replays(engine, part, wanted, stop)
+    commands = [entry.command for entry in found.log]
+    best, _, minimal = minimise(commands, found.violations, replays.replay, part.plan.shrink)
+    log = replays.log_of(best)
+    if log is not None:
+        same = signature(wanted)
+        violations = sorted(log[-1].violations, key=lambda each: signature(each) != same)
+        note(Found(log, violations, minimal))
+    replays.check()
+
+
+class _Replays:
+    """Replays while there is time, and keeps the last that still showed what is wanted.
+
+    An interrupt ends them like the time does; :meth:`check` raises it then.
+    """
+
+    def __init__(self, engine: Engine, part: Part, wanted: Violation, stop: Stop) -> None:
+        self.engine, self.part, self.stop = engine, part, stop
+        self._wanted = signature(wanted)
+        self._last: list[Iteration] = []
+        self._interrupted = False
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
-        log = self.again(commands).log
-        return [entry.command for entry in log], log[-1].violations if log else []
+        """As :data:`~slotproof.conformance.minimise.Replay`."""
+        plan = self.part.plan
+        try:
+            log = replay(
+                self.engine,
+                self.part.config,
+                plan.seed,
+                commands,
+                plan.profile,
+                plan.set_aside,
+                plan.oracles,
+                self.stop,
+            ).log
+        except OutOfTime:
+            raise Spent from None
+        except KeyboardInterrupt:
+            self._interrupted = True
+            raise Spent from None
+        broken = log[-1].violations if log else []
+        if self._wanted in map(signature, broken):
+            self._last = log
+        return [entry.command for entry in log], broken
+
+    def log_of(self, commands: list[Command]) -> list[Iteration] | None:
+        """What these commands showed; none if they did not, or there is no time to look."""
+        if [entry.command for entry in self._last] != commands:
+            with suppress(Spent):
+                self._last = []
+                self.replay(commands)
+        return self._last or None
+
+    def check(self) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+
+def _after(when: float) -> Stop:
+    return lambda: time.monotonic() > when
 
 
 def replay(
@@ -208,8 +233,12 @@ def replay(
     profile: str | None = None,
     set_aside: Collection[str] = (),
     oracles: Mapping[str, Oracle] = ORACLES,
+    stop: Stop = lambda: False,
 ) -> Referee:
     """Run commands on a fresh engine up to the first violation.
+
+    Raises :class:`~slotproof.conformance.rounds.OutOfTime` where it has to ``stop`` before a
+    command, and ``KeyboardInterrupt`` if one arrives: then what was seen so far is not judged.
 
     >>> from slotproof.conformance.engines.reference import InProcessEngine
     >>> from slotproof.conformance.protocol.config import CONFIGS
@@ -218,10 +247,14 @@ def replay(
     >>> [event[0] for event in referee.log[-1].events], referee.log[-1].violations
     (['T-OPEN'], [])
     """
+    if stop():
+        raise OutOfTime
     choices = referee_profile(engine, config, profile)
     unread = Coverage(wanted=False)
     referee = Referee(engine, config, seed, unread, choices, set_aside, oracles=oracles)
     for command in commands:
+        if stop():
+            raise OutOfTime
         if referee.do(command):
             break
     return referee

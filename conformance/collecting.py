@@ -4,34 +4,26 @@ In rounds, over all configurations: search every part with what is known so far,
 shrink what nothing known explains. Within a round no part knows of another, so that it does not
 matter how many run at once: ``--jobs`` changes the time and nothing else. Where the time
 is limited, each round keeps a part of it for shrinking: a finding is worth what its trace is.
+What a round had no time for goes on after that.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from slotproof.conformance import interrupts
+from slotproof.conformance.campaign import SEARCHING
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.findings import Mark
-from slotproof.conformance.plan import (
-    Outcome,
-    Part,
-    Plan,
-    Progress,
-    configurations,
-    interruptible,
-    plainness,
-    schedule,
-)
+from slotproof.conformance.plan import Outcome, Part, Plan, Progress, configurations, plainness
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.rounds import Clock, Rounds
 from slotproof.conformance.searching import Candidate, Search, Searched, Shrink
 from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.workers import Here, Processes
-
-SEARCHING = 0.7
-"""Of the time that is left, a round searches for so much; the rest is kept for shrinking."""
 
 
 @dataclass
@@ -104,60 +96,67 @@ class _Collecting:
         name = f"{self.engine.name} {self.engine.version}".strip()
         self.profile = self.plan.profile or self.engine.capabilities.profile
         self.outcome = Collected(name, self.profile)
-        self.started = time.monotonic()
-        limit = self.plan.seconds
-        self.end = math.inf if limit is None else self.started + limit
-        self.shrink_from = math.inf
+        self.clock = Clock(self.plan.seconds)
+        self.shrink_from = self.clock.end
 
     def stop(self) -> bool:
         """Ctrl-C, or no time left."""
-        return self.outcome.interrupted or self._over(self.end)
+        return interrupts.arrived() or self.clock.over()
 
     def searched(self) -> bool:
         """Whether this round has to leave off searching."""
-        return self.outcome.interrupted or self._over(self.shrink_from)
-
-    def _over(self, when: float) -> bool:
-        over = time.monotonic() > when
-        self.outcome.out_of_time |= over
-        return over
+        return interrupts.arrived() or time.monotonic() > self.shrink_from
 
     def go(self, progress: Progress) -> Collected:
         outcome, plan = self.outcome, self.plan
         possible = configurations(self.engine, plan, outcome)
-        share, turns = schedule(plan, list(possible))
-        outcome.configs = list(possible)
-        parts = [
-            Part(outcome.engine, self.spec, self.profile, plan, name, possible[name])
-            for _, name in turns
+        rounds = Rounds(plan, list(possible))
+        outcome.configs, outcome.planned = list(possible), rounds.planned
+        with interrupts.noted(), interrupts.held():
+            with suppress(KeyboardInterrupt):
+                while not (rounds.done or self.stop()):
+                    self.shrink(self.round(rounds, possible, progress))
+            outcome.interrupted = interrupts.arrived()
+        outcome.out_of_time = plan.examples is not None and self.clock.over() and not rounds.done
+        for candidate in self.raw.values():
+            self.add(candidate)
+        outcome.findings = sorted(self.found.values(), key=lambda each: plainness(each.trace))
+        outcome.traces = [each.trace for each in outcome.findings]
+        outcome.seconds = self.clock.taken()
+        return outcome
+
+    def round(
+        self, rounds: Rounds, possible: dict[str, EngineConfig], progress: Progress
+    ) -> list[Candidate]:
+        """Search what is due, as far as the time for it goes."""
+        outcome, plan = self.outcome, self.plan
+        self.shrink_from = self.clock.share(SEARCHING)
+        turns = rounds.deal(self.shrink_from, self.workers.jobs)
+        tasks = [
+            Search(
+                Part(outcome.engine, self.spec, self.profile, plan, turn.name, possible[turn.name]),
+                turn,
+                tuple(self.known),
+                self.accepted,
+            )
+            for turn in turns
         ]
-        count = 0
+        count, total = outcome.examples, sum(rounds.planned.values())
 
         def event(number: int, what: Candidate | int) -> None:
             nonlocal count
             if isinstance(what, int):
                 count += what
-                progress(parts[start + number].name, count, share * len(turns))
+                progress(turns[number].name, count, total or count)
             else:
                 self.saw(what)
 
-        with interruptible(outcome), suppress(KeyboardInterrupt):
-            for start in range(0, len(turns), len(possible)):
-                searches = [
-                    Search(parts[index], index, share, tuple(self.known), self.accepted)
-                    for index in range(start, start + len(possible))
-                ]
-                now = time.monotonic()
-                self.shrink_from = now + SEARCHING * (self.end - now)
-                self.shrink(self.merge(self.workers.map(searches, event, self.searched)))
-                if self.stop():
-                    break
-        for candidate in self.raw.values():
-            self.add(candidate)
-        outcome.findings = sorted(self.found.values(), key=lambda each: plainness(each.trace))
-        outcome.traces = [each.trace for each in outcome.findings]
-        outcome.seconds = time.monotonic() - self.started
-        return outcome
+        results = self.workers.map(tasks, event, self.searched)
+        for turn, result in zip(turns, results, strict=True):
+            outcome.run[turn.name] += result.examples
+            if result.rest is not None:
+                rounds.cut(result.rest)
+        return self.merge(results)
 
     def saw(self, candidate: Candidate) -> None:
         """Keep what is new as it is: whatever happens now, it is not lost."""
@@ -176,7 +175,6 @@ class _Collecting:
         """What the parts of a round saw, together; candidates in the order of the parts."""
         for each in results:
             self.outcome.coverage.add(each.coverage)
-            self.outcome.examples += each.examples
             self.outcome.accepted |= each.accepted
         candidates = [candidate for each in results for candidate in each.candidates]
         for candidate in candidates:

@@ -14,18 +14,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotproof.conformance import campaign
-from slotproof.conformance.campaign import Outcome, Plan
+from slotproof.conformance import interrupts
+from slotproof.conformance.campaign import Found, Outcome, Plan, shrink
 from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.exploring_words import CONFIGS, Class, Place, alphabet, class_of, place
 from slotproof.conformance.machine import drain
-from slotproof.conformance.minimise import minimise
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.plan import Part, configurations
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Iteration, Referee, referee_profile
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.conformance.rounds import Clock, OutOfTime, Stop
+from slotproof.conformance.traces.trace import Trace
 
 DEPTH = 5
 """Words from a fresh engine."""
@@ -51,10 +51,10 @@ class _Search:
     """One configuration, breadth first over classes."""
 
     def __init__(
-        self, engine: Engine, config: EngineConfig, plan: Plan, outcome: Outcome, depth: int
+        self, engine: Engine, name: str, config: EngineConfig, plan: Plan, outcome: Outcome
     ) -> None:
-        self.engine, self.config, self.plan, self.outcome = engine, config, plan, outcome
-        self.depth = depth
+        self.engine, self.plan, self.outcome = engine, plan, outcome
+        self.name, self.config = name, config
         self.reached = Reached()
         self.profile = referee_profile(engine, config, plan.profile)
         self.words = alphabet(config, engine.capabilities.commands)
@@ -70,21 +70,28 @@ class _Search:
                 break
         return referee
 
-    def go(self, deadline: float, tell: Callable[[int, int], None]) -> list[Iteration] | None:
-        """What was logged on the way to the first violation, if there is one."""
+    def go(
+        self, depth: int, stop: Stop, tell: Callable[[int, int], None]
+    ) -> list[Iteration] | None:
+        """What was logged on the way to the first violation, if there is one.
+
+        Raises :class:`OutOfTime` where it has to stop before all is expanded.
+        """
         known: set[Class] = set()
         places = [Place()]
         for here in places:  # grows while it is read: breadth first
             tell(self.reached.expanded, len(places))
-            if here.depth == self.depth or time.monotonic() > deadline:
+            if here.depth == depth:
                 break
             for word in self.words.values():
+                if stop():
+                    raise OutOfTime
                 spelt = here.spell(word)
                 if spelt is None:
                     continue
                 referee = self.play([*here.commands, *spelt])
                 self.reached.pairs += 1
-                self.outcome.examples += 1
+                self.outcome.run[self.name] += 1
                 if referee.log[-1].violations:
                     return referee.log
                 world = referee.world
@@ -105,78 +112,54 @@ def explore(
     spec: str,
     plan: Plan,
     depth: int = DEPTH,
-    seconds: float = float("inf"),
+    seconds: float | None = None,
     progress: Progress = lambda *_: None,
     keep: Callable[[Trace], None] = lambda _: None,
 ) -> tuple[Outcome, dict[str, Reached]]:
-    """Explore each configuration of the plan until something is found.
+    """Explore each configuration of the plan until something is found, or its share of the
+    time is over.
 
     ``keep`` is given a counterexample as it was found, and again when it is minimal.
     """
     profile = plan.profile or engine.capabilities.profile
     outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
-    started = time.monotonic()
+    possible = configurations(engine, plan, outcome)
+    clock = Clock(seconds)
     reached: dict[str, Reached] = {}
-    for name, config in plan.configs.items():
-        reason = engine.capabilities.refuses(config)
-        if reason is not None:
-            outcome.skipped[name] = reason
-            continue
-        outcome.configs.append(name)
-        search = _Search(engine, config, plan, outcome, depth)
+
+    def note(found: Found, part: Part) -> None:
+        outcome.traces = [part.trace(found.log, found.violations, found.minimal)]
+        keep(outcome.traces[0])
+
+    def one(name: str, share: float) -> None:
+        part = Part(outcome.engine, spec, profile, plan, name, possible[name])
+        search = _Search(engine, name, part.config, plan, outcome)
         reached[name] = search.reached
-
-        def note(log: list[Iteration], minimal: bool, of: tuple[str, EngineConfig]) -> None:
-            outcome.traces = [
-                Trace(
-                    engine=outcome.engine,
-                    spec=spec,
-                    profile=profile,
-                    config=of[1],
-                    seed=plan.seed,
-                    rows=rows_of(log),
-                    violations=log[-1].violations,
-                    minimal=minimal,
-                    config_name=of[0],
-                    set_aside=plan.set_aside,
-                )
-            ]
-            keep(outcome.traces[0])
-
+        outcome.configs.append(name)
+        until = clock.share(share)
         try:
-            log = search.go(started + seconds, lambda *done, of=name: progress(of, *done))
-            if log is not None:
-                note(log, False, (name, config))
-                note(*_smallest(engine, config, plan, log), (name, config))
+            log = search.go(
+                depth, lambda: time.monotonic() > until, lambda *done: progress(name, *done)
+            )
+        except OutOfTime:
+            outcome.out_of_time = True
+            return
+        if log is not None:
+            found = Found(log, log[-1].violations, minimal=False)
+            note(found, part)
+            shrink(engine, part, found, clock.over, lambda shorter: note(shorter, part))
+
+    with interrupts.noted(), interrupts.held():
+        try:
+            for number, name in enumerate(possible):
+                one(name, 1 / (len(possible) - number))
+                if outcome.trace is not None:
+                    break
         except KeyboardInterrupt:
             outcome.interrupted = True
-        if outcome.trace is not None or outcome.interrupted:
-            break
-    if not outcome.configs:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
-        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
-    outcome.seconds = time.monotonic() - started
+        outcome.interrupted |= interrupts.arrived()
+    outcome.seconds = clock.taken()
     return outcome, reached
-
-
-def _smallest(
-    engine: Engine, config: EngineConfig, plan: Plan, log: list[Iteration]
-) -> tuple[list[Iteration], bool]:
-    """The same violation in as few commands, and whether nothing can be left out."""
-
-    def again(commands: list[Command]) -> list[Iteration]:
-        return campaign.replay(
-            engine, config, plan.seed, commands, plan.profile, plan.set_aside
-        ).log
-
-    def replay(commands: list[Command]) -> tuple[list[Command], list[Violation]]:
-        done = again(commands)
-        return [entry.command for entry in done], done[-1].violations if done else []
-
-    commands = [entry.command for entry in log]
-    best, _, minimal = minimise(commands, log[-1].violations, replay, plan.shrink)
-    shorter = again(best)
-    return (shorter, minimal) if shorter and shorter[-1].violations else (log, False)
 
 
 __all__ = ["CONFIGS", "DEPTH", "Reached", "explore"]

@@ -11,7 +11,9 @@ that of the :func:`lead`. The transition is
   is ``T-RESTORE``; submit, match, extend is ``T-EXTEND``. A turn that comes back from a
   retraction restores as well: retract, restore, extend is ``T-RETRACT``, unless only the
   reporting is wrong. Where the violation is about one session, only its transitions count;
-- the command, where the iteration had no transition, or the engine tells of none.
+- the command, where the iteration had no transition, or the engine tells of none;
+- ``driver``, where the driver itself fails: garbage on the wire, a snapshot that makes no sense,
+  its death, no answer in time. That is one finding for each kind, whatever was asked of it.
 
 It is taken from the *shortest* trace: there the breaking iteration has only those
 transitions that the violation needs. While it shrinks, a trace must not become one that
@@ -27,7 +29,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.observation import Violation, driver_fault
 from slotproof.conformance.referee import Iteration
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
@@ -131,6 +133,9 @@ class Mark:
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
     """The mark of a violation at the end of a log."""
+    fault = driver_fault(violation)
+    if fault:
+        return Mark(violation.clause, (), "driver", "" if fault == "hang" else fault)
     culprits = (
         each.transition
         for each in entry.violations

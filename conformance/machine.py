@@ -7,14 +7,15 @@ shrinking is done on the commands, by :mod:`slotproof.conformance.minimise`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Referee
 
 SESSIONS = ("s1", "s2", "s3")
@@ -23,13 +24,32 @@ FAMILIES = 3
 DRAIN_STEPS = 60
 
 
-class Counterexample(AssertionError):
-    """The example that broke a clause."""
+class Leave(KeyboardInterrupt):
+    """Out of Hypothesis, at once; ``because`` of an error, or as that was enough.
 
-    def __init__(self, referee: Referee, violations: list[Violation]) -> None:
-        super().__init__("; ".join(map(str, violations)))
-        self.referee = referee
-        self.violations = violations
+    To Hypothesis it is Ctrl-C. After anything else it would still look at the example, wonder why
+    it broke off, or run it again and have that judged too.
+    """
+
+    def __init__(self, because: BaseException | None = None) -> None:
+        super().__init__()
+        self.because = because
+
+
+class Host(Protocol):
+    """Who wants the examples."""
+
+    def begin(self) -> Referee | None:
+        """A judge for the next example; none for one that is drawn and not run."""
+
+    def go_on(self) -> None:
+        """Asked before each command; raises what ends the example there."""
+
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        """Told of the example's first violations; whether that was enough."""
+
+    def end(self) -> None:
+        """The example is over, and was run to its end or to its first violation."""
 
 
 def prompt(family: int, length: int) -> list[int]:
@@ -50,30 +70,44 @@ draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
 
 
 def machine_for(
-    make: Callable[[], Referee], on_violation: Callable[[Referee, list[Violation]], object]
+    host: Host, offered: Collection[str], config: EngineConfig
 ) -> type[RuleBasedStateMachine]:
-    """A state machine class whose instances judge one fresh engine each."""
+    """A state machine class whose instances judge one fresh engine each.
+
+    What is drawn depends on what is offered and on the configuration, never on what the engine
+    does: an example can be drawn without being run.
+    """
+    width, topk = config.draft, config.topk
+    drafts = width > 0 and "draft" in offered
 
     class Clients(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            self.referee = make()
-            self.offered = self.referee.engine.capabilities.commands
-            self.width, self.topk = self.referee.config.draft, self.referee.config.topk
             self.sent: list[str] = []
-            self.broken = False
+            self.broken = self.torn = False
+            try:
+                self.referee = host.begin()
+            except BaseException as error:  # nothing of that is Hypothesis' business
+                raise Leave(error) from error
 
         def do(self, command: Command) -> None:
-            if self.broken:
+            if self.broken or self.referee is None:
                 return  # what is known already was found again: the rest shows nothing
-            violations = self.referee.do(command)
+            self.torn = True  # should it not come through, nobody knows where the engine is
+            try:
+                host.go_on()
+                violations = self.referee.do(command)
+            except BaseException as error:  # nothing of that is Hypothesis' business
+                raise Leave(error) from error
+            self.torn = False
             if violations:
                 self.broken = True
-                if on_violation(self.referee, violations) is not False:
-                    raise Counterexample(self.referee, violations)
+                if host.saw(self.referee, violations):
+                    raise Leave
 
         def submit(self, session: str | None, tokens: list[int], max_new: int, **more: Any) -> None:
-            if not tokens and not self.referee.client.history.get(session or ""):
+            known = self.referee.client.history if self.referee is not None else {}
+            if not tokens and not known.get(session or ""):
                 tokens = prompt(0, 1)  # front ends refuse a request that has no token at all
             rid = f"r{len(self.sent) + 1}"
             self.sent.append(rid)
@@ -97,7 +131,7 @@ def machine_for(
             self.step(new + 2)
 
         def draft(self, allocate: int, commit: int) -> None:
-            allocate, commit = min(allocate, self.width * self.topk), min(commit, self.width)
+            allocate, commit = min(allocate, width * topk), min(commit, width)
             rid = self.sent[-1]
             self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
 
@@ -176,31 +210,31 @@ def machine_for(
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
-        @precondition(lambda self: "evict" in self.offered)
+        @precondition(lambda _: "evict" in offered)
         @rule(tokens=st.integers(1, 16))
         def evict(self, tokens: int) -> None:
             self.do({"do": "evict", "tokens": tokens})
 
-        @precondition(lambda self: "retract" in self.offered)
+        @precondition(lambda _: "retract" in offered)
         @rule(steps=st.integers(0, 1))
         def retract(self, steps: int) -> None:
             self.do({"do": "retract"})
             if steps:
                 self.step()
 
-        @precondition(lambda self: "retract" in self.offered and self.sent)
+        @precondition(lambda self: "retract" in offered and self.sent)
         @rule(back=st.integers(0, 1))
         def retract_and_abort(self, back: int) -> None:
             self.do({"do": "retract"})
             self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
             self.step()
 
-        @precondition(lambda self: "draft" in self.offered and self.width and self.sent)
+        @precondition(lambda self: drafts and self.sent)
         @rule(more=draft_sizes)
         def draft_last(self, more: tuple[int, int]) -> None:
             self.draft(*more)
 
-        @precondition(lambda self: "draft" in self.offered and self.width)
+        @precondition(lambda _: drafts)
         @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
         def drafted_turn(self, session: str, length: int, new: int, more: tuple[int, int]) -> None:
             self.submit(session, prompt(1, length), new)
@@ -209,18 +243,21 @@ def machine_for(
 
         @rule(name=st.sampled_from(["flush", "pause", "continue", "abort_all"]))
         def operator(self, name: str) -> None:
-            if name in self.offered:
+            if name in offered:
                 self.do({"do": name})
 
         def teardown(self) -> None:
-            if not self.broken:
+            if self.torn:
+                return
+            if self.referee is not None and not self.broken:
                 for command in drain(self.referee):
                     self.do(command)
+            host.end()
 
     return Clients
 
 
-def drain(referee: Referee) -> Any:
+def drain(referee: Referee) -> Iterator[Command]:
     """What ends every example: let all requests finish, close all sessions, look again."""
     if "continue" in referee.engine.capabilities.commands:
         yield {"do": "continue"}

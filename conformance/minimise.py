@@ -8,12 +8,14 @@ makes the violation go away. Deterministic: it only ever replays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.observation import Violation, driver_fault
 from slotproof.conformance.protocol.commands import Command
 
 Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
-"""Run commands on a fresh engine: those up to the first violation, and it."""
+"""Run commands on a fresh engine: those up to the first violation, and it. May raise
+:class:`Spent`: then the best so far is what there is."""
 
 
 HANG = 50
@@ -31,14 +33,15 @@ def minimise(
     done = lowering.go()
     best, found = lowering.best, lowering.found
     renamed = _renamed(best)
-    ran, broken = replay(renamed)
-    if len(ran) == len(renamed) and lowering.wanted in map(signature, broken):
-        best, found = renamed, broken
+    with suppress(Spent):
+        ran, broken = replay(renamed)
+        if len(ran) == len(renamed) and lowering.wanted in map(signature, broken):
+            best, found = renamed, broken
     return best, found, done
 
 
-class _Spent(Exception):
-    """No replay is left."""
+class Spent(Exception):
+    """No replay is left, or no time for one."""
 
 
 class _Lowering:
@@ -67,7 +70,7 @@ class _Lowering:
                 self.runs()
                 self.steps()
                 self.fields()
-        except _Spent:
+        except Spent:
             return False
         return True
 
@@ -77,7 +80,7 @@ class _Lowering:
         if key in self.failed:
             return False
         if self.budget <= 0:
-            raise _Spent
+            raise Spent
         done, broken = self.replay(candidate)
         hung = any(each.clause == "INV-ALIVE.hang" for each in broken)
         self.budget -= HANG if hung else 1
@@ -147,8 +150,11 @@ def _renamed(commands: list[Command]) -> list[Command]:
 
 
 def signature(violation: Violation) -> tuple[str, str]:
-    """What must stay the same while a trace shrinks: the clause, and of a crash its message."""
-    return violation.clause, violation.detail if violation.clause == "INV-ALIVE.crash" else ""
+    """What must stay the same while a trace shrinks: the clause, and of a crash its message, or
+    of a driver that fails by itself how it does."""
+    if violation.clause != "INV-ALIVE.crash":
+        return violation.clause, ""
+    return violation.clause, driver_fault(violation) or violation.detail
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:

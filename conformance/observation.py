@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,9 @@ from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.model.evaluate import Vector
 from slotproof.model.world import World
+
+ON_RESET = "on reset: "
+"""How the detail begins of an engine that can't be made fresh."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,31 @@ class Violation:
     def __str__(self) -> str:
         where = f" at {self.transition}" if self.transition else ""
         return f"{self.clause}{where}: {self.detail}"
+
+
+_FAULTS = (
+    ("garbage", r"garbage on the wire|the driver answered message|the driver's answer is neither"),
+    ("nonsense", r"the snapshot makes no sense|what it shows is no snapshot"),
+    ("death", r"the driver (exited|was ended|closed its output|is not running)"),
+)
+
+
+def driver_fault(violation: Violation) -> str:
+    """How the driver itself failed, one word for each kind; empty where it told of a failure.
+
+    The details differ each time (a line, a number, a status), and say nothing of the engine.
+
+    >>> driver_fault(Violation("INV-ALIVE", "crash", "garbage on the wire: b'x'"))
+    'garbage'
+    >>> driver_fault(Violation("INV-ALIVE", "crash", "RuntimeError: out of memory"))
+    ''
+    """
+    if violation.clause == "INV-ALIVE.hang":
+        return "hang"
+    if violation.clause != "INV-ALIVE.crash":
+        return ""
+    text = violation.detail.removeprefix(ON_RESET)
+    return next((fault for fault, words in _FAULTS if re.match(words, text)), "")
 
 
 @dataclass(frozen=True)

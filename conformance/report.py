@@ -8,8 +8,12 @@ from typing import Any
 from slotproof.conformance.campaign import Outcome, Plan
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.rounds import FLOOR
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.model.invariants import INVARIANTS
+
+NAMED = 3
+"""Configurations that a line names; more are counted."""
 
 _NEEDS: dict[str, tuple[str, Callable[[EngineConfig], bool]]] = {
     "T-SWA-ADVANCE": ("a sliding window", lambda config: config.window > 0),
@@ -37,23 +41,29 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     never = sorted(wanted - coverage.transitions.keys())
     seen, possible, one_way = coverage.guards(wanted)
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
-    if outcome.trace is not None:
-        status = FOUND
-    else:
-        status = INCONCLUSIVE if never or outcome.interrupted else CONFORMS
+    unearned = _unearned(outcome, plan)
+    status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
-        "status": status,
+        "status": FOUND if outcome.trace is not None else status,
         "engine": outcome.engine,
         "profile": outcome.profile,
         "seed": plan.seed,
         "configurations": outcome.configs,
         "skipped": outcome.skipped,
         "examples": outcome.examples,
+        "timed": plan.examples is None,
+        "planned": sum(outcome.planned.values()) if outcome.planned else None,
+        "examples_of": {
+            name: {"planned": outcome.planned.get(name), "run": outcome.run[name]}
+            for name in outcome.planned or outcome.configs
+        },
         "commands": coverage.commands,
         "iterations": coverage.iterations,
         "seconds": round(outcome.seconds, 2),
         "commands_per_second": round(coverage.commands / max(outcome.seconds, 1e-9)),
         "interrupted": outcome.interrupted,
+        "out_of_time": outcome.out_of_time,
+        "unearned": unearned,
         "transitions": {
             "offered": len(wanted),
             "reached": len(wanted) - len(never),
@@ -87,6 +97,44 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     }
 
 
+def _unearned(outcome: Outcome, plan: Plan) -> str | None:
+    """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
+
+    With a number of examples all of them are; where the time is the plan, some of each
+    configuration. (That every transition was reached is another matter.)
+    """
+    if outcome.interrupted:
+        return "interrupted"
+    if outcome.out_of_time:
+        return "out of time"
+    if plan.examples is None:
+        few = [name for name in outcome.configs if outcome.run[name] < FLOOR]
+        if few:
+            names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
+            return f"too little time, under {FLOOR} examples of {names}"
+    return None
+
+
+def _examples(report: dict[str, Any]) -> Iterator[str]:
+    """How many examples each configuration had: where the time is the plan, or some are missing.
+
+    A run that ends with a finding has no need to say what it left out.
+    """
+    counts = report["examples_of"]
+    if report["timed"]:
+        each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
+        yield f"examples        {each}"
+    elif report["unearned"] and report["planned"] is not None:
+        yield f"examples        {report['examples']} of {report['planned']} that were planned"
+        groups: dict[str, list[str]] = {}
+        for name, count in counts.items():
+            if count["run"] < count["planned"]:
+                text = f"{count['run']} of {count['planned']}"
+                groups.setdefault(text, []).append(name)
+        for text, names in groups.items():
+            yield f"                {text}: {', '.join(names)}"
+
+
 def text(report: dict[str, Any]) -> Iterator[str]:
     """The summary for people, line by line."""
     transitions, guards = report["transitions"], report["guards"]
@@ -98,6 +146,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         f"commands        {report['commands']} in {report['examples']} examples, "
         f"{report['iterations']} iterations; {report['commands_per_second']} per second"
     )
+    yield from _examples(report)
     if transitions["offered"]:
         yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
     else:
@@ -122,7 +171,7 @@ def verdict(report: dict[str, Any]) -> str:
     if report["status"] == CONFORMS:
         return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
     if report["status"] == INCONCLUSIVE:
-        if report["interrupted"]:
-            return "inconclusive: interrupted, nothing found so far"
+        if report["unearned"]:
+            return f"inconclusive: {report['unearned']}, nothing found so far"
         return "inconclusive: nothing found, but not every transition that is offered was reached"
     return f"counterexample: {report['violated'][0]['clause']}"

@@ -10,18 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import hypothesis
-
 from slotproof.conformance.campaign import replay
 from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.examples import Examples
 from slotproof.conformance.findings import Mark, lead, mark, reporting
-from slotproof.conformance.machine import machine_for
 from slotproof.conformance.minimise import minimise, signature
 from slotproof.conformance.observation import Violation
-from slotproof.conformance.plan import OutOfTime, Part, generate
+from slotproof.conformance.plan import Part
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.referee import Iteration, Referee
+from slotproof.conformance.rounds import OutOfTime, Stop, Turn
 from slotproof.conformance.traces.trace import Trace
 
 
@@ -38,8 +37,10 @@ class Candidate:
 
 @dataclass
 class Searched:
-    """What came of a part."""
+    """What came of a turn."""
 
+    rest: Turn | None = None
+    """What is left of it, where it was cut short."""
     examples: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     candidates: list[Candidate] = field(default_factory=list)
@@ -49,64 +50,43 @@ class Searched:
 
 Tell = Callable[[Candidate | int], None]
 """Told of each candidate as soon as there is one, and of each example."""
-Stop = Callable[[], bool]
-"""Whether to stop: out of time, or Ctrl-C."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Run the examples of a part, to the end whatever is found; or until it is stopped.
+    """Run the examples of a turn, whatever is found, as far as there is time.
 
     A violation ends its example. Where nothing but the reporting is wrong, and that is
     known, the example goes on, with those clauses set aside.
     """
 
     part: Part
-    index: int
-    examples: int
+    turn: Turn
     known: tuple[Mark, ...] = ()
     accepted: frozenset[str] = frozenset()
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Searched:
-        return _Searching(self, engine, tell, stop).go()
+        return _Searching(self, engine, tell, stop).search()
 
 
-class _Searching:
+class _Searching(Examples):
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
-        self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
-        self.result = Searched()
+        super().__init__(engine, task.part, task.turn, stop)
+        self.task, self.tell = task, tell
         self.seen: set[str] = set()
-        part = task.part
-        self.profile = referee_profile(engine, part.config, part.plan.profile)
+        self.result = Searched(coverage=self.coverage)
 
-    def go(self) -> Searched:
-        task = self.task
-        machine = machine_for(self.referee, self.saw)
-        try:
-            generate(machine, task.part.plan, task.examples, task.index)
-        except (OutOfTime, KeyboardInterrupt):
-            pass
-        except hypothesis.errors.Flaky:
-            if not self.stop():  # what Hypothesis makes of an example cut short
-                raise
+    def search(self) -> Searched:
+        finished = False
+        with suppress(KeyboardInterrupt):
+            finished = self.go()
+        self.result.examples = self.run
+        self.result.rest = None if finished else self.turn
         return self.result
 
-    def referee(self) -> Referee:
-        if self.stop():
-            raise OutOfTime
-        self.result.examples += 1
+    def counted(self) -> None:
+        """The campaign adds them up."""
         self.tell(1)
-        part = self.task.part
-        return Referee(
-            self.engine,
-            part.config,
-            part.plan.seed,
-            self.result.coverage,
-            self.profile,
-            part.plan.set_aside,
-            self.passes,
-            part.plan.oracles,
-        )
 
     def passes(self, entry: Iteration) -> bool:
         """Nothing but the reporting is wrong, and it is known."""
@@ -130,11 +110,9 @@ class _Searching:
         if not self.recognised(found):
             self.seen.add(found.id)
             violations = [first, *(each for each in violations if each is not first)]
-            part, task = self.task.part, self.task
             passed = tuple(sorted(referee.set_aside))
-            trace = part.trace(referee.log, violations, set_aside=passed)
-            number = task.index * task.examples + self.result.examples
-            candidate = Candidate(part, trace, found, number)
+            trace = self.part.trace(referee.log, violations, set_aside=passed)
+            candidate = Candidate(self.part, trace, found, self.turn.first + self.turn.done + 1)
             self.result.candidates.append(candidate)
             self.tell(candidate)
         return False
@@ -219,13 +197,18 @@ class _Shrinking:
     def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> list[Iteration]:
         plan, config = self.of.part.plan, self.of.part.config
         return replay(
-            self.engine, config, plan.seed, commands, plan.profile, set_aside, plan.oracles
+            self.engine,
+            config,
+            plan.seed,
+            commands,
+            plan.profile,
+            set_aside,
+            plan.oracles,
+            self.stop,
         ).log
 
     def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
         """The violation that is wanted, if it still is this finding; and what else there is."""
-        if self.stop():
-            raise OutOfTime
         log = self.again(commands, self.set_aside)
         broken = log[-1].violations if log else []
         others = [each for each in broken if signature(each) != signature(self.wanted)]

@@ -15,10 +15,11 @@ from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
 
-from slotproof.conformance import bounds
+from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.searching import Candidate, Stop, Tell
+from slotproof.conformance.rounds import Stop
+from slotproof.conformance.searching import Candidate, Tell
 from slotproof.model.pool import Pool
 
 R_co = TypeVar("R_co", covariant=True)
@@ -34,6 +35,8 @@ class Task(Protocol[R_co]):
 
 class Here:
     """One task after the other, on the engine that is there."""
+
+    jobs = 1
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -56,6 +59,7 @@ class Processes:
     """
 
     def __init__(self, spec: EngineSpec, jobs: int) -> None:
+        self.jobs = jobs
         context = multiprocessing.get_context("spawn")  # fork and torch do not go together
         self._told: Any = context.Queue()
         self._stop = context.Event()
@@ -73,16 +77,12 @@ class Processes:
         open_: set[Future[R_co]] = set(futures)
         patience = math.inf
         while open_:
-            try:
-                if stop():
-                    self._stop.set()
-                open_ = wait(open_, 0.1, FIRST_COMPLETED).not_done
-                self._drain(event)
-            except KeyboardInterrupt:
+            if stop():
                 self._stop.set()
-                if patience < math.inf:
-                    raise
-                patience = time.monotonic() + bounds.PARTING_SECONDS
+            if interrupts.arrived():
+                patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
+            open_ = wait(open_, 0.1, FIRST_COMPLETED).not_done
+            self._drain(event)
             if time.monotonic() > patience:  # what was told is kept
                 raise KeyboardInterrupt
         try:

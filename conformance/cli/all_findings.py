@@ -106,7 +106,9 @@ def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry])
     if new:
         summary["status"] = FOUND
     elif seen:
-        summary["status"] = INCONCLUSIVE if outcome.interrupted else CONFORMS
+        missed = summary["timed"] and summary["transitions"]["never"]
+        cut = summary["unearned"] or missed
+        summary["status"] = INCONCLUSIVE if cut else CONFORMS
 
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     code = INCONCLUSIVE
     try:
         from slotproof.conformance.cli import streams
-        from slotproof.conformance.cli.interrupts import heed_sigterm
+        from slotproof.conformance.interrupts import heed_sigterm
 
         streams.install()
         heed_sigterm()
@@ -57,6 +57,7 @@ def status(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     import typer
 
+    from slotproof.conformance import interrupts
     from slotproof.conformance.cli.commands import app
     from slotproof.conformance.cli.errors import UsageProblem
     from slotproof.conformance.engines.base import EngineUnusable
@@ -66,7 +67,7 @@ def _run(argv: list[str]) -> int:
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = typer.main.get_command(app)
-        with command.make_context("slotproof", argv) as context:
+        with interrupts.noted(), command.make_context("slotproof", argv) as context:
             result: Any = command.invoke(context)
     except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
         return _wrong(str(problem))

@@ -93,9 +93,7 @@ def explore(
     under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
     try:
         search = _Engine(under_test, engine, plan, out)
-        return search.run(
-            depth or exploring.DEPTH, float("inf") if seconds is None else seconds, as_json
-        )
+        return search.run(depth or exploring.DEPTH, seconds, as_json)
     finally:
         under_test.close()
 
@@ -238,7 +236,7 @@ class _Engine:
         except OSError as error:
             self.problem = f"could not be written to {self.path}: {error.strerror}"
 
-    def run(self, depth: int, seconds: float, as_json: bool) -> int:
+    def run(self, depth: int, seconds: float | None, as_json: bool) -> int:
         with _status("starting", not as_json) as tell:
             outcome, reached = exploring.explore(
                 self.engine,

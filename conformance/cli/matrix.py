@@ -24,7 +24,7 @@ from slotproof.conformance.files import write_whole
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
-from slotproof.conformance.plan import Plan, Progress
+from slotproof.conformance.plan import EXAMPLES, Plan, Progress
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import json_text, say, say_json, say_text
 
@@ -50,7 +50,7 @@ def matrix(
     ] = None,
     examples: Annotated[
         int, typer.Option("--examples", help="Command sequences for each build or mutant.")
-    ] = Plan.examples,
+    ] = EXAMPLES,
     steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same table.")] = 0,
     traces: Annotated[
@@ -152,8 +152,9 @@ def _builds(
     if not whole:
         return INCONCLUSIVE
     known = any(seen.cell.kind == "bad" for each in columns for seen in each.known.values())
-    found = known or any(each.findings for each in columns)
-    return FOUND if found else CONFORMS
+    if known or any(each.findings for each in columns):
+        return FOUND
+    return INCONCLUSIVE if any(each.cut for each in columns) else CONFORMS
 
 
 def _spec(jobs: int, out: Path, as_json: bool) -> int:
@@ -182,7 +183,7 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
 
 
 def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:
-    """Status 1 if a mutant survives, 3 if it ended early."""
+    """Status 1 if a mutant survives, 3 if it ended early or for one there was too little time."""
     from slotproof.conformance.matrices import mutants
     from slotproof.impl.mutants import MUTANTS
 
@@ -190,4 +191,6 @@ def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> i
     keep(mutants.table(done, plan, seeds))
     if len(done) < len(MUTANTS) or done[-1].interrupted:
         return INCONCLUSIVE
-    return CONFORMS if not any(each.survives for each in done) else FOUND
+    if any(each.survives for each in done):
+        return FOUND
+    return INCONCLUSIVE if any(each.missed for each in done) else CONFORMS

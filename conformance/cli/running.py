@@ -29,6 +29,7 @@ from slotproof.conformance.cli.telling import progress_bar, slug
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.plan import EXAMPLES
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.shortest import compare
 from slotproof.conformance.terminal import say, say_all, say_json, say_text
@@ -45,8 +46,13 @@ def run(
         typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
     ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", help="Command sequences in all.")
-    ] = campaign.Plan.examples,
+        int | None,
+        typer.Option(
+            "--examples",
+            help=f"Command sequences in all. Default: {EXAMPLES}; with --seconds "
+            "as many as there is time for.",
+        ),
+    ] = None,
     steps: Annotated[
         int, typer.Option("--steps", help="Rules per example at most.")
     ] = campaign.Plan.steps,
@@ -68,7 +74,8 @@ def run(
         bool, typer.Option("--all", help="Go on after a finding; collect distinct ones.")
     ] = False,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="Stop after so many seconds.")
+        float | None,
+        typer.Option("--seconds", min=0.1, help="Stop after so many seconds, shrinking too."),
     ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", help="Processes at once, each with an engine (with --all).")
@@ -94,7 +101,7 @@ def run(
     known_findings = opened(baseline, update_baseline)
     plan = campaign.Plan(
         configs,
-        examples=number(examples, 1, "--examples"),
+        examples=_examples(examples, seconds),
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
@@ -148,6 +155,13 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     say_all(report.text(summary))
     say(report.verdict(summary))
     return int(summary["status"])
+
+
+def _examples(asked: int | None, seconds: float | None) -> int | None:
+    """How many to run; where only a time is given, that is the plan."""
+    if asked is not None:
+        return number(asked, 1, "--examples")
+    return EXAMPLES if seconds is None else None
 
 
 def _found(traces: list[Trace], engine: Engine, keep: _Keeper) -> None:

@@ -183,7 +183,7 @@ class InProcessEngine:
             },
             "slots": slots,
             "requests": requests,
-            "ended": list(engine.ended),
+            "ended": list(engine.ended),  # type: ignore[arg-type]
             "checker": {
                 "ran": checker.ran,
                 "level": checker.level,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from slotproof.conformance import children
 from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
@@ -154,10 +155,11 @@ class EngineSpec:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
             text = f"{type(error).__name__}: {error}".splitlines()[0]
             raise EngineUnusable(f"{self.text} makes no engine: {text}") from None
-        missing = [name for name in ("capabilities", "reset", "do") if not hasattr(engine, name)]
+        parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
+        missing = [name for name in parts if not hasattr(engine, name)]
         if missing:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
-        return engine
+        return CheckedEngine(engine)
 
 
 def is_ours(text: str) -> bool:

@@ -19,6 +19,7 @@ from slotproof.conformance.oracles import Oracle
 from slotproof.conformance.oracles.lockstep import follow
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.sense import nonsense
 from slotproof.conformance.protocol.snapshot import Message, Snapshot
 from slotproof.conformance.referee import Referee, empty_snapshot, referee_profile
 from slotproof.model.world import World
@@ -103,21 +104,24 @@ class LogReferee(Referee):
     def judge(self, snapshot: Snapshot) -> list[Violation]:
         """Judge one line: with its state like any iteration, without it by its events.
 
-        Raises :class:`Senseless` where figures of the line speak of things that are not there.
+        Raises :class:`Senseless` where its parts do not fit each other.
         """
         shown = _shown(snapshot)
         self.seen.update(shown | {"iterations"})
         self._shown = shown
         whole = self._completed(snapshot)
-        try:
-            judge = super().judge if "state" in shown else self._without_state
-            violations = judge(whole)
-        except (KeyError, TypeError, AttributeError, IndexError, AssertionError) as error:
-            text = f"the figures make no sense together: {type(error).__name__} {error}"
-            raise Senseless(text) from None
+        wrong = nonsense(whole, self.config)
+        if wrong is not None:
+            raise Senseless(f"the figures make no sense together: {wrong}")
+        violations = super().judge(whole) if "state" in shown else self._without_state(whole)
         self._gap = "state" not in shown
         self._forget_answered()
         return violations
+
+    def nonsense(self, snapshot: Snapshot) -> str | None:
+        """Asked of the line with what it leaves out, by :meth:`judge`."""
+        del snapshot
+        return None
 
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """The oracles that have what they look at."""

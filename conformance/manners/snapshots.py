@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from slotproof.conformance.manners.guest import Guest, NotAsked
 from slotproof.conformance.protocol.commands import Command
@@ -66,7 +67,7 @@ def empty_step(guest: Guest) -> Iterator[str]:
     if not answer["ok"]:
         yield f"step 3 is answered with: {answer.get('error')}"
         return
-    result = answer.get("result")
+    result: Any = answer.get("result")
     if SNAPSHOTS.misfit(result) is not None:
         raise NotAsked("snapshots do not follow the schema")
     found = result["snapshots"]

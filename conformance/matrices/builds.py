@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slotproof.conformance import interrupts
 from slotproof.conformance.collecting import Finding, collect
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
@@ -97,6 +98,18 @@ def run(
 
     Gives back whether it came to its end: Ctrl-C ends it with what there is.
     """
+    with interrupts.noted():
+        return _run(builds, plan, jobs, tell, write, named)
+
+
+def _run(
+    builds: list[Build],
+    plan: Plan,
+    jobs: int,
+    tell: Progress,
+    write: Callable[[Table], None],
+    named: Sequence[Known],
+) -> bool:
     for build in builds:
         try:
             engine = build.spec.open()

@@ -9,19 +9,23 @@ configuration that showed the bug.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from statistics import median
+from threading import Thread
 
-from slotproof.conformance import campaign
+from slotproof.conformance import bounds, campaign, interrupts
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.matrices.finders import FINDERS
 from slotproof.conformance.matrices.table import Cell, Row, Table
 from slotproof.conformance.plan import Plan
+from slotproof.conformance.rounds import planned
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 from slotproof.model.museum import EXHIBITS
-from slotproof.model.pool import pool
+from slotproof.model.pool import Pool
 
 SHRUNK = "of the trace, shrunk"
 WHO = (
@@ -56,11 +60,18 @@ class Killed:
     alone: dict[str, int] = field(default_factory=dict)
     """By group of oracles: commands of the shortest trace it finds alone; absent if none."""
     interrupted: bool = False
+    out_of_time: bool = False
+    """A seed that does not find it had no time for all its examples."""
+
+    @property
+    def missed(self) -> bool:
+        """Whether a seed did not find it."""
+        return len(self.found) < self.seeds
 
     @property
     def survives(self) -> bool:
-        """Whether a seed did not find it."""
-        return len(self.found) < self.seeds
+        """Whether a seed did not find it that had all its examples."""
+        return self.missed and not (self.out_of_time or self.interrupted)
 
 
 def kill(name: str, plan: Plan, seeds: int) -> Killed:
@@ -68,19 +79,22 @@ def kill(name: str, plan: Plan, seeds: int) -> Killed:
     engine = InProcessEngine(name)
     found: list[Found] = []
     trace: Trace | None = None
+    cut = False
     for seed in range(plan.seed, plan.seed + seeds):
         outcome = campaign.run(engine, f"reference:{name}", replace(plan, seed=seed, distinct=1))
         if outcome.trace is not None and outcome.first is not None:
             clause, (commands, seconds) = outcome.trace.violations[0].clause, outcome.first
             found.append(Found(clause, commands, seconds, len(outcome.trace.rows)))
             trace = trace or outcome.trace
+        else:
+            cut |= outcome.out_of_time
         if outcome.interrupted:
             return Killed(name, tuple(found), seeds, interrupted=True)
     alone: dict[str, int] = {}
     if trace is not None:
         lengths = {group: _alone(engine, plan, group, trace) for group in FINDERS}
         alone = {group: length for group, length in lengths.items() if length}
-    return Killed(name, tuple(found), seeds, alone)
+    return Killed(name, tuple(found), seeds, alone, out_of_time=cut)
 
 
 def _alone(engine: InProcessEngine, plan: Plan, group: str, trace: Trace) -> int | None:
@@ -91,10 +105,12 @@ def _alone(engine: InProcessEngine, plan: Plan, group: str, trace: Trace) -> int
     ).log
     if any(each.oracle for each in log[-1].violations):
         return len(log)
-    share = max(1, plan.examples // len(plan.configs))
     there = {trace.config_name: trace.config}
+    share = planned(plan, list(plan.configs)).get(trace.config_name)
     narrow = replace(plan, configs=there, examples=share, distinct=1, oracles=oracles)
-    own = campaign.run(engine, trace.spec, narrow).trace
+    outcome = campaign.run(engine, trace.spec, narrow)
+    interrupts.check()  # that it found nothing may be because of that
+    own = outcome.trace
     return len(own.rows) if own and any(each.oracle for each in own.violations) else None
 
 
@@ -104,8 +120,38 @@ def kills(plan: Plan, seeds: int, jobs: int) -> Iterator[Killed]:
         for name in MUTANTS:
             yield kill(name, plan, seeds)
         return
-    with pool(jobs, get_context("spawn")) as processes:
-        yield from processes.map(kill, MUTANTS, [plan] * len(MUTANTS), [seeds] * len(MUTANTS))
+    context = get_context("spawn")
+    over = context.Event()
+    processes = Pool(jobs, context, _begin, (over,))
+    try:
+        yield from processes.map(_kill, MUTANTS, [plan] * len(MUTANTS), [seeds] * len(MUTANTS))
+    finally:
+        over.set()
+        processes.end(bounds.PARTING_SECONDS)
+
+
+def _begin(over: Event) -> None:
+    """In a process of its own: the parent tells when it is over, no signal does."""
+    _Mine.over = over
+    Thread(target=_end, args=(over,), daemon=True).start()
+
+
+def _end(over: Event) -> None:
+    over.wait()
+    interrupts.arrive()
+
+
+class _Mine:
+    """What a process has."""
+
+    over: Event
+
+
+def _kill(name: str, plan: Plan, seeds: int) -> Killed:
+    if _Mine.over.is_set():
+        return Killed(name, seeds=seeds, interrupted=True)
+    with interrupts.noted():
+        return kill(name, plan, seeds)
 
 
 def run(
@@ -117,21 +163,19 @@ def run(
 ) -> list[Killed]:
     """Kill every mutant; ``write`` gets the table after each. Ctrl-C ends it with what there is."""
     done: list[Killed] = []
-    try:
+    with suppress(KeyboardInterrupt), interrupts.noted():
         for killed in kills(plan, seeds, jobs):
             done.append(killed)
             tell(killed.mutant, len(done), len(MUTANTS))
             write(table(done, plan, seeds))
             if killed.interrupted:
                 break
-    except KeyboardInterrupt:
-        pass
     return done
 
 
 def table(done: list[Killed], plan: Plan, seeds: int) -> Table:
     """What is known so far."""
-    dead = sum(1 for each in done if not each.survives)
+    dead = sum(1 for each in done if not each.missed)
     missed = [each.mutant for each in done if each.found and "equation" not in each.alone]
     medians = f". Medians over {seeds} seeds" if seeds > 1 else ""
     notes = [
@@ -148,11 +192,11 @@ def table(done: list[Killed], plan: Plan, seeds: int) -> Table:
 
 
 def _cells(killed: Killed) -> list[Cell]:
-    if killed.found and not killed.survives:
+    if killed.found and not killed.missed:
         verdict = Cell(killed.found[0].clause, "good")
     else:
         text = f"{len(killed.found)} of {killed.seeds} seeds" if killed.found else "survives"
-        verdict = Cell(text, "bad")
+        verdict = Cell(text, "bad") if killed.survives else Cell("ended early", "odd")
     figures = [Cell()] * 3
     if killed.found:
         figures = [

@@ -71,7 +71,9 @@ def outside(numbers: Collection[int], count: int) -> int | None:
     >>> outside([0, 1, 2], 3), outside([1, 2, 3], 3), outside([0, 1, 3], 3), outside([-7], 3)
     (None, None, 3, -7)
     """
-    low, high = min(numbers, default=0), max(numbers, default=0)
+    if not numbers:
+        return None
+    low, high = min(numbers), max(numbers)
     if low < 0:
         return low
     return high if high >= count + (low > 0) else None

@@ -177,6 +177,13 @@ Events = Annotated[list[Event], FailFast()]
 Pairs = Annotated[list[Pair], FailFast()]
 
 
+@open_shape
+class Ended(TypedDict):
+    """A request that ended in this iteration."""
+
+    rid: Name
+
+
 @shape
 class Snapshot(TypedDict):
     iter: Count
@@ -188,7 +195,7 @@ class Snapshot(TypedDict):
     sessions: Sessions
     slots: Slots
     requests: Requests
-    ended: list[dict[str, Any]]
+    ended: Annotated[list[Ended], FailFast()]
     checker: CheckerView
     events: NotRequired[Events]
     content: NotRequired[dict[str, Pairs]]

@@ -14,7 +14,8 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.conformance.plan import LEAST, Outcome, Plan
+from slotproof.conformance.plan import Outcome, Plan
+from slotproof.conformance.rounds import LEAST, planned
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
@@ -71,6 +72,7 @@ class Part:
             "profile": outcome.profile,
             "config": self.config,
             "examples": outcome.examples,
+            "planned": self.plan.examples,
             "commands": coverage.commands,
             "iterations": coverage.iterations,
             "offered": sorted(capabilities.transitions),
@@ -82,6 +84,8 @@ class Part:
         }
         self.record("slotproof_engine", outcome.engine)
         self.record("slotproof_seed", str(self.plan.seed))
+        self.record("slotproof_examples_planned", str(self.plan.examples))
+        self.record("slotproof_examples_run", str(outcome.examples))
 
     def path(self, clause: str = "") -> Path:
         """Where a counterexample of this part goes."""
@@ -126,7 +130,7 @@ def parts(config: pytest.Config) -> list[Part]:
     except UsageProblem as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
-    share = max(1, examples // (len(configs) * count))
+    shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])
     return [
         Part(
             option(prefix + "engine"),
@@ -135,7 +139,7 @@ def parts(config: pytest.Config) -> list[Part]:
             count,
             Plan(
                 {name: configs[name]},
-                examples=share,
+                examples=shares[name, index],
                 seed=seed + index,
                 profile=profile,
                 set_aside=set_aside,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,6 +27,17 @@ class Summary:
         if seen is not None:
             self.seen.append(seen)
             self.failed = self.failed or report.failed
+
+    def short(self) -> Iterator[tuple[str, int, int]]:
+        """Configurations with fewer examples than were planned: (name, run, planned)."""
+        run: Counter[str] = Counter()
+        planned: Counter[str] = Counter()
+        for seen in self.seen:
+            run[seen["config"]] += seen["examples"]
+            planned[seen["config"]] += seen["planned"]
+        yield from (
+            (name, run[name], planned[name]) for name in planned if run[name] < planned[name]
+        )
 
     def never(self) -> list[str]:
         """Transitions that the engine offers and these configurations allow, not reached."""
@@ -62,6 +74,8 @@ class Summary:
             f"commands        {total['commands']} in {total['examples']} examples, "
             f"{total['iterations']} iterations"
         )
+        for name, run, planned in self.short():
+            write(f"                {name}: {run} of {planned} that were planned")
         reached = {name for seen in self.seen for name in seen["transitions"]}
         write(f"transitions     {len(reached)} reached")
         for clause, times in self._added("set_aside").items():

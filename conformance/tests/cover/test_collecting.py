@@ -22,6 +22,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.referee import Referee
+from slotproof.conformance.rounds import Turn
 from slotproof.conformance.searching import Search, _Searching
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.folder import Folder
@@ -31,7 +32,8 @@ from slotproof.conformance.workers import Processes
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
 REPORTED = "INV-SUM-FULL.reported@T-RESTORE"
-PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=20)
+COUNT = 20
+PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=COUNT)
 
 
 class Log(Keeper):
@@ -61,7 +63,7 @@ def test_noise_does_not_hide_a_leak(both: tuple[Collected, Path]) -> None:
     assert REPORTED in found and "INV-SUM-FULL.equation@T-RESTORE" in found
     assert all(each.trace.minimal and len(each.trace.rows) <= 6 for each in found.values())
     assert both[0].coverage.set_aside["INV-SUM-FULL.reported"] > 0
-    assert both[0].examples >= PLAN.examples, "it went on"
+    assert both[0].examples >= COUNT, "it went on"
     assert 1 <= found[REPORTED].first < found["INV-SUM-FULL.equation@T-RESTORE"].first
 
 
@@ -128,7 +130,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     """In the middle of the search: what there is, as it is."""
     engine = Interrupted("leak-full", 120)
     found = collect(engine, "x", PLAN, keeper=Folder(tmp_path, "x", 0))
-    assert found.interrupted and found.examples < PLAN.examples
+    assert found.interrupted and found.examples < COUNT
     assert found.findings and not any(each.trace.minimal for each in found.findings)
     assert len(list(tmp_path.iterdir())) == len(found.findings)
 
@@ -144,15 +146,16 @@ def test_time_that_is_over_ends_it() -> None:
 def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that ticks with each example: the search leaves off before the time is over."""
     examples = 0
-    referee = _Searching.referee
+    begin = _Searching.begin
 
-    def counted(searching: _Searching) -> Referee:
+    def counted(searching: _Searching) -> Referee | None:
         nonlocal examples
-        examples += 1
-        return referee(searching)
+        judge = begin(searching)
+        examples += judge is not None
+        return judge
 
-    monkeypatch.setattr(_Searching, "referee", counted)
-    monkeypatch.setattr("slotproof.conformance.collecting.time.monotonic", lambda: float(examples))
+    monkeypatch.setattr(_Searching, "begin", counted)
+    monkeypatch.setattr("slotproof.conformance.rounds.time.monotonic", lambda: float(examples))
     found = collect(InProcessEngine(LEAK), "x", replace(PLAN, examples=5000, seconds=60))
     assert found.findings and all(each.trace.minimal for each in found.findings)
     assert found.out_of_time and 42 < found.examples <= 60, "it went on with what was left"
@@ -161,7 +164,7 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_processes_that_were_stopped_work_again() -> None:
     """The end of a search is not that of the shrinking."""
     part = Part("reference 1", "reference", "reference", PLAN, "p1-draft", CONFIGS["p1-draft"])
-    tasks = [Search(part, 0, 20)]
+    tasks = [Search(part, Turn("p1-draft", 0, 0, 20))]
     workers = Processes(EngineSpec("reference"), 2)
     try:
         cut = workers.map(tasks, lambda *_: None, lambda: True)

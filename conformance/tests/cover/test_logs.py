@@ -306,17 +306,27 @@ def test_a_bad_line_is_named(edit: Any, text: str, record: Any, write: Write) ->
     assert text in wrong(write(lines))
 
 
-def test_figures_that_do_not_fit_each_other(
+def test_parts_that_do_not_fit_each_other(record: Any, write: Write) -> None:
+    """Valid by the schema, and still nothing that can be looked at: the line is named."""
+    lines = record(config="p1-swa")
+    number = next(n for n, line in enumerate(lines, 1) if "pools" in line.get("snapshot", {}))
+    del lines[number - 1]["snapshot"]["pools"]["swa"]
+    text = wrong(write(lines))
+    assert f"line {number}: the figures make no sense together: there is a sliding window" in text
+
+
+def test_an_error_of_ours_is_not_blamed_on_the_log(
     record: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Valid by the schema, and still nothing that can be looked at: a line of its own."""
+    """Issue 12: what an oracle raises on a line that makes sense is our own bug, and is seen."""
 
-    def nonsense(*_: object) -> None:
+    def slip(*_: object) -> None:
         raise KeyError("row")
 
     path = write(record())
-    monkeypatch.setattr("slotproof.conformance.referee.abstract", nonsense)
-    assert "the figures make no sense together: KeyError" in wrong(path)
+    monkeypatch.setattr("slotproof.conformance.referee.abstract", slip)
+    with pytest.raises(KeyError, match="row"):
+        judging.validate(path)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.findings import mark
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.referee import Referee
 from slotproof.conformance.traces import itf, text
@@ -174,6 +175,20 @@ FAULTS = {
     "no-rows": ("crash", "garbage on the wire: snapshots/0/rows: Field required"),
     "negative-iter": ("crash", "garbage on the wire: snapshots/0/iter: Input should be greater"),
 }
+
+
+KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
+"""What a finding is called; all others are garbage."""
+
+
+@pytest.mark.parametrize("mode", FAULTS)
+def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
+    """Issue 12: twelve traces for one fault. A crash that it tells of is the engine's."""
+    referee = Referee(toy(mode), SMALL)
+    (violation,) = referee.do(STEP)
+    who = "step" if mode == "crash" else "driver"
+    name = f"INV-ALIVE.crash@{who}{KINDS.get(mode, ':garbage')}"
+    assert mark(referee.log[-1], violation).id == name
 
 
 @pytest.mark.parametrize("mode", FAULTS)

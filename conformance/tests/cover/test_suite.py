@@ -69,6 +69,36 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
     assert itf.load(pytester.path / properties["slotproof_trace"]).violations
 
 
+def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pytester) -> None:
+    """Issue 12, point 1: of each item; and the summary, of a configuration that had less."""
+    argv = ["--slotproof-engine=reference:leak-full", *SMALL, "--junitxml=junit.xml"]
+    result = run(pytester, *SUITE, *argv, "--slotproof-config=p4", "--slotproof-examples=42")
+    items = [
+        {each.get("name"): each.get("value", "") for each in item.iter("property")}
+        for item in ET.parse(pytester.path / "junit.xml").iter("testcase")
+    ]
+    planned = [int(each["slotproof_examples_planned"]) for each in items]
+    run_ = [int(each["slotproof_examples_run"]) for each in items]
+    assert sum(planned) == 42 and max(planned) - min(planned) <= 1, "none is left out"
+    assert all(0 < count <= 12 for count in run_)
+    result.stdout.fnmatch_lines(["                p1: * of 2? that were planned"])
+
+
+def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:
+    """Issue 12, point 5: pytest's own status for it, no counterexample, no file."""
+    pytester.makepyfile(
+        torn="from slotproof.conformance.tests.cover.test_interrupts import Torn\n"
+        "def make(): return Torn(60)\n"
+    )
+    pytester.syspathinsert()
+    loaded = () if INSTALLED else ("-p", PLUGIN)
+    argv = (*loaded, "-p", "no:cacheprovider", *SUITE, "--slotproof-engine=torn:make", *SMALL)
+    result = pytester.runpytest_subprocess(*argv)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "INV-" not in result.stdout.str()
+    assert not list(pytester.path.rglob("*.itf.json"))
+
+
 def test_workers_share_the_items(pytester: pytest.Pytester) -> None:
     """What workers saw is added up."""
     result = run(pytester, *SUITE, "--slotproof-engine=reference", *SMALL, "-n", "1")

@@ -67,13 +67,14 @@ def violations(trace: Trace, mutant: str | None) -> object:
 
 def again(trace: Trace, name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Trace | None:
     """The same run once more, elsewhere; configurations in which nothing was found are left out."""
-    go = campaign._Run.go
+    go = campaign._Run.campaign
 
-    def only_there(run: campaign._Run, examples: int, index: int) -> None:
-        if run.config == trace.config:
-            go(run, examples, index)
+    def only_there(run: campaign._Run) -> None:
+        run.finished = True
+        if run.part.config == trace.config:
+            go(run)
 
-    monkeypatch.setattr(campaign._Run, "go", only_there)
+    monkeypatch.setattr(campaign._Run, "campaign", only_there)
     monkeypatch.chdir(folder)
     (folder / ".hypothesis" / "examples").mkdir(parents=True)
     return campaign.run(InProcessEngine(name), f"reference:{name}", PLAN).trace

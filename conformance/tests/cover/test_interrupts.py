@@ -1,0 +1,234 @@
+"""Issue 12, point 5: Ctrl-C says nothing about an engine. What was interrupted is not judged."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance import campaign, interrupts
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.collecting import collect
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.exploring import CONFIGS as TINY, explore
+from slotproof.conformance.plan import Outcome, Plan
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.referee import Referee
+from slotproof.conformance.tests.interrupting import RUNS, interrupt
+from slotproof.conformance.traces import sides
+from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.model import pool
+
+PLAN = Plan({"p1": CONFIGS["p1"], "p4": CONFIGS["p4"]}, examples=200)
+OPEN: Command = {"do": "open", "session": "s1"}
+STEP: Command = {"do": "step", "n": 1}
+
+
+class Torn(InProcessEngine):
+    """Correct until Ctrl-C comes in the middle of its n-th command; then what it shows is wrong.
+
+    It is also deaf: the interrupt does not end the command, as in a destructor.
+    """
+
+    def __init__(self, at: int, failing: bool = False, times: int = 1) -> None:
+        super().__init__()
+        self.left, self.failing, self.times = at, failing, times
+        self.torn = False
+        self.after = 0
+        """Commands it was asked for after that."""
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.after += self.torn
+        self.left -= 1
+        if self.left == 0:
+            self.torn = True
+            for _ in range(self.times):
+                try:
+                    signal.raise_signal(signal.SIGINT)
+                except KeyboardInterrupt:
+                    continue
+        shown = super().do(command)
+        if self.torn:
+            if self.failing:
+                raise EngineFailed("crash", "the driver answered message 2770")
+            for snapshot in shown:
+                snapshot["pools"]["full"]["available"] -= 1
+        return shown
+
+
+def explored(engine: InProcessEngine, spec: str, plan: Plan) -> Outcome:
+    """As campaign.run."""
+    return explore(engine, spec, Plan(TINY, seed=plan.seed))[0]
+
+
+@pytest.mark.parametrize("run", [campaign.run, collect, explored])
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("at", [1, 20, 75, 76, 77, 333])
+def test_an_example_that_was_interrupted_is_not_judged(
+    run: Callable[..., Outcome], failing: bool, times: int, at: int
+) -> None:
+    """Neither its command, nor its teardown, nor by being run again; the engine is left alone."""
+    engine = Torn(at, failing, times)
+    outcome = run(engine, "x", PLAN)
+    assert outcome.interrupted and outcome.traces == []
+    assert engine.torn and engine.after == 0
+
+
+def test_what_was_found_before_stays() -> None:
+    """An interrupt while it is shrunk."""
+
+    class Leaking(InProcessEngine):
+        def do(self, command: Command) -> list[Snapshot]:
+            if kept:
+                signal.raise_signal(signal.SIGINT)
+            return super().do(command)
+
+    kept: list[Any] = []
+    outcome = campaign.run(Leaking("leak-full"), "x", PLAN, keep=kept.append)
+    assert outcome.interrupted and len(outcome.traces) == 1
+    assert outcome.traces[0].violations and not outcome.traces[0].minimal
+
+
+@pytest.fixture
+def trace() -> Trace:
+    """Some commands that conform."""
+    commands: list[Command] = [OPEN, STEP, STEP, {"do": "close", "session": "s1"}, STEP]
+    log = campaign.replay(InProcessEngine(), CONFIGS["p1"], 0, commands).log
+    return Trace("reference 1", "x", "reference", CONFIGS["p1"], 0, rows_of(log), [], False)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_replay_says_nothing_either(failing: bool, trace: Trace) -> None:
+    """``replay`` and ``diff``: the interrupt comes through, nothing else does."""
+    for play in (
+        lambda engine: campaign.replay(engine, trace.config, 0, trace.commands),
+        lambda engine: sides.play(engine, trace),
+    ):
+        engine = Torn(2, failing)
+        with pytest.raises(KeyboardInterrupt), interrupts.noted():
+            play(engine)
+        assert engine.torn and engine.after == 0
+
+
+def test_an_interrupt_while_an_engine_is_made_fresh() -> None:
+    class Slow(InProcessEngine):
+        def reset(self, config: EngineConfig, seed: int) -> None:
+            signal.raise_signal(signal.SIGINT)
+            raise EngineFailed("crash", "the driver exited with status 1")
+
+    with pytest.raises(KeyboardInterrupt), interrupts.noted():
+        Referee(Slow(), CONFIGS["p1"])
+
+
+# The flag ---------------------------------------------------------------------
+
+
+def test_it_is_raised_where_nothing_holds_it() -> None:
+    with interrupts.noted():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.arrived()
+    assert not interrupts.arrived()
+
+
+def test_held_it_is_raised_when_an_engine_is_asked() -> None:
+    with interrupts.noted(), interrupts.held():
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.arrived()
+        with pytest.raises(KeyboardInterrupt), interrupts.released():
+            pytest.fail("the engine was asked")
+
+
+def test_released_it_is_raised_at_once() -> None:
+    with interrupts.noted(), interrupts.held():
+        with pytest.raises(KeyboardInterrupt), interrupts.released():
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # and is held again
+
+
+def test_a_second_one_does_not_cut_the_clearing_up_short() -> None:
+    """While the first is on its way out."""
+    cleared = []
+
+    def twice() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            cleared.append(True)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.noted():
+        twice()
+    assert cleared
+
+
+def test_the_outermost_counts() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts.noted(), interrupts.held():
+        with interrupts.noted():
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts.arrived(), "the inner one does not forget it"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_who_ignores_interrupts_goes_on_ignoring_them() -> None:
+    """``nohup``."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.noted():
+            signal.raise_signal(signal.SIGINT)
+            assert not interrupts.arrived()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_none_is_lost_while_processes_are_started() -> None:
+    with interrupts.noted(), interrupts.held():
+        with pool._deaf():
+            signal.raise_signal(signal.SIGINT)
+            assert not interrupts.arrived()
+        assert interrupts.arrived()
+
+
+# Whole commands ----------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("name", RUNS)
+def test_an_interrupted_run_says_nothing(name: str, tmp_path: Path) -> None:
+    """Done when 3, a few times: status 3, no finding, no trace, no process left.
+
+    ``conformance/tests/quality/test_interrupts.py`` does it fifty times.
+    """
+    left = interrupt(RUNS[name], 1.5, tmp_path / "here")
+    assert left.clean, left
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("name", ["here", "served, all"])
+def test_two_in_a_row_are_no_accident_of_hypothesis(name: str, tmp_path: Path) -> None:
+    left = interrupt(RUNS[name], 2.5, tmp_path / "here", times=2)
+    assert left.status == 3 and not left.traces and not left.processes
+    assert "hypothesis" not in left.err.lower() and not left.ours, left.err
+
+
+def test_a_command_that_was_interrupted_late_is_not_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """While the last oracles look: nobody is asked any more, and it counts all the same."""
+    end = campaign._Run.campaign
+
+    def late(run: campaign._Run) -> None:
+        end(run)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(campaign._Run, "campaign", late)
+    assert status(["run", "--config", "p1", "--examples", "5", "--out", str(tmp_path)]) == 3

@@ -1,0 +1,218 @@
+"""Issue 12: whose fault an error is. A snapshot that makes no sense is a finding, said in words;
+what is raised while one that does is judged is our own."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from slotproof.conformance import bounds, campaign
+from slotproof.conformance.collecting import collect
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.oracles import ORACLES
+from slotproof.conformance.plan import Plan
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.sense import nonsense
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.conformance.referee import Referee
+from slotproof.conformance.traces.trace import rows_of
+
+OPEN: Command = {"do": "open", "session": "s1"}
+SUBMIT: Command = {
+    "do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3], "max_new": 2, "stop": []
+}  # fmt: skip
+STEP: Command = {"do": "step", "n": 1}
+PLAN = Plan({"p1": CONFIGS["p1"]}, examples=20)
+Edit = Callable[[Any], object]
+
+
+class Odd(InProcessEngine):
+    """The reference engine, and something is wrong with what it shows."""
+
+    def __init__(self, edit: Edit, events: bool = True) -> None:
+        super().__init__()
+        self.edit, self.events = edit, events
+
+    def do(self, command: Command) -> list[Snapshot]:
+        shown = copy.deepcopy(super().do(command))
+        for snapshot in shown:
+            if not self.events:
+                del snapshot["events"]
+            self.edit(snapshot)
+        return shown
+
+
+def messages(*said: dict[str, object]) -> Edit:
+    return lambda snapshot: snapshot["messages"].extend(said)
+
+
+NONSENSE: dict[str, tuple[Edit, str]] = {
+    "rows without number": (
+        lambda snapshot: snapshot["rows"].update(total=4_000_000_000),
+        f"rows/total is 4000000000, more than {bounds.ROWS_SHOWN}"),
+    "a window and no pool for it": (
+        lambda snapshot: snapshot["pools"].pop("swa"),
+        "there is a sliding window, and no pool “swa”"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_what_makes_no_sense_is_a_finding_in_words(name: str) -> None:
+    """INV-ALIVE.crash: it passes the schema, and no trace, judgement or replay fails on it."""
+    edit, text = NONSENSE[name]
+    referee = Referee(Odd(edit), CONFIGS["p1-swa"])
+    assert referee.do(OPEN) == []
+    (violation,) = referee.do(STEP)
+    assert violation.clause == "INV-ALIVE.crash"
+    assert violation.detail == f"the snapshot makes no sense: {text}"
+    assert SNAPSHOTS.misfit({"snapshots": referee.log[-1].snapshots}) is None
+    assert len(rows_of(referee.log)) == 2
+
+
+ODD_REQUEST: dict[str, Any] = {
+    "session": "s1", "kind": "stub", "phase": "running", "in_last": True, "in_running": True,
+    "loan": "s1", "row": 99, "C": 1, "A": 1, "Q": 0, "E": 0, "locks": 1, "prompt": 1,
+    "hash": None, "output": 1, "counts": {"matches": -4},
+}  # fmt: skip
+ODD: dict[str, Edit] = {
+    "slots of sessions there are not": lambda s: s["slots"].update(
+        s9={"row": 1, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": None, "locks": 0}
+    ),
+    "a loan of a session there is not": lambda s: [
+        each.update(loan="s9") for each in s["requests"].values()
+    ],
+    "a turn of no session": lambda s: [
+        each.update(session=None, kind="turn") for each in s["requests"].values()
+    ],
+    "rows that no list shows": lambda s: s["rows"].update(used={}, free=[]),
+    "rows below nothing": lambda s: [
+        each.update(row=-9, C=-5, A=-7, Q=-3, E=-2) for each in s["requests"].values()
+    ],
+    "lengths beyond everything": lambda s: [
+        each.update(dict.fromkeys("CAQE", bounds.INTEGER)) for each in s["requests"].values()
+    ],
+    "no tree": lambda s: s["tree"].clear(),
+    "no figures in the check": lambda s: s["checker"]["pools"].clear(),
+    "events of nobody": lambda s: "events" in s
+    and s["events"].extend([["T-SAVE", None, None, {}], ["T-EXTEND", "s9", "r9", {"t": 1}]]),
+    "parameters nobody knows": lambda s: "events" in s
+    and s["events"].append(["T-OPEN", "s1", None, {"huge": 2**53 - 1, "C": -1}]),
+    "an answer that nobody waits for": messages(
+        {"type": "finish", "rid": "r77", "reason": "other", "tokens": [1] * 99}
+    ),
+    "a session of no name": messages({"type": "opened", "session": None}),
+    "more than was sent": lambda s: s.update(consumed=2**40),
+    "a pool of nothing": lambda s: s["pools"]["full"].update(total=0, free=[]),
+    "a request called like a slot": lambda s: s["requests"].update(
+        {"slot of s1": copy.deepcopy(next(iter(s["requests"].values()), None)) or ODD_REQUEST}
+    ),
+    "contents of no row": lambda s: s.update(content={"x": [[1, 1]], "-1": []}),
+    "an end of a stranger": lambda s: s["ended"].append({"rid": "r77"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("events", [True, False])
+@pytest.mark.parametrize("config", ["p1", "p4-swa"])
+@pytest.mark.parametrize("name", ODD)
+def test_whatever_fits_the_schema_can_be_judged(name: str, config: str, events: bool) -> None:
+    """No oracle, and no trace that is made of it, fails; whether it is wrong is theirs to say."""
+    referee = Referee(Odd(ODD[name], events), CONFIGS[config])
+    for command in (OPEN, STEP, SUBMIT, STEP, STEP, {"do": "close", "session": "s1"}, STEP):
+        if referee.do(command):
+            break
+        for snapshot in referee.log[-1].snapshots:
+            assert SNAPSHOTS.misfit({"snapshots": [snapshot]}) is None
+            assert nonsense(snapshot, CONFIGS[config]) is None
+    assert len(rows_of(referee.log)) == len(referee.log)
+
+
+# Whose fault it is --------------------------------------------------------------
+
+
+def slip(_: object) -> Any:
+    raise KeyError("row")
+
+
+@pytest.mark.parametrize("run", [campaign.run, collect])
+@pytest.mark.parametrize("name", ["reference", "someone else's engine"])
+def test_our_own_error_is_not_the_engines_crash(
+    run: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the engine calls itself; nor does Hypothesis make something else of it."""
+    monkeypatch.setattr(InProcessEngine, "name", name)
+    monkeypatch.setattr("slotproof.conformance.referee.ORACLES", {**ORACLES, "slip": slip})
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=20, oracles={**ORACLES, "slip": slip})
+    with pytest.raises(KeyError, match="row"):
+        run(InProcessEngine(), "x", plan)
+
+
+class Strange(InProcessEngine):
+    """A stranger's engine in this process."""
+
+    wrong = ""
+
+    def do(self, command: Command) -> list[Any]:
+        if command["do"] != "step":
+            return super().do(command)
+        if self.wrong == "raises":
+            raise ZeroDivisionError("by the engine")
+        if self.wrong == "unwritable":
+            return [object()]
+        return [{"iter": 1}] if self.wrong == "incomplete" else super().do(command)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ("raises", "ZeroDivisionError: by the engine"),
+        ("unwritable", "what it shows is no snapshot: Object of type object is not JSON"),
+        ("incomplete", "what it shows is no snapshot: snapshots/0/"),
+    ],
+)
+def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
+    wrong: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``module:factory``: what it raises, and what it shows, is its own."""
+    monkeypatch.setattr(Strange, "wrong", wrong)
+    monkeypatch.setitem(sys.modules, "strange", sys.modules[__name__])
+    engine = EngineSpec("strange:Strange").open()
+    (violation,) = Referee(engine, CONFIGS["p1"]).do(STEP)
+    assert violation.clause == "INV-ALIVE.crash" and violation.detail.startswith(text)
+    monkeypatch.setattr(Strange, "wrong", "")
+    assert Referee(engine, CONFIGS["p1"]).do(STEP) == []
+
+
+# One finding of its kind ----------------------------------------------------------
+
+
+class Babbling(InProcessEngine):
+    """Says something else each time, whatever it is asked."""
+
+    count = 0
+    how = "garbage on the wire: b'{}'"
+
+    def do(self, command: Command) -> list[Snapshot]:
+        Babbling.count += 1
+        if Babbling.count % 7 == 0:
+            raise EngineFailed("crash", self.how.format(Babbling.count))
+        return super().do(command)
+
+
+@pytest.mark.parametrize("how", [Babbling.how, "the driver was ended by SIG{}"])
+def test_a_driver_that_fails_differently_each_time_is_one_finding(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve traces for one fault of a driver."""
+    monkeypatch.setattr(Babbling, "how", how)
+    found = collect(Babbling(), "x", PLAN)
+    kind = "garbage" if "wire" in how else "death"
+    assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{kind}"]
+    outcome = campaign.run(Babbling(), "x", PLAN)
+    assert len(outcome.traces) == 1

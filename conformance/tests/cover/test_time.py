@@ -1,0 +1,279 @@
+"""Issue 12, points 1 and 12: what there was no time for is not claimed, and time is shared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import stateful
+
+from slotproof.conformance import bounds, campaign, examples
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.collecting import collect
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.plan import Part, Plan
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.rounds import FLOOR, Rounds, Turn
+from slotproof.conformance.searching import Search
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+
+LEAK, NOISE = "22862-no-free-tail", "22213-double-count"
+THREE = ["--config", "p1", "--config", "p1-draft", "--config", "p4-draft"]
+SMALL = {name: CONFIGS[name] for name in ("p1", "p4", "p1-swa")}
+
+
+class Clock:
+    """Time that passes only when a fresh engine is asked for: a second each time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> None:
+        self.now = 0.0
+        call = getattr(of, name)
+
+        def ticking(*args: Any) -> Any:
+            self.now += 1
+            return call(*args)
+
+        monkeypatch.setattr(of, name, ticking)
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A second for each example, and each replay."""
+    return Clock(monkeypatch, InProcessEngine, "reset")
+
+
+@pytest.fixture
+def searching(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A second for each example; shrinking takes no time."""
+    return Clock(monkeypatch, examples.Examples, "begin")
+
+
+def document(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    code = status([*argv, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+# What is claimed --------------------------------------------------------------
+
+
+def test_all_known_and_most_never_run_is_inconclusive(
+    searching: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The case of the issue: 73 of 1,400 examples, all that was found is known, status 0."""
+    argv = ["run", "--engine", f"reference:{NOISE}", "--out", str(tmp_path), *THREE]
+    baseline = ["--examples", "90", "--baseline", str(tmp_path / "known.json")]
+    code, said = document([*argv, *baseline, "--update-baseline"], capsys)
+    assert code == 0 and said["examples"] >= 90, "all of them were run"
+    code, said = document([*argv, *baseline, "--seconds", "40"], capsys)
+    assert code == said["status"] == INCONCLUSIVE, said["findings"]
+    assert said["out_of_time"] and not said["new"] and said["known"]
+    assert said["planned"] == 90 > said["examples"] >= 20
+    assert all(each["planned"] == 30 for each in said["examples_of"].values())
+    assert said["examples"] == sum(each["run"] for each in said["examples_of"].values())
+    assert min(each["run"] for each in said["examples_of"].values()) >= 5, "nobody waits for long"
+
+
+@pytest.mark.parametrize("more", [[], ["--all"]])
+def test_a_run_cut_short_says_what_it_did_not_run(
+    more: list[str], clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["run", "--config", "p1", "--config", "p4", "--examples", "60", "--seconds", "21", *more]
+    assert status(argv) == INCONCLUSIVE
+    out = capsys.readouterr().out
+    assert "of 60 that were planned" in out and " of 30: p1" in out
+    assert "inconclusive: out of time, nothing found so far" in out
+    assert "conforms" not in out
+
+
+def test_a_finding_is_one_whatever_there_was_no_time_for(
+    searching: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["run", "--engine", f"reference:{NOISE}", "--all", "--out", str(tmp_path), *THREE]
+    code, said = document([*argv, "--examples", "1400", "--seconds", "60"], capsys)
+    assert code == FOUND and said["new"] and said["out_of_time"], said["examples_of"]
+
+
+def test_the_examples_that_were_asked_for_are_all_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """100 among three is not three times 33."""
+    argv = ["run", "--examples", "10", "--config", "p1", "--config", "p4", "--config", "p16"]
+    _, said = document(argv, capsys)
+    assert said["planned"] == 10 <= said["examples"] and not said["out_of_time"]
+    assert [each["planned"] for each in said["examples_of"].values()] == [4, 3, 3]
+    assert said["unearned"] is None
+
+
+# Where the time is the plan ----------------------------------------------------
+
+
+def test_with_only_a_time_it_goes_on_until_that_is_over(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """New seeds in each round; enough of everything is a verdict of its own."""
+    code, said = document(["run", "--all", "--seconds", "320"], capsys)
+    assert code == CONFORMS, said["transitions"]["never"]
+    assert said["examples"] >= 300 and said["planned"] is None and not said["out_of_time"]
+    runs = [each["run"] for each in said["examples_of"].values()]
+    assert min(runs) >= FLOOR and max(runs) - min(runs) <= FLOOR
+
+
+def test_rounds_go_on_with_new_seeds(clock: Clock) -> None:
+    """And without ``--all`` as well."""
+    outcome = campaign.run(InProcessEngine(), "x", Plan(SMALL, examples=None, seconds=150.0))
+    assert outcome.examples >= 145 and min(outcome.run.values()) >= 2 * FLOOR
+    assert not outcome.out_of_time and not outcome.planned
+
+
+def test_too_little_time_is_inconclusive(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under 20 examples of a configuration; with a baseline too."""
+    argv = ["run", "--config", "p1", "--config", "p4", "--seconds", "20"]
+    code, said = document(argv, capsys)
+    assert code == INCONCLUSIVE
+    assert said["unearned"] == "too little time, under 20 examples of p1, p4"
+    assert status(argv) == INCONCLUSIVE
+    assert "examples        p1 1" in capsys.readouterr().out
+
+
+def test_a_plan_has_a_number_or_a_time() -> None:
+    with pytest.raises(ValueError, match="needs seconds"):
+        Plan({}, examples=None)
+
+
+# How the time is dealt out -------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_short_time_gives_each_its_share(jobs: int, clock: Clock) -> None:
+    turns = Rounds(Plan(CONFIGS), list(CONFIGS)).deal(28.0, jobs)
+    ends = [turn.until for turn in turns]
+    assert len(set(ends)) == 14 / jobs and ends[0] == 2.0 * jobs and ends[-1] == 28.0
+
+
+@pytest.mark.parametrize("run", [campaign.run, collect])
+def test_no_configuration_waits_for_all_the_others(run: Any, clock: Clock) -> None:
+    outcome = run(InProcessEngine(), "x", Plan(CONFIGS, examples=1400, seconds=40.0))
+    assert outcome.out_of_time and set(outcome.run) == set(CONFIGS)
+    assert max(outcome.run.values()) <= 3 * min(outcome.run.values())
+
+
+class Diary(InProcessEngine):
+    """What was asked of each engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives: list[list[Command]] = []
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self.lives.append([])
+        super().reset(config, seed)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.lives[-1].append(command)
+        return super().do(command)
+
+
+def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One example at a time, or all in a row: the same examples, in the same order."""
+    monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 4)
+    part = Part("reference 1", "x", "reference", Plan(SMALL), "p1-swa", CONFIGS["p1-swa"])
+    turn = Turn("p1-swa", 3, 0, 9)
+    whole, bits = Diary(), Diary()
+    done = Search(part, turn).run(whole, lambda _: None, lambda: False)
+    assert done.rest is None and done.examples >= 9
+    rest: Turn | None = turn
+    while rest is not None:
+        once = Search(part, replace(rest, until=0.0)).run(bits, lambda _: None, lambda: False)
+        assert once.examples <= 1
+        rest = once.rest
+    assert bits.lives == whole.lives
+
+
+def test_a_campaign_cut_into_bits_is_the_same_campaign(clock: Clock) -> None:
+    """Its time is just enough: it goes round several times, and runs the same examples."""
+    plan = Plan(SMALL, examples=45)
+    free, tight = Diary(), Diary()
+    whole = campaign.run(free, "x", plan)
+    clock.now = 0.0
+    cut = campaign.run(tight, "x", replace(plan, seconds=whole.examples + 1.0))
+    assert not cut.out_of_time and cut.run == whole.run
+    assert Counter(map(str, tight.lives)) == Counter(map(str, free.lives))
+
+
+# Shrinking -------------------------------------------------------------------------
+
+
+def test_shrinking_ends_with_the_time(clock: Clock) -> None:
+    """Without ``--all``: the finding stays as short as it is by then, and is not called minimal."""
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=60)
+    free = campaign.run(InProcessEngine(LEAK), "x", plan)
+    assert free.trace is not None and free.trace.minimal
+    clock.now = 0.0
+    outcome = campaign.run(InProcessEngine(LEAK), "x", replace(plan, seconds=free.examples + 4.0))
+    assert clock.now <= free.examples + 6
+    assert outcome.trace is not None and not outcome.trace.minimal
+    assert len(outcome.trace.rows) > len(free.trace.rows)
+    log = campaign.replay(InProcessEngine(LEAK), CONFIGS["p1"], 0, outcome.trace.commands).log
+    assert outcome.trace.violations[0].clause in {each.clause for each in log[-1].violations}
+
+
+class Hangs(InProcessEngine):
+    """Never answers a step; that is known after ten seconds."""
+
+    asked = 0
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def do(self, command: Command) -> list[Snapshot]:
+        if command["do"] != "step":
+            return super().do(command)
+        self.asked += 1
+        self.clock.now += 10
+        raise EngineFailed("hang", "no answer within 10 s")
+
+
+@pytest.mark.parametrize("run", [campaign.run, collect])
+def test_a_driver_that_hangs_does_not_take_longer(run: Any, clock: Clock) -> None:
+    """10 s became 89 s: each replay waits for the whole timeout."""
+    outcome = run(Hangs(clock), "x", Plan({"p1": CONFIGS["p1"]}, seconds=35.0))
+    assert outcome.trace is not None
+    assert outcome.trace.violations[0].clause == "INV-ALIVE.hang"
+    assert clock.now <= 35 + 10 + 5, "one answer is waited for when the time is over"
+
+
+# Hypothesis ----------------------------------------------------------------------------
+
+
+def test_hypothesis_is_run_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps every example of a run, 95 KB each; each piece has a seed of its own."""
+    monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 5)
+    asked: list[tuple[int, int]] = []
+    run = stateful.run_state_machine_as_test
+
+    def noted(machine: Any, settings: Any) -> None:
+        asked.append((machine._hypothesis_internal_use_seed, settings.max_examples))
+        run(machine, settings=settings)
+
+    monkeypatch.setattr(examples, "run_state_machine_as_test", noted)
+    campaign.run(InProcessEngine(), "x", Plan({"p1": CONFIGS["p1"]}, examples=60))
+    assert sum(count for _, count in asked) == 60 and max(count for _, count in asked) == 5
+    assert len({seed for seed, _ in asked}) == len(asked)
+
+
+def test_nothing_is_left_where_the_user_is(tmp_path: Path) -> None:
+    """No folder .hypothesis, from the first run of a process on."""
+    code = "from slotproof.conformance.cli.app import main; main()"
+    argv = [sys.executable, "-c", code, "run", "--config", "p1", "--examples", "2"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == INCONCLUSIVE
+    assert list(tmp_path.iterdir()) == []
