@@ -36,7 +36,7 @@ def arrived() -> bool:
 
 
 def arrive() -> None:
-    """Note one that came some other way: a process that is :func:`deaf` is told by its parent."""
+    """Note one that came some other way: the processes of a pool are told by their parent."""
     _State.arrived = True
 
 
@@ -86,9 +86,13 @@ class held:  # used as a statement
 
     def __enter__(self) -> None:
         self._before = _State.held
-        _State.held = self._inside
-        if not self._inside:
-            check()
+        try:
+            _State.held = self._inside
+            if not self._inside:
+                check()
+        except KeyboardInterrupt:  # then there is no __exit__
+            _State.held = self._before
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         _State.held = self._before

@@ -145,6 +145,7 @@ def test_held_it_is_raised_when_an_engine_is_asked() -> None:
         assert interrupts.arrived()
         with pytest.raises(KeyboardInterrupt), interrupts.released():
             pytest.fail("the engine was asked")
+        signal.raise_signal(signal.SIGINT)  # and a second one is held
 
 
 def test_released_it_is_raised_at_once() -> None:
