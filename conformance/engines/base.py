@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -79,6 +79,18 @@ class Capabilities:
                 return f"does not offer “{command['do']}”"
         reason = self.refuses(config)
         return None if reason is None else f"can't be configured so: {reason}"
+
+
+def miscounted(command: Command, shown: Sized) -> str | None:
+    """What is wrong with the number of snapshots after a command; ``None`` if nothing is.
+
+    >>> miscounted({"do": "step", "n": 2}, [{}])
+    '1 snapshots after step, not 2'
+    """
+    wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
+    if len(shown) == wanted:
+        return None
+    return f"{len(shown)} snapshots after {command['do']}, not {wanted}"
 
 
 class Engine(Protocol):

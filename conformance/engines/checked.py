@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from slotproof.conformance import jsontext
-from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable, miscounted
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import RECOMPUTED
@@ -36,6 +36,9 @@ class CheckedEngine:
     def do(self, command: Command) -> list[Snapshot]:
         shown = _its_own(lambda: self.engine.do(command))
         found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
+        wrong = miscounted(command, found)
+        if wrong is not None:
+            raise EngineFailed("crash", f"what it shows is no snapshot: {wrong}")
         return found
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
@@ -52,7 +55,7 @@ def _its_own(call: Callable[[], T]) -> T:
         return call()
     except (EngineFailed, EngineUnusable):
         raise
-    except Exception as error:  # noqa: BLE001  # whatever a stranger's engine raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's engine raises
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise EngineFailed("crash", text, traceback.format_exc()) from None
 

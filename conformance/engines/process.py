@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from slotproof.conformance import jsontext
-from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import (
+    Capabilities,
+    EngineFailed,
+    EngineUnusable,
+    miscounted,
+)
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.protocol.commands import Command, describe
@@ -172,10 +177,9 @@ class ProcessEngine:
             text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
             raise EngineUnusable(text) from None
         snapshots: list[Snapshot] = result["snapshots"]
-        wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
-        if len(snapshots) != wanted:
-            text = f"{len(snapshots)} snapshots after {command['do']}, not {wanted}"
-            raise EngineFailed("crash", f"garbage on the wire: {text}", broken=False)
+        wrong = miscounted(command, snapshots)
+        if wrong is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False)
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:

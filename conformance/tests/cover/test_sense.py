@@ -163,6 +163,10 @@ class Strange(InProcessEngine):
             return super().do(command)
         if self.wrong == "raises":
             raise ZeroDivisionError("by the engine")
+        if self.wrong == "exits":
+            sys.exit(0)
+        if self.wrong == "nothing":
+            return []
         if self.wrong == "unwritable":
             return [object()]
         return [{"iter": 1}] if self.wrong == "incomplete" else super().do(command)
@@ -172,6 +176,8 @@ class Strange(InProcessEngine):
     ("wrong", "text"),
     [
         ("raises", "ZeroDivisionError: by the engine"),
+        ("exits", "SystemExit: 0"),
+        ("nothing", "what it shows is no snapshot: 0 snapshots after step, not 1"),
         ("unwritable", "what it shows is no snapshot: Object of type object is not JSON"),
         ("incomplete", "what it shows is no snapshot: snapshots/0/"),
     ],
