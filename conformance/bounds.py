@@ -58,3 +58,8 @@ EXAMPLES_AT_ONCE = 300
 ROWS_SHOWN = 1_000_000
 """Rows of `req_to_token` that a snapshot may speak of: 100 times what a configuration may ask
 for; the free ones are listed one by one."""
+SEEN_CHARS = 500
+"""Of what `check-driver` saw a driver do wrong, in one line: the rest of a long answer tells
+nothing more."""
+SEEN_LINES = 3
+"""Lines of a driver that are no answers, and answers to other messages, that it shows."""
