@@ -6,6 +6,7 @@ to follow the schema. So whatever is raised later, while it is judged, is ours.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import traceback
 from collections.abc import Callable
@@ -47,7 +48,8 @@ class CheckedEngine:
         return found
 
     def close(self) -> None:
-        self.engine.close()
+        with contextlib.suppress(Exception, SystemExit):  # all is said by then
+            self.engine.close()
 
 
 def _its_own(call: Callable[[], T]) -> T:

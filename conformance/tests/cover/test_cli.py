@@ -281,6 +281,36 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("1 / 0", "bad_engines:make: division by zero"),
+        ("def make(:", "bad_engines:make: invalid syntax"),
+        ("raise SystemExit", "bad_engines:make: SystemExit"),
+        ("def make():\n    it.capabilities = None\n    return it", "its capabilities are no"),
+        ("def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n    return it",
+         "its capabilities are no Capabilities with a profile of reference"),
+    ],
+)  # fmt: skip
+def test_a_factory_that_makes_no_engine(
+    code: str,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Issue 12, point 3: wrong usage in one line, and no bug of ours."""
+    imports = "from slotproof.conformance.engines."
+    head = f"{imports}reference import InProcessEngine\n{imports}base import Capabilities\n"
+    head += "it = InProcessEngine()\n"
+    (tmp_path / "bad_engines.py").write_text(f"{head}{code}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bad_engines", raising=False)
+    assert status(["run", "--engine", "bad_engines:make", *SOME]) == 2
+    err = capsys.readouterr().err
+    assert text in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("mode", "clause"), [("garbage", "INV-ALIVE.crash"), ("hang", "INV-ALIVE.hang")]
 )
 def test_an_engine_that_fails_in_mid_run_is_a_finding(

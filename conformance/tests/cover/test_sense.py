@@ -193,6 +193,8 @@ def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     assert violation.clause == "INV-ALIVE.crash" and violation.detail.startswith(text)
     monkeypatch.setattr(Strange, "wrong", "")
     assert Referee(engine, CONFIGS["p1"]).do(STEP) == []
+    monkeypatch.setattr(Strange, "close", slip)
+    engine.close()
 
 
 # One finding of its kind ----------------------------------------------------------
