@@ -116,23 +116,27 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
-    """How many examples each configuration had: where the time is the plan, or some are missing.
+    """How many examples each configuration had, of how many that were planned for it.
 
-    A run that ends with a finding has no need to say what it left out.
+    Hypothesis may run a few more than it is asked for.
     """
     counts = report["examples_of"]
     if report["timed"]:
         each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
         yield f"examples        {each}"
-    elif report["unearned"] and report["planned"] is not None:
-        yield f"examples        {report['examples']} of {report['planned']} that were planned"
-        groups: dict[str, list[str]] = {}
-        for name, count in counts.items():
-            if count["run"] < count["planned"]:
-                text = f"{count['run']} of {count['planned']}"
-                groups.setdefault(text, []).append(name)
-        for text, names in groups.items():
-            yield f"                {text}: {', '.join(names)}"
+        return
+    groups: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        if count["run"] < count["planned"]:
+            text = f"{count['run']} of {count['planned']}"
+            groups.setdefault(text, []).append(name)
+    if not groups:
+        each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
+        yield f"examples        all that were planned, {each} in each configuration"
+        return
+    yield f"examples        {report['examples']} of {report['planned']} that were planned"
+    for text, names in groups.items():
+        yield f"                {text}: {', '.join(names)}"
 
 
 def text(report: dict[str, Any]) -> Iterator[str]:
