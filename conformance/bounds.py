@@ -7,10 +7,10 @@ together they keep an answer under ten seconds and 500 MB.
 
 from __future__ import annotations
 
-LINE_BYTES = 16 << 20
-"""A line of a log or of a driver: read whole, and thirty times its size as Python objects."""
-TRACE_BYTES = 16 << 20
-"""A trace, for the same reason. A longer one is written without its figures: replay shows them."""
+LINE_BYTES = 8 << 20
+"""A line of a log or of a driver: read whole, and forty times its size as Python objects."""
+TRACE_BYTES = 4 << 20
+"""A trace: read whole, and copied. A longer one is written without its figures."""
 BASELINE_BYTES = 1 << 20
 """A baseline: thousands of findings."""
 NAME_CHARS = 1_000
@@ -21,6 +21,14 @@ INTEGER = (1 << 53) - 1
 """Magnitude of an integer: what every reader of JSON keeps exactly."""
 ACTORS = 10_000
 """Sessions, slots or requests of a snapshot, rows of an engine: each is an actor of the spec."""
+EVENTS = 10_000
+"""Events, or messages, of one iteration."""
+VIOLATIONS = 1_000
+"""Clauses that a trace says were violated, or set aside."""
+POSITIONS = 2_000_000
+"""Positions that the owners of rows describe in a snapshot, all together: each is looked at."""
+KEPT = 5_000_000
+"""Iterations of a trace × (pages, rows and actors of its engine): a snapshot of each is kept."""
 COMMANDS = 10_000
 """Commands of a trace."""
 ITERATIONS = 10_000

@@ -33,6 +33,8 @@ class Client:
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
         self.paused = False
+        self.unheard = 0
+        """Iterations in which the engine read nothing of what was sent."""
         self.stalled = 0
         """Iterations in which a request waited and nothing changed."""
 
@@ -46,6 +48,7 @@ class Client:
 
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
+        self.unheard = self.unheard + 1 if self.unread and not count else 0
         for command in self.unread[:count]:
             if command["do"] in ("pause", "continue"):
                 self.paused = command["do"] == "pause"

@@ -64,6 +64,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "interrupted": outcome.interrupted,
         "out_of_time": outcome.out_of_time,
         "unearned": unearned,
+        "unusable": outcome.unusable or None,
         "transitions": {
             "offered": len(wanted),
             "reached": len(wanted) - len(never),
@@ -105,6 +106,8 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
     """
     if outcome.interrupted:
         return "interrupted"
+    if outcome.unusable:
+        return "the engine could not go on"
     if outcome.out_of_time:
         return "out of time"
     if plan.examples is None:
@@ -151,6 +154,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         f"{report['iterations']} iterations; {report['commands_per_second']} per second"
     )
     yield from _examples(report)
+    if report["unusable"]:
+        yield f"ended early     {report['unusable']}"
     if transitions["offered"]:
         yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
     else:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sized
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.commands import ALWAYS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
@@ -60,6 +62,18 @@ class Capabilities:
             config=dict(data.get("config", {})),
             not_observed=dict(data.get("not_observed", {})),
         )
+
+    def senseless(self) -> str | None:
+        """What an engine can't offer, in a line; ``None`` where all is well."""
+        if self.profile not in PROFILES:
+            return f"there is no profile {self.profile!r}; there are: {', '.join(PROFILES)}"
+        unknown = sorted(self.transitions - TRANSITIONS.keys())
+        if unknown:
+            return f"there is no transition {unknown[0]!r}"
+        if self.events and not self.transitions:
+            return "it tells events, and names no transition that they can be of"
+        missing = sorted(ALWAYS - self.commands)
+        return f"it does not offer “{missing[0]}”, as every engine does" if missing else None
 
     def refuses(self, config: EngineConfig) -> str | None:
         """Why the engine can't take this configuration; ``None`` if it can."""

@@ -27,7 +27,6 @@ from slotproof.conformance.protocol.messages import (
 )
 from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
-from slotproof.model.profiles import PROFILES
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
@@ -97,11 +96,9 @@ class ProcessEngine:
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
-        if self.capabilities.profile not in PROFILES:
-            raise EngineUnusable(
-                f"the driver's hello: there is no profile {self.capabilities.profile!r}; "
-                f"there are: {', '.join(PROFILES)}"
-            )
+        problem = self.capabilities.senseless()
+        if problem is not None:
+            raise EngineUnusable(f"the driver's hello: {problem}")
 
     def _kill(self) -> None:
         pipe, self._pipe = self._pipe, None

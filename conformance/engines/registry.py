@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,16 @@ class EngineSpec:
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
             "s = u.find_spec('sglang'); sys.exit(0 if s and s.origin else 3)"
         )
-        if children.run([python, "-c", probe]).returncode:
+        try:
+            found = children.run([python, "-c", probe], timeout=self.start_timeout)
+        except OSError as error:
+            raise EngineUnusable(f"--python {python} can't be run: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise EngineUnusable(
+                f"--python {python} does not say within {self.start_timeout:g} s whether it has "
+                "sglang: is it a Python?"
+            ) from None
+        if found.returncode:
             raise EngineUnusable(
                 f"{python} has no sglang; name an environment that has it with --python, "
                 "or a release: --engine sglang==0.5.23"

@@ -12,6 +12,10 @@ PATIENCE = 16
 
 def judge(seen: Observation) -> Iterator[Violation]:
     client, snapshot = seen.client, seen.snapshot
+    if client.unheard == PATIENCE:
+        count = len(client.unread)
+        text = f"{count} commands wait in the inbox, none was read for {PATIENCE} steps"
+        yield Violation("INV-PROGRESS", "stalled", text)
     requests = snapshot["requests"]
     waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
     still = (

@@ -278,7 +278,7 @@ def test_what_is_no_trace_is_refused_in_one_line(
         (b'{"#meta": 1, "#meta": 2}', "not JSON: Detected duplicate key"),
         (b'{"#meta": NaN}', "not JSON"),
         (b'["\\ud800"]', "not JSON"),
-        (b" " * (16 << 20) + b"[]", "the file is too long: more than 16777216 bytes"),
+        (b" " * (4 << 20) + b"[]", "the file is too long: more than 4194304 bytes"),
         (b"\xff\xfe{}", "not JSON"),
         (b"[]", "no ITF trace"),
         (b"3", "no ITF trace"),
