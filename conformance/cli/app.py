@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:  # one more, while the first was being dealt with
         pass
     _interrupts_end_it(code)
-    if sys._getframe(1).f_globals.get("__name__") == "__main__":  # else who called goes on
+    caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # as warnings does
+    if caller == "__main__":  # else it may go on
         _Program.status = code
     sys.exit(code)
 
@@ -76,9 +77,12 @@ def _run(argv: list[str]) -> int:
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = typer.main.get_command(app)
-        with interrupts.noted(), _blamed_on_interrupts((*wrong, typer.Exit)):
-            with command.make_context("slotproof", argv) as context:
-                result: Any = command.invoke(context)
+        with (
+            interrupts.noted(),
+            _blamed_on_interrupts(but=(*wrong, typer.Exit)),
+            command.make_context("slotproof", argv) as context,
+        ):
+            result: Any = command.invoke(context)
     except wrong as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
@@ -128,7 +132,7 @@ def _end() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if _Program.status is not None:
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (sys.stdout, sys.stderr):  # noqa: TID251  # nothing is said
             with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
                 stream.flush()
         os._exit(_Program.status)

@@ -23,7 +23,6 @@ from slotproof.conformance.cli.options import (
     StartOption,
     TimeoutOption,
     number,
-    seconds as seconds_,
     writable,
 )
 from slotproof.conformance.engines.base import Engine
@@ -59,9 +58,7 @@ def explore(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(
-            "--seconds", min=0.1, callback=seconds_, help="Stop exploring the engine after that."
-        ),
+        typer.Option("--seconds", min=0.1, help="Stop exploring the engine after that."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The engine's seed.")] = 0,
     out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,13 +18,6 @@ LONGEST = 86_400.0
 """Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""
 MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
-
-
-def seconds(value: float | None) -> float | None:
-    """For options that are seconds: ``nan`` is within any range."""
-    if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number of seconds")
-    return value
 
 
 EngineOption = Annotated[
@@ -46,11 +38,7 @@ DeviceOption = Annotated[
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        "--step-timeout",
-        min=0.01,
-        max=LONGEST,
-        callback=seconds,
-        help="Seconds for one iteration; more is a hang.",
+        "--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration; more is a hang."
     ),
 ]
 StartOption = Annotated[
@@ -59,7 +47,6 @@ StartOption = Annotated[
         "--start-timeout",
         min=0.01,
         max=LONGEST,
-        callback=seconds,
         help="Seconds a driver has to say hello, and to reset.",
     ),
 ]
