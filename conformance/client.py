@@ -48,7 +48,6 @@ class Client:
 
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
-        self.unheard = self.unheard + 1 if self.unread and not count else 0
         for command in self.unread[:count]:
             if command["do"] in ("pause", "continue"):
                 self.paused = command["do"] == "pause"

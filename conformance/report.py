@@ -124,7 +124,7 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
     Hypothesis may run a few more than it is asked for.
     """
     counts = report["examples_of"]
-    if report["timed"]:
+    if report["planned"] is None:  # the time is the plan, or what there is to be explored
         each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
         yield f"examples        {each}"
         return
