@@ -270,11 +270,18 @@ def test_sigterm_while_modules_are_imported(module: str) -> None:
     assert ended(code) == (3, "", "")
 
 
-def test_an_interrupt_of_code_that_is_text() -> None:
-    """Python remembers it, caught or not, and would end with 130 or of the signal: namedtuple,
-    dataclasses and attrs run such code while modules are imported."""
+def test_an_interrupt_of_code_that_is_text(tmp_path: Path) -> None:
+    """Where a module is the program, Python remembers it, caught or not, and ends of the signal:
+    dataclasses run such code while modules are imported."""
     text = 'exec("signal.raise_signal(signal.SIGINT)")'
-    assert ended(WHILE_IMPORTED.format("cli.commands", text)) == (3, "", "")
+    begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]'
+    (tmp_path / "begins.py").write_text(begin + WHILE_IMPORTED.format("cli.commands", text))
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "begins"], env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
 
 
 AT_THE_END = """
