@@ -27,8 +27,10 @@ VIOLATIONS = 1_000
 """Clauses that a trace says were violated, or set aside."""
 POSITIONS = 2_000_000
 """Positions that the owners of rows describe in a snapshot, all together: each is looked at."""
+ACTOR_FIGURES = 20
+"""Figures of a session, a slot or a request in a snapshot."""
 KEPT = 5_000_000
-"""Iterations of a trace × (pages, rows and actors of its engine): a snapshot of each is kept."""
+"""Iterations of a trace × figures of a snapshot (pages, rows, those of actors): all are kept."""
 COMMANDS = 10_000
 """Commands of a trace."""
 ITERATIONS = 10_000

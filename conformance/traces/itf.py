@@ -174,6 +174,7 @@ def from_itf(data: Any) -> Trace:
     count = len(data["states"]) if isinstance(data["states"], list) else 0
     if count > bounds.COMMANDS:
         raise BadTrace(f"{count} commands are too many; at most {bounds.COMMANDS} can be run")
+    _few_iterations(sum(map(_shown, data["states"])) if count else 0)
     document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
     if document["states"] == []:
         raise BadTrace("the trace has no states: there is nothing to run")
@@ -183,19 +184,16 @@ def from_itf(data: Any) -> Trace:
     mine = document["#meta"]["slotproof"]
     rows = [_row(number, state) for number, state in enumerate(document["states"], 1)]
     iterations = sum(row.command.get("n", 0) for row in rows)
+    _few_iterations(iterations)
     iterations = max(iterations, sum(len(row.frames) for row in rows))
-    if iterations > bounds.ITERATIONS:
-        raise BadTrace(
-            f"{iterations} iterations are too many; at most {bounds.ITERATIONS} can be run"
-        )
     config = _config(mine["config"])
     names = {row.command.get(field) for row in rows for field in ("session", "rid")}
     pages = (config.total_tokens + config.swa_tokens) // config.page_size
-    kept = iterations * (pages + config.rows + len(names))
+    kept = iterations * (pages + config.rows + bounds.ACTOR_FIGURES * len(names))
     if kept > bounds.KEPT:
         raise BadTrace(
             f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
-            f"are too much to be kept: {kept}, more than {bounds.KEPT}"
+            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
         )
     return Trace(
         engine=mine["engine"],
@@ -229,6 +227,17 @@ def _decoded(name: str, value: Any) -> Any:
         return decode(value)
     except BadTrace as bad:
         raise BadTrace(f"{name}: {bad}") from None
+
+
+def _shown(state: Any) -> int:
+    """How many iterations a state shows."""
+    shown = state.get("iterations") if isinstance(state, dict) else None
+    return len(shown) if isinstance(shown, list) else 0
+
+
+def _few_iterations(count: int) -> None:
+    if count > bounds.ITERATIONS:
+        raise BadTrace(f"{count} iterations are too many; at most {bounds.ITERATIONS} can be run")
 
 
 def _known(state: Any) -> Any:
