@@ -250,6 +250,21 @@ BAD: dict[str, tuple[Change, str]] = {
         lambda d: d.update(states=d["states"] * 5001),
         "10002 commands are too many; at most 10000",
     ),
+    "too many iterations shown": (
+        lambda d: d["states"][1].update(iterations=[{}] * 10_001),
+        "10001 iterations are too many",
+    ),
+    "too much to be kept": (
+        lambda d: (
+            d["#meta"]["slotproof"]["config"].update(total_tokens=1_000_000),
+            d["states"][1].update({"mbt::nondetPicks": {"n": 9000}}),
+        ),
+        "9000 iterations of 250000 pages, 4 rows",
+    ),
+    "too many violations": (
+        lambda d: d["#meta"]["slotproof"].update(set_aside=["INV-ONCE.reported"] * 1001),
+        "set_aside: List should have at most 1000 items",
+    ),
     "states is no list": (lambda d: d.update(states={}), "states"),
 }
 
