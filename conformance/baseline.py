@@ -5,9 +5,9 @@ A run with a baseline fails only on what is not in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired
 
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.protocol.shapes import Name, Shape, Text, shape
+from slotproof.conformance.protocol.shapes import Shape, Text, shape
 from slotproof.conformance.terminal import json_text
 from slotproof.model.invariants import INVARIANTS
 
@@ -34,7 +34,7 @@ class Accepted(TypedDict):
 
     id: Annotated[str, Field(pattern=r"^INV-[A-Z-]+\.[a-z_]+@[A-Za-z_-]+(:[A-Za-z0-9_-]*)?$")]
     reason: Annotated[Text, Field(min_length=1)]
-    engine: NotRequired[Annotated[Name, Field(min_length=1)]]
+    engine: NotRequired[Annotated[Text, Field(min_length=1)]]
     trace: NotRequired[Text]
 
 
@@ -57,13 +57,17 @@ class Entry:
     trace: str | None = None
 
     def covers(self, engine: str) -> bool:
-        """Whether it is about this engine, given as its name and version.
+        """Whether it is about this engine, given as its name and version. Only ``*`` is special:
+        names come from drivers, and an entry that a run wrote has to be about that engine.
 
         >>> Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*").covers(
         ...     "sglang 0.5.10.post1")
         True
+        >>> Entry("INV-ONCE.reported@T-RESTORE", "ours", "mine[a] 1").covers("mine[a] 1")
+        True
         """
-        return fnmatchcase(engine, self.engine)
+        pattern = ".*".join(map(re.escape, re.split(r"\*+", self.engine)))
+        return re.fullmatch(pattern, engine, re.DOTALL) is not None
 
     def to_json(self) -> dict[str, str]:
         fields = {"id": self.id, "engine": self.engine, "reason": self.reason}

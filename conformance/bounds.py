@@ -7,10 +7,10 @@ together they keep an answer under ten seconds and 500 MB.
 
 from __future__ import annotations
 
-LINE_BYTES = 16 << 20
-"""A line of a log or of a driver: read whole, and thirty times its size as Python objects."""
-TRACE_BYTES = 16 << 20
-"""A trace, for the same reason. A longer one is written without its figures: replay shows them."""
+LINE_BYTES = 8 << 20
+"""A line of a log or of a driver: read whole, and forty times its size as Python objects."""
+TRACE_BYTES = 4 << 20
+"""A trace: read whole, and copied. A longer one is written without its figures."""
 BASELINE_BYTES = 1 << 20
 """A baseline: thousands of findings."""
 NAME_CHARS = 1_000
@@ -21,6 +21,16 @@ INTEGER = (1 << 53) - 1
 """Magnitude of an integer: what every reader of JSON keeps exactly."""
 ACTORS = 10_000
 """Sessions, slots or requests of a snapshot, rows of an engine: each is an actor of the spec."""
+EVENTS = 10_000
+"""Events, or messages, of one iteration."""
+VIOLATIONS = 1_000
+"""Clauses that a trace says were violated, or set aside."""
+POSITIONS = 2_000_000
+"""Positions that the owners of rows describe in a snapshot, all together: each is looked at."""
+ACTOR_FIGURES = 20
+"""Figures of a session, a slot or a request in a snapshot."""
+KEPT = 5_000_000
+"""Iterations of a trace × figures of a snapshot (pages, rows, those of actors): all are kept."""
 COMMANDS = 10_000
 """Commands of a trace."""
 ITERATIONS = 10_000
@@ -58,3 +68,8 @@ EXAMPLES_AT_ONCE = 300
 ROWS_SHOWN = 1_000_000
 """Rows of `req_to_token` that a snapshot may speak of: 100 times what a configuration may ask
 for; the free ones are listed one by one."""
+SEEN_CHARS = 500
+"""Of what `check-driver` saw a driver do wrong, in one line: the rest of a long answer tells
+nothing more."""
+SEEN_LINES = 3
+"""Lines of a driver that are no answers, and answers to other messages, that it shows."""

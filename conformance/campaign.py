@@ -86,9 +86,10 @@ def run(
                     if outcome.traces:
                         break
                     one(turn)
-        except (EngineFailed, EngineUnusable):
+        except (EngineFailed, EngineUnusable) as problem:
             if not outcome.traces:
                 raise
+            outcome.unusable = str(problem)
         except KeyboardInterrupt:
             outcome.interrupted = True
         outcome.interrupted |= interrupts.arrived()

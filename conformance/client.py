@@ -33,6 +33,8 @@ class Client:
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
         self.paused = False
+        self.unheard = 0
+        """Iterations in which the engine read nothing of what was sent."""
         self.stalled = 0
         """Iterations in which a request waited and nothing changed."""
 

@@ -10,13 +10,12 @@ What a round had no time for goes on after that.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from slotproof.conformance import interrupts
 from slotproof.conformance.campaign import SEARCHING
-from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.findings import Mark
 from slotproof.conformance.plan import Outcome, Part, Plan, Progress, configurations, plainness
 from slotproof.conformance.protocol.config import EngineConfig
@@ -113,9 +112,15 @@ class _Collecting:
         rounds = Rounds(plan, list(possible))
         outcome.configs, outcome.planned = list(possible), rounds.planned
         with interrupts.noted(), interrupts.held():
-            with suppress(KeyboardInterrupt):
+            try:
                 while not (rounds.done or self.stop()):
                     self.shrink(self.round(rounds, possible, progress))
+            except KeyboardInterrupt:
+                pass
+            except EngineUnusable as problem:
+                if not (self.found or self.raw):
+                    raise
+                outcome.unusable = str(problem)  # and what was found before it stays
             outcome.interrupted = interrupts.arrived()
         outcome.out_of_time = plan.examples is not None and self.clock.over() and not rounds.done
         for candidate in self.raw.values():

@@ -12,6 +12,8 @@ that of the :func:`lead`. The transition is
   retraction restores as well: retract, restore, extend is ``T-RETRACT``, unless only the
   reporting is wrong. Where the violation is about one session, only its transitions count;
 - the command, where the iteration had no transition, or the engine tells of none;
+- ``event``, where an event names no transition there is: its own words are a stranger's, and an
+  identity is part of file names and of baselines;
 - ``driver``, where the driver itself fails: garbage on the wire, a snapshot that makes no sense,
   its death, no answer in time. That is one finding for each kind, whatever was asked of it.
 
@@ -33,6 +35,7 @@ from slotproof.conformance.observation import Violation, driver_fault
 from slotproof.conformance.referee import Iteration
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.transitions import TRANSITIONS
 
 INTAKE = frozenset(["T-OPEN", "T-SUBMIT", "T-PLAIN-SUBMIT"])
 """May as well have happened some iterations before."""
@@ -143,11 +146,12 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
     )
     exact = violation.transition or next(culprits, None)
     if exact:
-        transitions: tuple[str, ...] = (exact,)
+        transitions: tuple[str, ...] = (exact if exact in TRANSITIONS else "event",)
     else:
-        every = [each[0] for each in entry.events]
+        events = [each for each in entry.events if each[0] in TRANSITIONS]
+        every = [each[0] for each in events]
         who = violation.actor and violation.actor.removeprefix("/")
-        mine = [each[0] for each in entry.events if who and who in each[1:3]]
+        mine = [each[0] for each in events if who and who in each[1:3]]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else ""

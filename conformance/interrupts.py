@@ -8,6 +8,8 @@ Inside a campaign the interrupt is only noted (:func:`held`), and raised where a
 its engine (:func:`released`): nowhere else does anything wait for long, and Hypothesis, a list
 of findings or a file half written must not be left in the middle. A second one that comes
 while the first is on its way out changes nothing.
+
+A command imports this before anything else: it imports nothing that takes time.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class _State:
     noting = False
     arrived = False
     held = False
+    heard = False
 
 
 def arrived() -> bool:
@@ -35,8 +38,13 @@ def arrived() -> bool:
     return _State.arrived
 
 
+def heard() -> bool:
+    """Whether one has come at all, since :func:`heed` or within any :func:`noted`."""
+    return _State.heard
+
+
 def arrive() -> None:
-    """Note one that came some other way: a process that is :func:`deaf` is told by its parent."""
+    """Note one that came some other way: the processes of a pool are told by their parent."""
     _State.arrived = True
 
 
@@ -46,9 +54,11 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
-def heed_sigterm() -> None:
+def heed() -> None:
     """SIGTERM ends this program as Ctrl-C does: what was found is kept, and the status is 3."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _hear)
+    if callable(signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, _hear)
 
 
 @contextmanager
@@ -72,8 +82,13 @@ def noted() -> Iterator[None]:
         _State.noting, _State.arrived, _State.held = False, False, False
 
 
+def _hear(number: int, frame: FrameType | None) -> None:
+    _State.heard = True
+    signal.default_int_handler(number, frame)
+
+
 def _note(number: int, frame: FrameType | None) -> None:
-    _State.arrived = True
+    _State.arrived = _State.heard = True
     on_its_way = isinstance(sys.exception(), KeyboardInterrupt)
     if not (_State.held or on_its_way):
         signal.default_int_handler(number, frame)
@@ -86,9 +101,13 @@ class held:  # used as a statement
 
     def __enter__(self) -> None:
         self._before = _State.held
-        _State.held = self._inside
-        if not self._inside:
-            check()
+        try:
+            _State.held = self._inside
+            if not self._inside:
+                check()
+        except KeyboardInterrupt:  # then there is no __exit__
+            _State.held = self._before
+            raise
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         _State.held = self._before

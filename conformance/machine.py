@@ -247,12 +247,13 @@ def machine_for(
                 self.do({"do": name})
 
         def teardown(self) -> None:
-            if self.torn:
-                return
-            if self.referee is not None and not self.broken:
-                for command in drain(self.referee):
-                    self.do(command)
-            host.end()
+            try:
+                if self.referee is not None and not (self.broken or self.torn):
+                    for command in drain(self.referee):
+                        self.do(command)
+            finally:
+                if not self.torn:
+                    host.end()
 
     return Clients
 

@@ -44,7 +44,7 @@ class Violation:
 
 
 _FAULTS = (
-    ("garbage", r"garbage on the wire|the driver answered message|the driver's answer is neither"),
+    ("garbage", r"garbage on the wire|the driver answered message"),
     ("nonsense", r"the snapshot makes no sense|what it shows is no snapshot"),
     ("death", r"the driver (exited|was ended|closed its output|is not running)"),
 )

@@ -107,6 +107,8 @@ class Outcome:
     interrupted: bool = False
     out_of_time: bool = False
     """The time was over before the examples were run that are planned."""
+    unusable: str = ""
+    """Why the engine could not go on, once there was something found."""
 
     @property
     def examples(self) -> int:

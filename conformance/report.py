@@ -64,6 +64,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "interrupted": outcome.interrupted,
         "out_of_time": outcome.out_of_time,
         "unearned": unearned,
+        "unusable": outcome.unusable or None,
         "transitions": {
             "offered": len(wanted),
             "reached": len(wanted) - len(never),
@@ -105,6 +106,8 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
     """
     if outcome.interrupted:
         return "interrupted"
+    if outcome.unusable:
+        return "the engine could not go on"
     if outcome.out_of_time:
         return "out of time"
     if plan.examples is None:
@@ -116,23 +119,27 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
-    """How many examples each configuration had: where the time is the plan, or some are missing.
+    """How many examples each configuration had, of how many that were planned for it.
 
-    A run that ends with a finding has no need to say what it left out.
+    Hypothesis may run a few more than it is asked for.
     """
     counts = report["examples_of"]
-    if report["timed"]:
+    if report["planned"] is None:  # the time is the plan, or what there is to be explored
         each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
         yield f"examples        {each}"
-    elif report["unearned"] and report["planned"] is not None:
-        yield f"examples        {report['examples']} of {report['planned']} that were planned"
-        groups: dict[str, list[str]] = {}
-        for name, count in counts.items():
-            if count["run"] < count["planned"]:
-                text = f"{count['run']} of {count['planned']}"
-                groups.setdefault(text, []).append(name)
-        for text, names in groups.items():
-            yield f"                {text}: {', '.join(names)}"
+        return
+    groups: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        if count["run"] < count["planned"]:
+            text = f"{count['run']} of {count['planned']}"
+            groups.setdefault(text, []).append(name)
+    if not groups:
+        each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
+        yield f"examples        all that were planned, {each} in each configuration"
+        return
+    yield f"examples        {report['examples']} of {report['planned']} that were planned"
+    for text, names in groups.items():
+        yield f"                {text}: {', '.join(names)}"
 
 
 def text(report: dict[str, Any]) -> Iterator[str]:
@@ -147,6 +154,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         f"{report['iterations']} iterations; {report['commands_per_second']} per second"
     )
     yield from _examples(report)
+    if report["unusable"]:
+        yield f"ended early     {report['unusable']}"
     if transitions["offered"]:
         yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
     else:

@@ -23,6 +23,7 @@ from slotproof.conformance.engines.registry import EngineSpec, is_ours, with_pyt
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.referee import Referee, referee_profile
+from slotproof.conformance.terminal import plain
 
 ENGINE, PYTHON = "SLOTPROOF_ENGINE", "SLOTPROOF_PYTHON"
 """Environment variables: which engine a file made from a trace is run on."""
@@ -70,7 +71,7 @@ class Scenario:
         if not engine and not is_ours(found_on):
             raise EngineUnusable(
                 f"this was found on {found_on!r}, which a file does not start by itself: "
-                f"{ENGINE}={shlex.quote(found_on)} asks for it, or name another engine there"
+                f"{ENGINE}={plain(shlex.quote(found_on))} asks for it, or name another engine there"
             )
         python = os.environ.get(PYTHON)
         return cls(engine or found_on, config, python=python, seed=seed, profile=profile)
@@ -96,7 +97,7 @@ class Scenario:
         demand(self.engine, self.referee.config, [command])
         violations = self.referee.do(command)
         if violations:
-            raise Violated("\n".join(map(str, violations)))
+            raise Violated("\n".join(plain(str(each)) for each in violations))
 
     def open(self, session: str) -> None:
         """A client opens a session."""

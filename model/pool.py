@@ -78,7 +78,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    """How a process begins, still deaf: programs that it starts are not to be."""
+    """How a process begins: SIGINT, which was blocked so far, is ignored from here on."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

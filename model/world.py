@@ -70,6 +70,10 @@ class World:
         self.pools = pools
         self.actors: dict[str, Vector] = {}
         self.shares: dict[str, tuple[int, ...]] = {}
+        self._sum = [0] * len(state.FRAME)
+        """Of all shares: what an actor sees of the others follows without looking at each."""
+        self._longest: tuple[int, str | None, int] | None = (0, None, 0)
+        """The longest locked prefix, whose it is, and the longest of the others; if known."""
         self.writers: dict[str, str] = {}
         """Which transition wrote a figure or an actor last."""
         self._constants = list(constants.vector)
@@ -81,22 +85,32 @@ class World:
     def put(self, key: str, values: Vector) -> None:
         """Set an actor's values; an actor that is no more is dropped."""
         share = self._contributions([0] * POOLS + values + [0] * len(state.FRAME) + self._constants)
+        old = self.shares.pop(key, None)
+        self.actors.pop(key, None)
         if values != _NOBODY:
             self.actors[key], self.shares[key] = values, share
-        else:
-            self.actors.pop(key, None)
-            self.shares.pop(key, None)
+            self._sum = [a + b for a, b in zip(self._sum, share, strict=True)]
+        if old is not None:
+            self._sum = [a - b for a, b in zip(self._sum, old, strict=True)]
+        if share[_MAX] or (old is not None and old[_MAX]):
+            self._longest = None
 
     def frame(self, key: str | None) -> Vector:
         """Every actor but one, summed up."""
-        total = [0] * len(state.FRAME)
-        longest = 0
-        for other, share in self.shares.items():
-            if other != key:
-                longest = max(longest, share[_MAX])
-                for index, value in enumerate(share):
-                    total[index] += value
-        total[_MAX] = longest
+        mine = self.shares.get(key) if key is not None else None
+        total = self._sum.copy()
+        if mine is not None:
+            total = [a - b for a, b in zip(total, mine, strict=True)]
+        if self._longest is None:
+            first, owner, second = 0, None, 0
+            for other, share in self.shares.items():
+                if share[_MAX] > first:
+                    first, owner, second = share[_MAX], other, first
+                else:
+                    second = max(second, share[_MAX])
+            self._longest = first, owner, second
+        longest, whose, next_longest = self._longest
+        total[_MAX] = next_longest if whose is not None and whose == key else longest
         return total
 
     def vector(self, key: str | None) -> Vector:

@@ -53,8 +53,7 @@ def run_all(
     summary = report.summary(outcome, plan, engine.capabilities)
     summary["findings"] = [_finding(each, keep, known) for each in outcome.findings]
     if book.update and book.path is not None:
-        _update(book, name, summary["findings"])
-        known = {**known, **baselines.load(book.path).accepted(name)}
+        known = _updated(book, name, summary["findings"])
         for each in summary["findings"]:
             each["reason"] = known[each["id"]].reason
     _judge(summary, outcome, known)
@@ -82,16 +81,15 @@ def _finding(each: Finding, keep: Folder, known: dict[str, Entry]) -> dict[str, 
     }
 
 
-def _update(book: Book, engine: str, findings: list[dict[str, Any]]) -> None:
-    """Write the baseline; a disk that does not take it is wrong usage, not a crash."""
+def _updated(book: Book, engine: str, findings: list[dict[str, Any]]) -> dict[str, Entry]:
+    """Write the baseline, and what it accepts now; a disk that does not take it is wrong usage."""
     assert book.path is not None
+    entries = book.entries.updated(engine, {each["id"]: each["trace"] for each in findings})
     try:
-        baselines.save(
-            book.entries.updated(engine, {each["id"]: each["trace"] for each in findings}),
-            book.path,
-        )
+        baselines.save(entries, book.path)
     except OSError as error:
         raise UsageProblem(f"{book.path} could not be written: {error.strerror}") from None
+    return entries.accepted(engine)
 
 
 def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry]) -> None:

@@ -14,30 +14,40 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
+from slotproof.conformance import interrupts
 from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script: runs a command and exits with its status, whatever happens."""
     sys.excepthook, sys.unraisablehook = _last_resort, _ignored
-    atexit.register(_deaf)  # registered first, called last
     code = INCONCLUSIVE
     try:
+        interrupts.heed()  # before all that takes time
+        atexit.register(_end)  # registered first, called last
         from slotproof.conformance.cli import streams
-        from slotproof.conformance.interrupts import heed_sigterm
 
         streams.install()
-        heed_sigterm()
         code = status(list(sys.argv[1:] if argv is None else argv))
         code = streams.settled(code)
     except KeyboardInterrupt:  # one more, while the first was being dealt with
         pass
     _interrupts_end_it(code)
+    caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # as warnings does
+    if caller == "__main__":  # else it may go on
+        _Program.status = code
     sys.exit(code)
+
+
+class _Program:
+    """This process, where :func:`main` is all of it."""
+
+    status: int | None = None
+    """With which it ends, once that is known."""
 
 
 def status(argv: list[str]) -> int:
@@ -57,19 +67,23 @@ def status(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     import typer
 
-    from slotproof.conformance import interrupts
     from slotproof.conformance.cli.commands import app
     from slotproof.conformance.cli.errors import UsageProblem
     from slotproof.conformance.engines.base import EngineUnusable
     from slotproof.conformance.protocol.config import BadConfig
     from slotproof.conformance.traces.itf import BadTrace
 
+    wrong = (UsageProblem, EngineUnusable, BadTrace, BadConfig)
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = typer.main.get_command(app)
-        with interrupts.noted(), command.make_context("slotproof", argv) as context:
+        with (
+            interrupts.noted(),
+            _blamed_on_interrupts(but=(*wrong, typer.Exit)),
+            command.make_context("slotproof", argv) as context,
+        ):
             result: Any = command.invoke(context)
-    except (UsageProblem, EngineUnusable, BadTrace, BadConfig) as problem:
+    except wrong as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
         return int(done.exit_code)
@@ -79,6 +93,17 @@ def _run(argv: list[str]) -> int:
             raise
         return _wrong(message())  # click's own: an unknown option, a missing argument
     return int(result) if isinstance(result, int) else CONFORMS
+
+
+@contextlib.contextmanager
+def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What fails after an interrupt fails because of it: a library was left in the middle."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, but) and not hasattr(error, "format_message"):
+            interrupts.check()
+        raise
 
 
 def _wrong(text: str) -> int:
@@ -98,9 +123,19 @@ def _interrupts_end_it(code: int) -> None:
             signal.signal(number, lambda *_: os._exit(code))
 
 
-def _deaf() -> None:
-    """Python takes its handlers down before it is gone; then an interrupt would kill it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end() -> None:
+    """The status stays what was settled, whatever Python still does.
+
+    It takes its handlers down before it is gone, and then an interrupt would kill it. And after
+    one that came out of an ``exec`` of text, it ends as if nobody had caught it.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if _Program.status is not None:
+        for stream in (sys.stdout, sys.stderr):  # noqa: TID251  # nothing is said
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+                stream.flush()
+        os._exit(_Program.status)
 
 
 def _last_resort(
@@ -114,12 +149,15 @@ def _last_resort(
 
 
 def _ignored(what: sys.UnraisableHookArgs) -> None:
-    """An interrupt within a destructor, from where none can be raised, comes once more."""
+    """An interrupt within a destructor, from where none can be raised, comes once more.
+
+    What a destructor lacks after one was never made because of it: nothing to tell.
+    """
     if issubclass(what.exc_type, KeyboardInterrupt):
         with contextlib.suppress(RuntimeError):  # Python exits: no thread starts any more
             main = threading.main_thread().ident
             threading.Timer(0.01, signal.pthread_kill, (main, signal.SIGINT)).start()
-    else:
+    elif not interrupts.heard():
         sys.__unraisablehook__(what)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, ProfileOption, known_profile
+from slotproof.conformance.cli.options import LONGEST, JsonOption, ProfileOption, known_profile
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
@@ -40,10 +40,14 @@ def diff(
         Path | None, typer.Option("--python-b", help="The Python of B's environment (sglang).")
     ] = None,
     step_timeout: Annotated[
-        float, typer.Option("--step-timeout", min=0.01, help="Seconds for one iteration.")
+        float,
+        typer.Option("--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration."),
     ] = 30.0,
     start_timeout: Annotated[
-        float, typer.Option("--start-timeout", min=0.01, help="Seconds a driver has to say hello.")
+        float,
+        typer.Option(
+            "--start-timeout", min=0.01, max=LONGEST, help="Seconds a driver has to say hello."
+        ),
     ] = START_TIMEOUT,
     profile: ProfileOption = None,
     as_json: JsonOption = False,

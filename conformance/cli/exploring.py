@@ -57,7 +57,8 @@ def explore(
         typer.Option("--config", help="A configuration of the engine; may be repeated."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Stop exploring the engine after that.")
+        float | None,
+        typer.Option("--seconds", min=0.1, help="Stop exploring the engine after that."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The engine's seed.")] = 0,
     out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(

@@ -13,6 +13,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     JsonOption,
     TimeoutOption,
+    jobs_count,
     number,
     writable,
     writing,
@@ -82,7 +83,7 @@ def matrix(
         raise UsageProblem("--seeds goes with --mutants")
     writable(out)
     if of_spec:
-        return _spec(number(jobs, 1, "--jobs"), out, as_json)
+        return _spec(jobs_count(jobs), out, as_json)
     plan = Plan(
         chosen(config),
         examples=number(examples, 1, "--examples"),
@@ -92,7 +93,7 @@ def matrix(
         shrink=number(shrink, 1, "--shrink"),
     )
     named = _named(traces)
-    number(jobs, 1, "--jobs")
+    jobs_count(jobs)
     last: list[Table] = []
 
     def keep(table: Table) -> None:

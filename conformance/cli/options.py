@@ -14,6 +14,12 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.files import is_special
 from slotproof.model.profiles import PROFILES
 
+LONGEST = 86_400.0
+"""Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""
+MOST_JOBS = 1_024
+"""Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
+
+
 EngineOption = Annotated[
     str,
     typer.Option(
@@ -31,12 +37,17 @@ DeviceOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float,
-    typer.Option("--step-timeout", min=0.01, help="Seconds for one iteration; more is a hang."),
+    typer.Option(
+        "--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration; more is a hang."
+    ),
 ]
 StartOption = Annotated[
     float,
     typer.Option(
-        "--start-timeout", min=0.01, help="Seconds a driver has to say hello, and to reset."
+        "--start-timeout",
+        min=0.01,
+        max=LONGEST,
+        help="Seconds a driver has to say hello, and to reset.",
     ),
 ]
 ProfileOption = Annotated[
@@ -57,11 +68,18 @@ def known_profile(name: str | None) -> str | None:
     return name
 
 
-def number(value: int, least: int, name: str) -> int:
+def number(value: int, least: int, name: str, most: int | None = None) -> int:
     """The value, or one line that says what it must be."""
     if value < least:
         raise UsageProblem(f"{name} must be at least {least}, not {value}")
+    if most is not None and value > most:
+        raise UsageProblem(f"{name} must be at most {most}, not {value}")
     return value
+
+
+def jobs_count(value: int, least: int = 1) -> int:
+    """A value of ``--jobs``, or one line; see :func:`number`."""
+    return number(value, least, "--jobs", MOST_JOBS)
 
 
 def z3_missing(error: ModuleNotFoundError) -> Exception:

@@ -13,7 +13,7 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.exporting import export_cores
-from slotproof.conformance.cli.options import JsonOption, number, z3_missing
+from slotproof.conformance.cli.options import JsonOption, jobs_count, number, z3_missing
 from slotproof.conformance.cli.refuting import refute
 from slotproof.conformance.terminal import say_all, say_json
 from slotproof.model.transitions import TRANSITIONS
@@ -62,7 +62,7 @@ def prove(
     if export is not None:
         if transition or any_page_size or page_size or mutant is not None or depth is not None:
             raise UsageProblem("--export proves everything: give it --jobs and --json at most")
-        return export_cores(export, number(jobs, 0, "--jobs") or None, as_json)
+        return export_cores(export, jobs_count(jobs, 0) or None, as_json)
     if mutant is not None or depth is not None:
         if transition or any_page_size or jobs:
             raise UsageProblem("--mutant and --depth search; --transition, --any, --jobs prove")
@@ -75,7 +75,7 @@ def prove(
         sizes = list(proofs.PAGE_SIZES)
     started = time.perf_counter()
     results, vacuity = proofs.prove(
-        page_sizes=sizes, jobs=number(jobs, 0, "--jobs") or None, only=transition
+        page_sizes=sizes, jobs=jobs_count(jobs, 0) or None, only=transition
     )
     outside = framing(Spec())
     document = _document(results, vacuity, outside, time.perf_counter() - started)

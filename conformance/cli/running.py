@@ -21,6 +21,7 @@ from slotproof.conformance.cli.options import (
     PythonOption,
     StartOption,
     TimeoutOption,
+    jobs_count,
     known_profile,
     number,
     writable,
@@ -94,7 +95,7 @@ def run(
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
     everything = everything or baseline is not None
-    if number(jobs, 1, "--jobs") > 1 and not everything:
+    if jobs_count(jobs) > 1 and not everything:
         raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
     if update_baseline and baseline is None:
         raise UsageProblem("--update-baseline needs --baseline FILE")

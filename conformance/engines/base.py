@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.commands import ALWAYS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
@@ -61,6 +63,18 @@ class Capabilities:
             not_observed=dict(data.get("not_observed", {})),
         )
 
+    def senseless(self) -> str | None:
+        """What an engine can't offer, in a line; ``None`` where all is well."""
+        if self.profile not in PROFILES:
+            return f"there is no profile {self.profile!r}; there are: {', '.join(PROFILES)}"
+        unknown = sorted(self.transitions - TRANSITIONS.keys())
+        if unknown:
+            return f"there is no transition {unknown[0]!r}"
+        if self.events and not self.transitions:
+            return "it tells events, and names no transition that they can be of"
+        missing = sorted(ALWAYS - self.commands)
+        return f"it does not offer “{missing[0]}”, as every engine does" if missing else None
+
     def refuses(self, config: EngineConfig) -> str | None:
         """Why the engine can't take this configuration; ``None`` if it can."""
         if config.page_size not in self.page_sizes:
@@ -79,6 +93,18 @@ class Capabilities:
                 return f"does not offer “{command['do']}”"
         reason = self.refuses(config)
         return None if reason is None else f"can't be configured so: {reason}"
+
+
+def miscounted(command: Command, shown: Sized) -> str | None:
+    """What is wrong with the number of snapshots after a command; ``None`` if nothing is.
+
+    >>> miscounted({"do": "step", "n": 2}, [{}])
+    '1 snapshots after step, not 2'
+    """
+    wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
+    if len(shown) == wanted:
+        return None
+    return f"{len(shown)} snapshots after {command['do']}, not {wanted}"
 
 
 class Engine(Protocol):

@@ -6,13 +6,14 @@ to follow the schema. So whatever is raised later, while it is judged, is ours.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from slotproof.conformance import jsontext
-from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable, miscounted
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import RECOMPUTED
@@ -36,6 +37,9 @@ class CheckedEngine:
     def do(self, command: Command) -> list[Snapshot]:
         shown = _its_own(lambda: self.engine.do(command))
         found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
+        wrong = miscounted(command, found)
+        if wrong is not None:
+            raise EngineFailed("crash", f"what it shows is no snapshot: {wrong}")
         return found
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
@@ -44,7 +48,8 @@ class CheckedEngine:
         return found
 
     def close(self) -> None:
-        self.engine.close()
+        with contextlib.suppress(Exception, SystemExit):  # all is said by then
+            self.engine.close()
 
 
 def _its_own(call: Callable[[], T]) -> T:
@@ -52,7 +57,7 @@ def _its_own(call: Callable[[], T]) -> T:
         return call()
     except (EngineFailed, EngineUnusable):
         raise
-    except Exception as error:  # noqa: BLE001  # whatever a stranger's engine raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's engine raises
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         raise EngineFailed("crash", text, traceback.format_exc()) from None
 

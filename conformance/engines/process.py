@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from slotproof.conformance import jsontext
-from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import (
+    Capabilities,
+    EngineFailed,
+    EngineUnusable,
+    miscounted,
+)
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.protocol.commands import Command, describe
@@ -22,7 +27,6 @@ from slotproof.conformance.protocol.messages import (
 )
 from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
-from slotproof.model.profiles import PROFILES
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
@@ -92,11 +96,9 @@ class ProcessEngine:
         self.name = hello["engine"]["name"]
         self.version = hello["engine"]["version"]
         self.capabilities = Capabilities.from_json(hello["capabilities"])
-        if self.capabilities.profile not in PROFILES:
-            raise EngineUnusable(
-                f"the driver's hello: there is no profile {self.capabilities.profile!r}; "
-                f"there are: {', '.join(PROFILES)}"
-            )
+        problem = self.capabilities.senseless()
+        if problem is not None:
+            raise EngineUnusable(f"the driver's hello: {problem}")
 
     def _kill(self) -> None:
         pipe, self._pipe = self._pipe, None
@@ -172,10 +174,9 @@ class ProcessEngine:
             text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
             raise EngineUnusable(text) from None
         snapshots: list[Snapshot] = result["snapshots"]
-        wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
-        if len(snapshots) != wanted:
-            text = f"{len(snapshots)} snapshots after {command['do']}, not {wanted}"
-            raise EngineFailed("crash", f"garbage on the wire: {text}", broken=False)
+        wrong = miscounted(command, snapshots)
+        if wrong is not None:
+            raise EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False)
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:

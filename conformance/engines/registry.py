@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib
 import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance import children
-from slotproof.conformance.engines.base import Engine, EngineUnusable
+from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.environments.use import for_engine
+from slotproof.model.profiles import PROFILES
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
@@ -127,7 +129,16 @@ class EngineSpec:
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
             "s = u.find_spec('sglang'); sys.exit(0 if s and s.origin else 3)"
         )
-        if children.run([python, "-c", probe]).returncode:
+        try:
+            found = children.run([python, "-c", probe], timeout=self.start_timeout)
+        except OSError as error:
+            raise EngineUnusable(f"--python {python} can't be run: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise EngineUnusable(
+                f"--python {python} does not say within {self.start_timeout:g} s whether it has "
+                "sglang: is it a Python?"
+            ) from None
+        if found.returncode:
             raise EngineUnusable(
                 f"{python} has no sglang; name an environment that has it with --python, "
                 "or a release: --engine sglang==0.5.23"
@@ -146,8 +157,8 @@ class EngineSpec:
     def _factory(self, module: str, name: str) -> Engine:
         try:
             found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise EngineUnusable(f"{self.text}: {error}") from None
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a module does what it likes
+            raise EngineUnusable(f"{self.text}: {str(error) or type(error).__name__}") from None
         try:
             engine: Engine = found()
         except EngineUnusable:
@@ -159,6 +170,12 @@ class EngineSpec:
         missing = [name for name in parts if not hasattr(engine, name)]
         if missing:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
+        offered: object = engine.capabilities
+        if not isinstance(offered, Capabilities) or offered.profile not in PROFILES:
+            raise EngineUnusable(
+                f"{self.text} makes no engine: its capabilities are no Capabilities with a profile "
+                f"of {', '.join(PROFILES)}"
+            )
         return CheckedEngine(engine)
 
 

@@ -134,7 +134,9 @@ class _Work:
         dry = pip.install(entry.python, "--dry-run", "--report", str(report), *wheel)
         self._pip(f"{title}, from the usual index", dry)
         try:
-            needs = json.loads(report.read_text())["install"][0]["metadata"]["requires_dist"]
+            needs = json.loads(report.read_text(encoding="utf-8"))["install"][0]["metadata"][
+                "requires_dist"
+            ]
         except (OSError, ValueError, LookupError):
             needs = []  # it may well need nothing; the build is looked at again when it is there
         finally:

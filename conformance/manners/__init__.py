@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from slotproof.conformance import bounds
 from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import not_started
 from slotproof.conformance.manners import messages, snapshots
@@ -181,7 +182,10 @@ def check(guest: Guest, tell: Callable[[Finding], None] = lambda _: None) -> Vis
             tell(finding)
         engine = hello.get("engine")
         names = engine if isinstance(engine, dict) else {}
-        return Visit(str(names.get("name", "?")), str(names.get("version", "?")), name, findings)
+        engine_name, version = (
+            str(names.get(key, "?"))[: bounds.NAME_CHARS] for key in ("name", "version")
+        )
+        return Visit(engine_name, version, name, findings)
     finally:
         guest.leave()
 
@@ -224,10 +228,10 @@ def _choose(guest: Guest) -> str:
 def _ask(guest: Guest, manner: Manner) -> Finding:
     seen: list[str] = []
     try:
-        seen.extend(manner.look(guest))
+        seen.extend(each[: bounds.SEEN_CHARS] for each in manner.look(guest))
     except NotAsked as why:
         if not seen:
-            return Finding(manner, "not asked", [str(why)])
+            return Finding(manner, "not asked", [str(why)[: bounds.SEEN_CHARS]])
     except EngineFailed as failure:
         seen.append(messages.failed(failure))
     return Finding(manner, "not ok" if seen else "ok", seen)

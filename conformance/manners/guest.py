@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.conformance import jsontext
+from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.engines.base import Capabilities, EngineFailed
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.shapes import quoted
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 
 Answer = dict[str, Any]
@@ -56,11 +57,9 @@ class Guest:
     config: EngineConfig = field(default_factory=EngineConfig)
     capabilities: Capabilities | None = None
     noise: list[str] = field(default_factory=list)
-    """Lines on standard output that are no answers."""
+    """Lines on standard output that are no answers; the first ones."""
     numbered: list[str] = field(default_factory=list)
-    """Answers with another id than their message's."""
-    snapshots: list[Snapshot] = field(default_factory=list)
-    """Everything valid that was shown."""
+    """Answers with another id than their message's; the first ones."""
     welcome: Answer = field(default_factory=dict)
     """The answer to the first hello."""
     pipe: Pipe | None = None
@@ -105,8 +104,8 @@ class Guest:
             self.leave()
             text = f"no answer within {limit:g} s" if failure.how == "hang" else str(failure)
             raise EngineFailed(failure.how, text, failure.trace) from None
-        if answer.get("id") != number:
-            self.numbered.append(f"answer {answer.get('id')!r} to message {number!r}")
+        if answer.get("id") != number and len(self.numbered) < bounds.SEEN_LINES:
+            self.numbered.append(f"answer {quoted(answer.get('id'))} to message {quoted(number)}")
         return answer
 
     def _answer(self, line: bytes) -> Answer | None:
@@ -116,7 +115,8 @@ class Guest:
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
             return answer
-        self.noise.append(repr(line[:80].decode(errors="replace")))
+        if len(self.noise) < bounds.SEEN_LINES:
+            self.noise.append(repr(line[:80].decode(errors="replace")))
         return None
 
     def reset(self, config: Any = None, seed: int | None = None) -> Answer:
@@ -145,7 +145,6 @@ class Guest:
         if SNAPSHOTS.misfit(answer.get("result")) is not None:
             raise NotAsked("snapshots do not follow the schema")
         found: list[Snapshot] = answer["result"]["snapshots"]
-        self.snapshots += found
         return found
 
     def one(self) -> Snapshot:

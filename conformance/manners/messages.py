@@ -9,7 +9,6 @@ from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.process import last_words
 from slotproof.conformance.manners.guest import Guest, refused
 from slotproof.conformance.protocol.messages import HELLO, PROTOCOL
-from slotproof.model.profiles import PROFILES
 
 OTHER = 999
 """A protocol that nobody speaks."""
@@ -22,8 +21,8 @@ def handshake(guest: Guest) -> Iterator[str]:
     wrong = HELLO.line(guest.welcome.get("result"))
     if wrong is not None:
         yield wrong
-    elif guest.capabilities is not None and guest.capabilities.profile not in PROFILES:
-        yield f"there is no profile {guest.capabilities.profile!r}: {', '.join(PROFILES)}"
+    elif guest.capabilities is not None and (problem := guest.capabilities.senseless()):
+        yield problem
 
 
 def versions(guest: Guest) -> Iterator[str]:
@@ -86,11 +85,11 @@ def impossible(guest: Guest) -> Iterator[str]:
 
 
 def ids(guest: Guest) -> Iterator[str]:
-    yield from guest.numbered[:3]
+    yield from guest.numbered
 
 
 def quiet(guest: Guest) -> Iterator[str]:
-    yield from (f"a line that is no answer: {line}" for line in guest.noise[:3])
+    yield from (f"a line that is no answer: {line}" for line in guest.noise)
 
 
 def bye(guest: Guest) -> Iterator[str]:

@@ -12,6 +12,14 @@ PATIENCE = 16
 
 def judge(seen: Observation) -> Iterator[Violation]:
     client, snapshot = seen.client, seen.snapshot
+    if snapshot["consumed"] or not client.unread:
+        client.unheard = 0
+    elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
+        client.unheard += 1
+    if client.unheard == PATIENCE:
+        count = len(client.unread)
+        text = f"{count} commands wait in the inbox, none was read for {PATIENCE} steps"
+        yield Violation("INV-PROGRESS", "stalled", text)
     requests = snapshot["requests"]
     waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
     still = (

@@ -16,6 +16,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for owner in seen.owners:
         users.setdefault(owner.row, []).append(owner.name)
     view = seen.snapshot["rows"]
+    for shown in map(int, view["used"]):
+        users.setdefault(shown, ["a list of indices"])
     stray = outside(users, view["total"])
     if stray is not None:
         text = f"row {stray} belongs to {all_of(users[stray])}"

@@ -124,6 +124,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
 """Every command and the fields it has."""
 
 
+ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
+"""Those that every engine takes."""
+
+
 def check(command: object, least_token: int = 1) -> Command:
     """The command itself if it is one; ``ValueError`` with one line if not.
 

@@ -6,6 +6,8 @@ Everything that looks at a snapshot may rely on it: what is of the type and pass
 
 from __future__ import annotations
 
+from typing import Any
+
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
@@ -24,4 +26,14 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     rows = snapshot["rows"]["total"]
     if rows > bounds.ROWS_SHOWN:
         return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
+    used = snapshot["rows"]["used"]
+    views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]
+    rows_of: list[tuple[int, Any]] = [(view["A"], used.get(str(view["row"]), {})) for view in views]
+    described = sum(
+        min(max(allocated, 0), len(indices))
+        for allocated, row in rows_of
+        for indices in row.values()
+    )
+    if described > bounds.POSITIONS:
+        return f"slots and requests describe {described} positions, more than {bounds.POSITIONS}"
     return None

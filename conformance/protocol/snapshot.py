@@ -172,8 +172,8 @@ class Finish(TypedDict):
 
 Message = Annotated[Answered | Finish, Field(discriminator="type")]
 """What a client was told."""
-Messages = Annotated[list[Message], FailFast()]
-Events = Annotated[list[Event], FailFast()]
+Messages = Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
+Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
 
 
@@ -195,7 +195,7 @@ class Snapshot(TypedDict):
     sessions: Sessions
     slots: Slots
     requests: Requests
-    ended: Annotated[list[Ended], FailFast()]
+    ended: Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]
     checker: CheckerView
     events: NotRequired[Events]
     content: NotRequired[dict[str, Pairs]]

@@ -105,20 +105,23 @@ class Holding(TypedDict):
     reads: NotRequired[Pages]
 
 
+Many = Field(max_length=bounds.ACTORS)
+
+
 class Figures(TypedDict, total=False):
     pools: dict[Name, PoolFigures]
-    sessions: dict[Name, SessionFigures]
-    slots: dict[Name, SlotFigures]
-    requests: dict[Name, RequestFigures]
+    sessions: Annotated[dict[Name, SessionFigures], Many]
+    slots: Annotated[dict[Name, SlotFigures], Many]
+    requests: Annotated[dict[Name, RequestFigures], Many]
 
 
 @shape
 class Iteration(Figures, total=False):
-    events: Annotated[list[EventShown], FailFast()]
-    told: Annotated[list[Told], FailFast()]
+    events: Annotated[list[EventShown], FailFast(), Field(max_length=bounds.EVENTS)]
+    told: Annotated[list[Told], FailFast(), Field(max_length=bounds.EVENTS)]
     check: Check
-    differs: Annotated[list[Differs], FailFast()]
-    pages: dict[Name, Annotated[list[Holding], FailFast()]]
+    differs: Annotated[list[Differs], FailFast(), Field(max_length=bounds.EVENTS)]
+    pages: dict[Name, Annotated[list[Holding], FailFast(), Field(max_length=2 * bounds.ACTORS)]]
     shares: dict[Name, PoolFigures]
 
 
@@ -129,7 +132,7 @@ _State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict
 class State(_State, Figures):
     """What was seen after one command."""
 
-    transitions: NotRequired[Annotated[list[Name], FailFast()]]
+    transitions: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
     iterations: NotRequired[
         Annotated[list[Iteration], FailFast(), Field(max_length=bounds.ITERATIONS)]
     ]
@@ -155,9 +158,9 @@ class Found(TypedDict):
     config: SOME.form  # type: ignore[name-defined]
     seed: Count
     one_minimal: bool
-    violated: list[Violated]
+    violated: Annotated[list[Violated], FailFast(), Field(max_length=bounds.VIOLATIONS)]
     chosen_profile: NotRequired[Name]
-    set_aside: NotRequired[list[Name]]
+    set_aside: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
     config_name: NotRequired[Name]
     length: NotRequired[Count]
     page_size: NotRequired[Count]

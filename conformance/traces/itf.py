@@ -23,7 +23,7 @@ from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.protocol.shapes import quoted
 from slotproof.conformance.terminal import json_text
-from slotproof.conformance.traces.document import TRACE
+from slotproof.conformance.traces.document import TRACE, State
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
 
@@ -174,7 +174,8 @@ def from_itf(data: Any) -> Trace:
     count = len(data["states"]) if isinstance(data["states"], list) else 0
     if count > bounds.COMMANDS:
         raise BadTrace(f"{count} commands are too many; at most {bounds.COMMANDS} can be run")
-    document = {key: _decoded(key, value) for key, value in data.items()}
+    _few_iterations(sum(map(_shown, data["states"])) if count else 0)
+    document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
     if document["states"] == []:
         raise BadTrace("the trace has no states: there is nothing to run")
     wrong = TRACE.line(document)
@@ -183,15 +184,22 @@ def from_itf(data: Any) -> Trace:
     mine = document["#meta"]["slotproof"]
     rows = [_row(number, state) for number, state in enumerate(document["states"], 1)]
     iterations = sum(row.command.get("n", 0) for row in rows)
-    if iterations > bounds.ITERATIONS:
+    _few_iterations(iterations)
+    iterations = max(iterations, sum(len(row.frames) for row in rows))
+    config = _config(mine["config"])
+    names = {row.command.get(field) for row in rows for field in ("session", "rid")}
+    pages = (config.total_tokens + config.swa_tokens) // config.page_size
+    kept = iterations * (pages + config.rows + bounds.ACTOR_FIGURES * len(names))
+    if kept > bounds.KEPT:
         raise BadTrace(
-            f"{iterations} iterations are too many; at most {bounds.ITERATIONS} can be run"
+            f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
+            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
         )
     return Trace(
         engine=mine["engine"],
         spec=mine["spec"],
         profile=mine["profile"],
-        config=_config(mine["config"]),
+        config=config,
         seed=mine["seed"],
         rows=rows,
         violations=[
@@ -214,11 +222,29 @@ def from_itf(data: Any) -> Trace:
 def _decoded(name: str, value: Any) -> Any:
     """A part of the document; where it is no ITF, which state of it."""
     if name == "states" and isinstance(value, list):
-        return [_decoded(f"states/{index}", each) for index, each in enumerate(value)]
+        return [_decoded(f"states/{index}", _known(each)) for index, each in enumerate(value)]
     try:
         return decode(value)
     except BadTrace as bad:
         raise BadTrace(f"{name}: {bad}") from None
+
+
+def _shown(state: Any) -> int:
+    """How many iterations a state shows."""
+    shown = state.get("iterations") if isinstance(state, dict) else None
+    return len(shown) if isinstance(shown, list) else 0
+
+
+def _few_iterations(count: int) -> None:
+    if count > bounds.ITERATIONS:
+        raise BadTrace(f"{count} iterations are too many; at most {bounds.ITERATIONS} can be run")
+
+
+def _known(state: Any) -> Any:
+    """A state without what other tools put there."""
+    if not isinstance(state, dict):
+        return state
+    return {key: value for key, value in state.items() if key in State.__annotations__}
 
 
 def _config(data: dict[str, Any]) -> EngineConfig:

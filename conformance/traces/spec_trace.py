@@ -86,5 +86,5 @@ def _lines(document: Any) -> Iterator[str]:
         before = state
     yield ""
     yield f"violated: {', '.join(meta['violated'])}"
-    mutant, size = shlex.quote(str(meta["mutant"])), shlex.quote(str(meta["page_size"]))
+    mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
     yield f"again: slotproof prove --mutant {mutant} --page-size {size}"

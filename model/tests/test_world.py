@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from slotproof.model import state
 from slotproof.model.evaluate import INDEX
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import PLAIN, WAITING
 from slotproof.model.world import EMPTY_ACTOR, POOLS, Constants, Problem, World
 
+FRAME = state.FRAME
+LONGEST = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
 KIND, PHASE, PROMPT = (INDEX[f"turn.{name}"] - POOLS for name in ("kind", "phase", "prompt"))
 
 
@@ -144,6 +149,31 @@ def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
     found = list(world.violations())
     assert ("t", "INV-ORDER", "slot") in found
     assert ("u", "INV-ORDER", "slot") not in found
+
+
+def test_the_frame_is_the_sum_of_the_others() -> None:
+    """Kept up to date as actors change; the longest lock is that of another actor."""
+    rng = random.Random(0)
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    for _ in range(300):
+        values = list(EMPTY_ACTOR)
+        for name in ("slot.holding", "slot.Q", "slot.A", "turn.kind", "turn.phase", "turn.Q"):
+            values[INDEX[name] - POOLS] = rng.choice([0, 0, 1, 2, 3])
+        world.put(rng.choice("abcde"), rng.choice([values, values, list(EMPTY_ACTOR)]))
+        for key in (None, *"abcde"):
+            others = [share for other, share in world.shares.items() if other != key]
+            total = [sum(column) for column in zip(*others, strict=True)] or [0] * len(FRAME)
+            total[LONGEST] = max((share[LONGEST] for share in others), default=0)
+            assert world.frame(key) == total
+
+
+def test_what_is_not_there_and_is_not_zero_is_kept() -> None:
+    """INV-CLEAN: a session that is not open has no history."""
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    values = list(EMPTY_ACTOR)
+    values[INDEX["session.history"] - POOLS] = 1
+    world.put("t", values)
+    assert ("t", "INV-CLEAN", "session") in list(world.violations())
 
 
 def test_an_empty_world_is_checked_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from slotproof.conformance import baseline
 from slotproof.conformance.baseline import Baseline, Entry
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.snapshot import Snapshot
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 RUN = ["run", "--engine", "reference:22213-double-count", "--config", "p1", "--examples", "12"]
@@ -133,3 +137,31 @@ def test_wrong_usage(more: list[str], message: str, capfd: pytest.CaptureFixture
     assert status([*RUN, *more]) == 2
     err = capfd.readouterr().err
     assert err.count("\n") == 1 and message in err
+
+
+class Teller(InProcessEngine):
+    """Tells of a transition that there is not, and calls itself like a pattern."""
+
+    name = "mine[a]"
+
+    def do(self, command: Command) -> list[Snapshot]:
+        shown = super().do(command)
+        for snapshot in shown:
+            snapshot["events"] = [("T-X/../../../else é", None, None, {}), *snapshot["events"]]
+        return shown
+
+
+def test_a_strangers_words_are_in_no_identity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 12: an identity is part of file names and of baselines, which have to be read again."""
+    monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
+    path, out = tmp_path / "b.json", tmp_path / "deep" / "er" / "out"
+    more = ["--engine", "stranger:Teller", "--baseline", str(path), "--out", str(out)]
+    code, summary = run(capsys, *more, "--update-baseline")
+    assert code in (0, 3) and "INV-STEP.unknown@event" in summary["known"]
+    files = {each for each in tmp_path.rglob("*") if each.is_file()} - {path}
+    assert files and all(each.parent == out for each in files)
+    assert not [name for name in summary["transitions"]["counts"] if "X" in name]
+    code, summary = run(capsys, *more)
+    assert code in (0, 3) and summary["new"] == 0

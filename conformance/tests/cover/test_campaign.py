@@ -164,3 +164,11 @@ def test_every_example_ends_drained() -> None:
     pool = referee.snapshot["pools"]["full"]
     assert pool["available"] + pool["evictable"] == pool["total"]
     assert referee.coverage.checked["INV-DRAIN"]
+
+
+def test_an_example_that_fails_while_it_is_drained_was_run() -> None:
+    """The violation of the shortest example there is comes at its very end."""
+    name = "21499-one-pool-check"
+    plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
+    outcome = campaign.run(InProcessEngine(name), "x", plan)
+    assert outcome.trace is not None and outcome.examples == 1

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import jobs_count
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.traces import itf
@@ -80,6 +82,12 @@ NO_SGLANG = "an interpreter without sglang"
         (["run", "--seed", "-1"], "--seed must be at least 0"),
         (["run", "--examples", "many"], "--examples"),
         (["run", "--step-timeout", "0"], "--step-timeout"),
+        (["run", "--step-timeout", "inf"], "Invalid value for '--step-timeout'"),
+        (["replay", "x", "--start-timeout", "1e300"], "Invalid value for '--start-timeout'"),
+        (["diff", "a.json", "b.json", "--step-timeout", "inf"], "for '--step-timeout'"),
+        (["diff", "a.json", "b.json", "--start-timeout", "1e300"], "for '--start-timeout'"),
+        (["explore", "--engine", "reference", "--seconds", "0"], "for '--seconds'"),
+        (["explore", "--engine", "reference", "--seconds", "nan"], "for '--seconds'"),
         (["run", "--no-such-option"], "No such option"),
         (["run", "surplus"], "unexpected extra argument"),
         (["replay"], "Missing argument"),
@@ -95,6 +103,31 @@ def test_wrong_usage_is_one_line_and_status_2(
     argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert text in wrong(argv, capfd)
+
+
+def test_how_many_processes_may_be_asked_for() -> None:
+    """Issue 12, point 3: more than any machine has is wrong usage, not an error of the system."""
+    assert jobs_count(1024) == 1024 and jobs_count(0, least=0) == 0
+    with pytest.raises(UsageProblem, match="--jobs must be at most 1024, not 1025"):
+        jobs_count(1025)
+    with pytest.raises(UsageProblem, match="--jobs must be at least 1, not 0"):
+        jobs_count(0)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [("no shebang", "can't be run: Exec format error"), ("#!/bin/sh\nsleep 600", "within 0.5 s")],
+)
+def test_a_python_that_is_none(
+    code: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is asked whether it has SGLang; it can't be run, or it never answers."""
+    python = tmp_path / "python"
+    python.write_text(code)
+    python.chmod(0o755)
+    argv = ["run", "--engine", "sglang", "--python", str(python), "--start-timeout", "0.5"]
+    said = wrong(argv, capfd)
+    assert f"--python {python} " in said and text in said
 
 
 @pytest.mark.parametrize("command", ["replay", "show"])
@@ -278,6 +311,36 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.syspath_prepend(tmp_path)
     argv = ["run", "--engine", "my_engines:broken", *SOME, "--out", str(tmp_path)]
     assert status(argv) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("1 / 0", "bad_engines:make: division by zero"),
+        ("def make(:", "bad_engines:make: invalid syntax"),
+        ("raise SystemExit", "bad_engines:make: SystemExit"),
+        ("def make():\n    it.capabilities = None\n    return it", "its capabilities are no"),
+        ("def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n    return it",
+         "its capabilities are no Capabilities with a profile of reference"),
+    ],
+)  # fmt: skip
+def test_a_factory_that_makes_no_engine(
+    code: str,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Issue 12, point 3: wrong usage in one line, and no bug of ours."""
+    imports = "from slotproof.conformance.engines."
+    head = f"{imports}reference import InProcessEngine\n{imports}base import Capabilities\n"
+    head += "it = InProcessEngine()\n"
+    (tmp_path / "bad_engines.py").write_text(f"{head}{code}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bad_engines", raising=False)
+    assert status(["run", "--engine", "bad_engines:make", *SOME]) == 2
+    err = capsys.readouterr().err
+    assert text in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ from typing import Any
 import pytest
 
 from slotproof.conformance import campaign, interrupts
+from slotproof.conformance.cli import listing
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.collecting import collect
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -145,6 +149,7 @@ def test_held_it_is_raised_when_an_engine_is_asked() -> None:
         assert interrupts.arrived()
         with pytest.raises(KeyboardInterrupt), interrupts.released():
             pytest.fail("the engine was asked")
+        signal.raise_signal(signal.SIGINT)  # and a second one is held
 
 
 def test_released_it_is_raised_at_once() -> None:
@@ -232,3 +237,142 @@ def test_a_command_that_was_interrupted_late_is_not_a_verdict(
 
     monkeypatch.setattr(campaign._Run, "campaign", late)
     assert status(["run", "--config", "p1", "--examples", "5", "--out", str(tmp_path)]) == 3
+
+
+# A process and its end ----------------------------------------------------------
+
+
+def ended(code: str) -> tuple[int, str, str]:
+    """How ``slotproof list mutants`` ends, and what it says, with ``code`` run before it."""
+    begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]\n'
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}{code}"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+WHILE_IMPORTED = """
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "slotproof.conformance.{}":
+            {}
+sys.meta_path.insert(0, Interrupts())
+from slotproof.conformance.cli import app
+app.main()
+"""
+
+
+@pytest.mark.parametrize("module", ["cli.streams", "terminal", "cli.commands"])
+def test_sigterm_while_modules_are_imported(module: str) -> None:
+    """Status 3 from the start: the first modules take most of a second."""
+    code = WHILE_IMPORTED.format(module, "signal.raise_signal(signal.SIGTERM)")
+    assert ended(code) == (3, "", "")
+
+
+def test_an_interrupt_of_code_that_is_text(tmp_path: Path) -> None:
+    """Where a module is the program, Python remembers it, caught or not, and ends of the signal:
+    dataclasses run such code while modules are imported."""
+    text = 'exec("signal.raise_signal(signal.SIGINT)")'
+    begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]'
+    (tmp_path / "begins.py").write_text(begin + WHILE_IMPORTED.format("cli.commands", text))
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "begins"], env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
+
+
+AT_THE_END = """
+import os
+class Falls:
+    kill, number, pid = staticmethod(os.kill), signal.{}, os.getpid()
+    def __del__(self):
+        self.kill(self.pid, self.number)
+falls = Falls()
+falls.me = falls  # for the last collection of all
+from slotproof.conformance.cli import app
+exec("app.main()", {{"__name__": {!r}, "app": app}})
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("caller", ["__main__", "another"])
+def test_an_interrupt_while_python_exits(number: str, caller: str) -> None:
+    """Its handlers are taken down by then; the verdict is settled, and said whole."""
+    code, out, err = ended(AT_THE_END.format(number, caller))
+    assert (code, err) == (0, "") and "leak-full" in out
+
+
+def test_who_calls_main_goes_on() -> None:
+    """Its status is that of the whole process only where it is the program."""
+    code = """
+from slotproof.conformance.cli import app
+try:
+    exec("app.main()", {"__name__": "another", "app": app})
+except SystemExit:
+    sys.exit(7)
+"""
+    assert ended(code)[0] == 7
+
+
+def test_what_an_interrupt_left_half_made_says_nothing() -> None:
+    """A destructor that lacks what its constructor did not come to: no traceback of that."""
+    code = """
+from slotproof.conformance.cli import app, listing
+class Half:
+    def __init__(self):
+        signal.raise_signal(signal.SIGINT)
+        self.owner = True
+    def __del__(self):
+        assert self.owner
+listing._TABLES[listing.Things.MUTANTS] = Half
+app.main()
+"""
+    assert ended(code) == (3, "", "")
+
+
+def test_what_destructors_lack_is_told_where_nothing_was_interrupted() -> None:
+    code = """
+from slotproof.conformance.cli import app, listing
+table = listing._TABLES[listing.Things.MUTANTS]
+class Half:
+    def __del__(self):
+        assert self.owner
+def made():
+    Half()
+    return table()
+listing._TABLES[listing.Things.MUTANTS] = made
+app.main()
+"""
+    code_, out, err = ended(code)
+    assert code_ == 0 and out and "no attribute 'owner'" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ValueError("half made"), 3), (UsageProblem("no such thing"), 2)],
+    ids=["of a library", "of the user"],
+)
+def test_what_fails_after_an_interrupt_is_no_bug(
+    error: Exception, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that was left in the middle; what was asked for wrongly stays wrong."""
+
+    def table() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error from None
+
+    monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, table)
+    assert status(["list", "mutants"]) == expected
+
+
+def test_what_fails_without_an_interrupt_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def table() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, table)
+    assert status(["list", "mutants"]) == 70

@@ -250,6 +250,21 @@ BAD: dict[str, tuple[Change, str]] = {
         lambda d: d.update(states=d["states"] * 5001),
         "10002 commands are too many; at most 10000",
     ),
+    "too many iterations shown": (
+        lambda d: d["states"][1].update(iterations=[{}] * 10_001),
+        "10001 iterations are too many",
+    ),
+    "too much to be kept": (
+        lambda d: (
+            d["#meta"]["slotproof"]["config"].update(total_tokens=1_000_000),
+            d["states"][1].update({"mbt::nondetPicks": {"n": 9000}}),
+        ),
+        "9000 iterations of 250000 pages, 4 rows",
+    ),
+    "too many violations": (
+        lambda d: d["#meta"]["slotproof"].update(set_aside=["INV-ONCE.reported"] * 1001),
+        "set_aside: List should have at most 1000 items",
+    ),
     "states is no list": (lambda d: d.update(states={}), "states"),
 }
 
@@ -278,7 +293,7 @@ def test_what_is_no_trace_is_refused_in_one_line(
         (b'{"#meta": 1, "#meta": 2}', "not JSON: Detected duplicate key"),
         (b'{"#meta": NaN}', "not JSON"),
         (b'["\\ud800"]', "not JSON"),
-        (b" " * (16 << 20) + b"[]", "the file is too long: more than 16777216 bytes"),
+        (b" " * (4 << 20) + b"[]", "the file is too long: more than 4194304 bytes"),
         (b"\xff\xfe{}", "not JSON"),
         (b"[]", "no ITF trace"),
         (b"3", "no ITF trace"),

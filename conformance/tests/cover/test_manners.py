@@ -7,14 +7,15 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from slotproof.conformance import campaign
+from slotproof.conformance import bounds, campaign
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.manners import MANNERS, check, messages
+from slotproof.conformance.manners import MANNERS, _ask, check, messages
 from slotproof.conformance.manners.guest import Guest
 from slotproof.conformance.protocol.config import CONFIGS
 
@@ -53,6 +54,22 @@ def test_the_example_drivers_have_every_manner(argv: list[str]) -> None:
     assert visit.clean and visit.config == "p1"
 
 
+def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, point 7: a flood of lines, an id or an error of a megabyte."""
+    guest, long = Guest([]), "x" * (1 << 20)
+    for number in range(100):
+        assert guest._answer(f"{number} {long}".encode()) is None
+    pipe = mock.Mock(line=lambda _: json.dumps({"id": long, "ok": False, "error": long}).encode())
+    monkeypatch.setattr(Guest, "start", lambda _: pipe)
+    for _ in range(100):
+        guest.say("{}")
+    assert len(guest.noise) == len(guest.numbered) == bounds.SEEN_LINES
+    assert max(map(len, guest.noise + guest.numbered)) < 200
+    found = [_ask(guest, manner) for manner in MANNERS if manner.name in ("bad-line", "counts")]
+    assert [each.result for each in found] == ["not ok", "not asked"]
+    assert max(len(line) for each in found for line in each.seen) == bounds.SEEN_CHARS
+
+
 SEEN = {
     "handshake": "engine/version: Field required",
     "versions": "hello for protocol 999 is answered with protocol 999",
@@ -70,7 +87,7 @@ SEEN = {
     "determinism": "iteration 1 differs in pools",
     "bye": "it still runs 5 s after bye",
     "end-of-input": "it still runs 5 s after the end of its input",
-    "ids": "answer None to message 1",
+    "ids": "answer null to message 1",
     "quiet": "a line that is no answer: 'loading weights: 100%'",
 }
 

@@ -179,6 +179,11 @@ def _(s: Any) -> None:
 
 @breaks("rows", "INV-ROWS.range")
 def _(s: Any) -> None:
+    s["rows"]["used"]["99"] = {"full": []}
+
+
+@breaks("rows", "INV-ROWS.range")
+def _(s: Any) -> None:
     s["rows"]["free"][0] = 99
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from slotproof.conformance import bounds, campaign
-from slotproof.conformance.collecting import collect
-from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.collecting import Keeper, collect
+from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
+from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.oracles import ORACLES
@@ -53,10 +54,25 @@ def messages(*said: dict[str, object]) -> Edit:
     return lambda snapshot: snapshot["messages"].extend(said)
 
 
+ODD_REQUEST: dict[str, Any] = {
+    "session": "s1", "kind": "stub", "phase": "running", "in_last": True, "in_running": True,
+    "loan": "s1", "row": 99, "C": 1, "A": 1, "Q": 0, "E": 0, "locks": 1, "prompt": 1,
+    "hash": None, "output": 1, "counts": {"matches": -4},
+}  # fmt: skip
+
+
 NONSENSE: dict[str, tuple[Edit, str]] = {
     "rows without number": (
         lambda snapshot: snapshot["rows"].update(total=4_000_000_000),
         f"rows/total is 4000000000, more than {bounds.ROWS_SHOWN}"),
+    "more owners than anyone can look at": (
+        lambda snapshot: (
+            snapshot["rows"]["used"].update({"0": {"full": [0] * 200_000}}),
+            snapshot["requests"].update(
+                {f"q{number}": {**ODD_REQUEST, "row": 0, "A": 10**6} for number in range(11)}
+            ),
+        ),
+        "slots and requests describe 2200000 positions, more than 2000000"),
     "a window and no pool for it": (
         lambda snapshot: snapshot["pools"].pop("swa"),
         "there is a sliding window, and no pool “swa”"),
@@ -76,11 +92,6 @@ def test_what_makes_no_sense_is_a_finding_in_words(name: str) -> None:
     assert len(rows_of(referee.log)) == 2
 
 
-ODD_REQUEST: dict[str, Any] = {
-    "session": "s1", "kind": "stub", "phase": "running", "in_last": True, "in_running": True,
-    "loan": "s1", "row": 99, "C": 1, "A": 1, "Q": 0, "E": 0, "locks": 1, "prompt": 1,
-    "hash": None, "output": 1, "counts": {"matches": -4},
-}  # fmt: skip
 ODD: dict[str, Edit] = {
     "slots of sessions there are not": lambda s: s["slots"].update(
         s9={"row": 1, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": None, "locks": 0}
@@ -163,6 +174,10 @@ class Strange(InProcessEngine):
             return super().do(command)
         if self.wrong == "raises":
             raise ZeroDivisionError("by the engine")
+        if self.wrong == "exits":
+            sys.exit(0)
+        if self.wrong == "nothing":
+            return []
         if self.wrong == "unwritable":
             return [object()]
         return [{"iter": 1}] if self.wrong == "incomplete" else super().do(command)
@@ -172,6 +187,8 @@ class Strange(InProcessEngine):
     ("wrong", "text"),
     [
         ("raises", "ZeroDivisionError: by the engine"),
+        ("exits", "SystemExit: 0"),
+        ("nothing", "what it shows is no snapshot: 0 snapshots after step, not 1"),
         ("unwritable", "what it shows is no snapshot: Object of type object is not JSON"),
         ("incomplete", "what it shows is no snapshot: snapshots/0/"),
     ],
@@ -187,6 +204,8 @@ def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     assert violation.clause == "INV-ALIVE.crash" and violation.detail.startswith(text)
     monkeypatch.setattr(Strange, "wrong", "")
     assert Referee(engine, CONFIGS["p1"]).do(STEP) == []
+    monkeypatch.setattr(Strange, "close", slip)
+    engine.close()
 
 
 # One finding of its kind ----------------------------------------------------------
@@ -216,3 +235,82 @@ def test_a_driver_that_fails_differently_each_time_is_one_finding(
     assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{kind}"]
     outcome = campaign.run(Babbling(), "x", PLAN)
     assert len(outcome.traces) == 1
+
+
+# What a driver offers, and what it makes of it ----------------------------------
+
+DRIVER = """
+import json, sys
+shown = {{"tree": {{"full": []}}, "rows": {{"total": 4, "free": [0, 1, 2, 3], "used": {{}}}},
+         "sessions": {{}}, "slots": {{}}, "requests": {{}}, "ended": [], "messages": [],
+         "consumed": 0,
+         "pools": {{"full": {{"total": 64, "available": 64, "evictable": 0, "protected": 0,
+                            "free": list(range(64))}}}},
+         "checker": {{"ran": False, "level": 0, "pools": {{}}, "verdict": "off", "message": ""}}}}
+offered = {{"commands": ["open", "submit", "abort", "close", "step", "tick"], "pools": ["full"],
+           "page_sizes": [1]}}
+count = 0
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {{}}
+    if asked["op"] == "hello":
+        result = {{"protocol": 1, "engine": {{"name": "idle", "version": "1"}},
+                  "capabilities": {{**offered, **{more}}}}}
+    elif asked["op"] == "do":
+        done = asked["command"].get("n", 0)
+        result = {{"snapshots": [{{**shown, "iter": count + i + 1}} for i in range(done)]}}
+        count += done
+        if asked["command"]["do"] == "tick":
+            result = {{"snapshots": [{{**shown, "iter": count}}]}}
+    elif asked["op"] == "reset":
+        count = 0
+    print(json.dumps({{"id": asked["id"], "ok": True, "result": result}}), flush=True)
+"""
+
+
+def idle(more: dict[str, Any]) -> ProcessEngine:
+    return ProcessEngine([sys.executable, "-c", DRIVER.format(more=more)], 30.0)
+
+
+def test_an_engine_that_reads_nothing_does_not_conform() -> None:
+    """INV-PROGRESS.stalled: it throws every command away, and nothing it shows is wrong."""
+    engine = idle({})
+    try:
+        outcome = campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, examples=20, shrink=30))
+    finally:
+        engine.close()
+    assert outcome.trace is not None
+    assert outcome.trace.violations[0].clause == "INV-PROGRESS.stalled"
+    assert "commands wait in the inbox" in outcome.trace.violations[0].detail
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"events": True}, "it tells events, and names no transition"),
+        ({"transitions": ["T-NOPE"]}, "there is no transition 'T-NOPE'"),
+        ({"commands": ["step"]}, "it does not offer “abort”, as every engine does"),
+    ],
+)
+def test_an_offer_that_would_be_judged_by_nothing_is_refused(more: Any, text: str) -> None:
+    with pytest.raises(EngineUnusable, match=text):
+        idle(more)
+
+
+def test_an_engine_that_refuses_after_a_finding_hides_nothing() -> None:
+    """What was found before it could not go on is the verdict."""
+    found: list[object] = []
+
+    class Refusing(InProcessEngine):
+        def do(self, command: Command) -> list[Snapshot]:
+            if len(found) and command["do"] == "open":
+                raise EngineUnusable("refuses a legal command")
+            return super().do(command)
+
+    class Noting(Keeper):
+        def keep(self, mark: Any, trace: Any) -> None:
+            found.append(trace)
+
+    engine = Refusing("22862-no-free-tail")
+    outcome = collect(engine, "x", Plan({"p1": CONFIGS["p1"]}, examples=200), keeper=Noting())
+    assert outcome.findings and outcome.unusable == "refuses a legal command"

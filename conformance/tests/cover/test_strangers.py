@@ -18,7 +18,8 @@ from slotproof.conformance import markup
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.matrices.table import Cell, Row as TableRow, Table, markdown, write
-from slotproof.conformance.scenario import Scenario
+from slotproof.conformance.observation import Violation
+from slotproof.conformance.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -92,6 +93,20 @@ def test_a_pytest_file_starts_nothing_that_a_trace_names(
     test()
 
 
+def test_what_a_pytest_file_says_is_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, point 9: pytest shows the text of an exception as it is."""
+    monkeypatch.delenv("SLOTPROOF_ENGINE", raising=False)
+    with pytest.raises(EngineUnusable) as unusable:
+        Scenario.asked_for("cmd:\x1b[2J", {})
+    crash = Violation("INV-ALIVE", "crash", "\x1b[2J\u202e")
+    with Scenario("reference") as engine:
+        monkeypatch.setattr(engine.referee, "do", lambda _: [crash])
+        with pytest.raises(Violated) as violated:
+            engine.step()
+    assert "\\x1b[2J" in str(unusable.value) and "\x1b" not in str(unusable.value)
+    assert str(violated.value) == "INV-ALIVE.crash: \\x1b[2J\\u202e"
+
+
 def test_ours_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SLOTPROOF_ENGINE", "SLOTPROOF_PYTHON"):
         monkeypatch.delenv(name, raising=False)
@@ -113,9 +128,12 @@ def test_lines_to_copy_carry_the_engine_and_nothing_else(name: str) -> None:
 
 def test_the_line_of_a_trace_of_the_spec() -> None:
     state = {"full.total": 1, "mbt::actionTaken": "x", "mbt::nondetPicks": {}}
-    meta = {"mutant": "a; touch b", "page_size": "1; c", "violated": ["x"]}
-    shown = spec_trace.render({"#meta": {"slotproof-spec": meta}, "vars": [], "states": [state]})
-    assert shown.endswith("prove --mutant 'a; touch b' --page-size '1; c'\n")
+    meta: dict[str, Any] = {"mutant": "a; touch b", "page_size": 1, "violated": ["x"]}
+    document = {"#meta": {"slotproof-spec": meta}, "vars": [], "states": [state]}
+    assert spec_trace.render(document).endswith("prove --mutant 'a; touch b' --page-size 1\n")
+    meta["page_size"] = "1; c"
+    with pytest.raises(itf.BadTrace, match="page_size: Input should be a valid integer"):
+        spec_trace.render(document)
 
 
 # Markdown (point 11) -----------------------------------------------------------------

@@ -22,7 +22,7 @@ from slotproof.conformance.tests.fuzz import batches, figures, judging, seeds, s
 from slotproof.conformance.tests.fuzz.batches import Tally
 from slotproof.conformance.tests.fuzz.given import FILE, Input
 from slotproof.conformance.tests.fuzz.inputs import KINDS, make, untouched
-from slotproof.conformance.tests.fuzz.judging import Failed, Said, examine, prepared
+from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
 from slotproof.conformance.tests.fuzz.odd import BAIT
 
 
@@ -218,4 +218,3 @@ def test_the_same_number_makes_the_same_input(kind: str) -> None:
     inputs = [[make(kind, batches.source(kind, 3, number)) for number in range(30)] for _ in "ab"]
     assert inputs[0] == inputs[1]
     assert len({each.data for each in inputs[0]}) > 20
-    assert isinstance(Said(0, "", ""), Said)
