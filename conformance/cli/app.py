@@ -132,9 +132,9 @@ def _end() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if _Program.status is not None:
-        for stream in (sys.stdout, sys.stderr):  # noqa: TID251  # nothing is said
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
-                stream.flush()
+        from slotproof.conformance.cli import streams
+
+        streams.flush()
         os._exit(_Program.status)
 
 

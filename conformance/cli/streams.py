@@ -65,6 +65,13 @@ def install() -> None:
         setattr(sys, f"__{name}__", steady)
 
 
+def flush() -> None:
+    """Write out what Python still holds; who is gone does not matter any more."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # none, or closed
+            stream.flush()
+
+
 def settled(code: int) -> int:
     """The exit status, now that all is said.
 

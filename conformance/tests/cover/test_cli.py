@@ -377,4 +377,4 @@ found = status([*run, "--engine", "cmd:{sys.executable} {toy} fine"])
 sys.exit(10 + found if "torch" in sys.modules else found)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode in (0, 3), (done.stdout + done.stderr).decode()
+    assert done.returncode in (0, 1, 3), (done.stdout + done.stderr).decode()
