@@ -22,7 +22,6 @@ EMPTY_ACTOR: tuple[int, ...] = tuple(
 _NOBODY = list(EMPTY_ACTOR)
 _FRAME = len(state.STATE)
 _MAX = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
-_OPEN = INDEX["session.open"]
 _KIND = INDEX["turn.kind"]
 _PHASE, _PROMPT = INDEX["turn.phase"], INDEX["turn.prompt"]
 

@@ -17,7 +17,6 @@ from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.environments.use import for_engine
-from slotproof.model.profiles import PROFILES
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
@@ -171,11 +170,11 @@ class EngineSpec:
         if missing:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
         offered: object = engine.capabilities
-        if not isinstance(offered, Capabilities) or offered.profile not in PROFILES:
-            raise EngineUnusable(
-                f"{self.text} makes no engine: its capabilities are no Capabilities with a profile "
-                f"of {', '.join(PROFILES)}"
-            )
+        if not isinstance(offered, Capabilities):
+            raise EngineUnusable(f"{self.text} makes no engine: its capabilities are none")
+        problem = offered.senseless()
+        if problem is not None:
+            raise EngineUnusable(f"{self.text} makes no engine: {problem}")
         return CheckedEngine(engine)
 
 
