@@ -46,6 +46,8 @@ class Left:
     err: str
     traces: list[str]
     processes: list[int]
+    late: bool = False
+    """It had said all it had to say before: that is a verdict, and no interrupt's business."""
 
     @property
     def clean(self) -> bool:
@@ -64,22 +66,29 @@ def interrupt(argv: tuple[str, ...], after: float, folder: Path, times: int = 1)
     """Run a command in a folder, with SIGINT so many seconds after its first line, or more."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = f"SLOTPROOF_TEST={folder}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", _MAIN, *argv],
-        cwd=folder,
-        env={**os.environ, "SLOTPROOF_TEST": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    said = folder / "stdout"  # a file, not a pipe: what was said by a moment is its size
+    with said.open("wb") as stdout:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *argv],
+            cwd=folder,
+            env={**os.environ, "SLOTPROOF_TEST": str(folder)},
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    while not said.stat().st_size:
+        assert process.poll() is None
+        time.sleep(0.005)
     time.sleep(after)
+    before = said.stat().st_size
     for _ in range(times):
         process.send_signal(signal.SIGINT)
         time.sleep(0.002)
-    out, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
+    late = process.returncode == 0 and said.stat().st_size == before
+    out = said.read_text(encoding="utf-8").removeprefix("begun\n")
     traces = [str(path) for path in folder.rglob("*.itf.json")]
-    return Left(process.returncode, out, err, traces, _staying(mark))
+    return Left(process.returncode, out, err, traces, _staying(mark), late)
 
 
 def _staying(mark: str) -> list[int]:
