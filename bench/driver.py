@@ -19,12 +19,12 @@ from typing import Any
 from lockstep import scripts
 from machine import described, record
 
-from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.referee import Referee, referee_profile
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.referee import Referee, referee_profile
 
 Runs = list[list[Command]]
 

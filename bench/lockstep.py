@@ -21,15 +21,15 @@ from pathlib import Path
 import torch
 from machine import described, record, usable
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.examples import Examples
-from slotproof.conformance.observation import Violation
-from slotproof.conformance.plan import Part
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.referee import Referee
-from slotproof.conformance.rounds import Turn
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.examples import Examples
+from slotproof.conformance.search.plan import Part
+from slotproof.conformance.search.rounds import Turn
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""

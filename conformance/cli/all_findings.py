@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance import baseline as baselines, report
-from slotproof.conformance.baseline import BadBaseline, Baseline, Entry
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.telling import progress_bar, slug
-from slotproof.conformance.collecting import Collected, Finding, collect
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.plan import Plan
+from slotproof.conformance.search import baseline as baselines, report
+from slotproof.conformance.search.baseline import BadBaseline, Baseline, Entry
+from slotproof.conformance.search.collecting import Collected, Finding, collect
+from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import say_all, say_json
-from slotproof.conformance.traces.folder import Folder
-from slotproof.conformance.workers import workers_for
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance import manners
+from slotproof.conformance import driver_checks as manners
 from slotproof.conformance.cli.options import JsonOption, PythonOption, StartOption, TimeoutOption
+from slotproof.conformance.driver_checks.guest import Guest
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.manners.guest import Guest
 from slotproof.conformance.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(r"reference(:.*)?|sglang|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL)

@@ -33,13 +33,13 @@ def docs(
         return _diff(diff, as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
-    from slotproof.conformance.documents import pages, writing as folder
+    from slotproof.conformance.spec_documents import contents, writing as folder
     from slotproof.model import cores
 
     if not tla and not cores.load().fresh:
         return _tell(1, "stale", ["model/cores.json"], as_json, _STALE_CORES)
-    wanted = pages.tla_files() if tla else pages.documents()
-    mark = "" if tla else pages.MARK
+    wanted = contents.tla_files() if tla else contents.documents()
+    mark = "" if tla else contents.MARK
     if check:
         stale = folder.stale(wanted, out, mark)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
@@ -66,7 +66,7 @@ def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> 
 
 
 def _diff(revision: str, as_json: bool) -> int:
-    from slotproof.conformance.documents import changes
+    from slotproof.conformance.spec_documents import changes
 
     found = changes.since(revision)
     if as_json:

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from slotproof.conformance import exploring, report
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     DeviceOption,
@@ -29,6 +27,8 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import exploring, report
+from slotproof.conformance.search.campaign import Plan
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text

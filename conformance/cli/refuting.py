@@ -81,7 +81,7 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
 def _stage(name: str, found: Counterexample) -> dict[str, Any] | None:
     """What the engine with the same bug does on the same way; ``None`` if there is none."""
     from slotproof.conformance.engines.registry import EngineSpec
-    from slotproof.conformance.staging import stage
+    from slotproof.conformance.search.staging import stage
     from slotproof.impl.mutants import MUTANTS
 
     if name not in MUTANTS:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance import campaign
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged
 from slotproof.conformance.cli.options import (
@@ -26,6 +25,7 @@ from slotproof.conformance.cli.options import (
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours
+from slotproof.conformance.search import campaign
 from slotproof.conformance.terminal import say, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance import campaign, report
 from slotproof.conformance.cli.all_findings import Book, opened, run_all
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
@@ -30,9 +29,10 @@ from slotproof.conformance.cli.telling import progress_bar, slug
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.plan import EXAMPLES
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.shortest import compare
+from slotproof.conformance.search import campaign, report
+from slotproof.conformance.search.plan import EXAMPLES
+from slotproof.conformance.search.shortest import compare
 from slotproof.conformance.terminal import say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from slotproof.conformance import campaign
+from slotproof.conformance.search import campaign
 
 
 def slug(spec: str) -> str:

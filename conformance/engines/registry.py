@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotproof.conformance import children
+from slotproof.conformance.engines import children
 from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine

@@ -10,8 +10,8 @@ from subprocess import PIPE
 from typing import Protocol
 
 from slotproof.conformance import bounds
-from slotproof.conformance.children import Child
-from slotproof.conformance.draining import Drain, Ends
+from slotproof.conformance.engines.children import Child
+from slotproof.conformance.engines.draining import Drain, Ends
 
 Tell = Callable[[str], None]
 """Is told, in a few words, what is being done right now."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.logs.format import Header, Line, Log
 from slotproof.conformance.logs.recorded import LogReferee, Senseless
-from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.traces.frames import figures

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Capabilities, EngineFailed
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.oracles import Oracle
+from slotproof.conformance.lockstep.oracles.steps import follow
+from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, referee_profile
 from slotproof.conformance.logs.format import Header
-from slotproof.conformance.observation import Violation
-from slotproof.conformance.oracles import Oracle
-from slotproof.conformance.oracles.lockstep import follow
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.sense import nonsense
 from slotproof.conformance.protocol.snapshot import Message, Snapshot
-from slotproof.conformance.referee import Referee, empty_snapshot, referee_profile
 from slotproof.model.world import World
 
 _OFF: dict[str, Any] = {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slotproof.conformance.campaign import replay
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.referee import Iteration
+from slotproof.conformance.lockstep.referee import Iteration
+from slotproof.conformance.search.campaign import replay
 from slotproof.conformance.traces.trace import Trace
 
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotproof.conformance import interrupts
-from slotproof.conformance.collecting import Finding, collect
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.findings import mark
 from slotproof.conformance.matrices.again import Refused, again
 from slotproof.conformance.matrices.known import Known, Seen, look
 from slotproof.conformance.matrices.table import Cell, Row, Table
-from slotproof.conformance.plan import Plan, Progress, plainness
-from slotproof.conformance.traces.folder import Folder
+from slotproof.conformance.search.collecting import Finding, collect
+from slotproof.conformance.search.findings import mark
+from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.plan import Plan, Progress, plainness
+from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.workers import workers_for
 from slotproof.model.invariants import INVARIANTS
 
 _NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slotproof.conformance.observation import Observation, Violation
-from slotproof.conformance.oracles import ORACLES, Oracle, counts
+from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.oracles import ORACLES, Oracle, counts
 
 EQUATION = frozenset(["INV-SUM-FULL", "INV-SUM-SWA"])
 

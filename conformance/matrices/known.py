@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.findings import lead, mark
 from slotproof.conformance.matrices.again import Refused, again
 from slotproof.conformance.matrices.table import Cell
+from slotproof.conformance.search.findings import lead, mark
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace
 

@@ -16,12 +16,13 @@ from multiprocessing.synchronize import Event
 from statistics import median
 from threading import Thread
 
-from slotproof.conformance import bounds, campaign, interrupts
+from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.matrices.finders import FINDERS
 from slotproof.conformance.matrices.table import Cell, Row, Table
-from slotproof.conformance.plan import Plan
-from slotproof.conformance.rounds import planned
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.rounds import planned
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 from slotproof.model.museum import EXHIBITS

@@ -16,7 +16,7 @@ from slotproof.conformance.protocol.snapshot import Snapshot
 def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     """What nobody can make sense of, in a line; ``None`` where all is well.
 
-    >>> from slotproof.conformance.referee import empty_snapshot
+    >>> from slotproof.conformance.lockstep.referee import empty_snapshot
     >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
     >>> nonsense(shown, EngineConfig())
     'rows/total is 4000000000, more than 1000000'

@@ -13,12 +13,12 @@ import pytest
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.observation import Violation
-from slotproof.conformance.oracles import ORACLES
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.oracles import ORACLES
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.referee import Referee
 from slotproof.conformance.tests.processes import Descent, finished
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace

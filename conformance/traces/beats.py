@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import Arrow
 from slotproof.conformance.traces.picture import LOST, SHARED, Picture

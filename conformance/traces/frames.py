@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.conformance.abstraction import abstract
-from slotproof.conformance.coverage import Coverage
-from slotproof.conformance.observation import owners_of
-from slotproof.conformance.oracles.lockstep import compared, follow
-from slotproof.conformance.oracles.pages import own_pages, row_indices
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import owners_of
+from slotproof.conformance.lockstep.oracles.owners import own_pages, row_indices
+from slotproof.conformance.lockstep.oracles.steps import compared, follow
+from slotproof.conformance.lockstep.referee import Iteration, empty_snapshot, with_totals
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.referee import Iteration, empty_snapshot, with_totals
 from slotproof.conformance.traces.runs import spans
 from slotproof.model.world import Constants
 

@@ -17,7 +17,7 @@ from typing import Any
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.jsontext import BadJson
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL

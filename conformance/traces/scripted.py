@@ -47,7 +47,7 @@ def _lines(trace: Trace) -> Iterator[str]:
     for violation in trace.violations:
         yield f"#   {comment(str(violation))}"[:400]
     yield ""
-    yield "from slotproof.conformance.scenario import Scenario"
+    yield "from slotproof.conformance.lockstep.scenario import Scenario"
     yield ""
     yield f"FOUND_ON = {literal(trace.found_on)}"
     yield ""

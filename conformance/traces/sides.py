@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.lanes import answer
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.traces.beats import Beat, beat_of
 from slotproof.conformance.traces.frames import Frame

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotproof.conformance.environments.recipes import RECIPES
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.referee import Iteration
 from slotproof.conformance.traces.frames import Frame, frames_of
 
 

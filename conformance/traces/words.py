@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.beats import Beat, Pool
 from slotproof.conformance.traces.picture import LOST, SHARED, STALE, Cell, state_of
 from slotproof.conformance.traces.runs import joined, runs_in, text as written

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import baseline
-from slotproof.conformance.baseline import Baseline, Entry
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search import baseline
+from slotproof.conformance.search.baseline import Baseline, Entry
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 RUN = ["run", "--engine", "reference:22213-double-count", "--config", "p1", "--examples", "12"]

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign, report
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.machine import drain
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign, report
+from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.machine import drain
 from slotproof.conformance.statuses import INCONCLUSIVE
 from slotproof.conformance.traces.trace import Trace
 

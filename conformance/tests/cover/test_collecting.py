@@ -12,22 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign
-from slotproof.conformance.collecting import Collected, Keeper, collect
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.findings import Mark
-from slotproof.conformance.plan import Part, Plan
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.referee import Referee
-from slotproof.conformance.rounds import Turn
-from slotproof.conformance.searching import Search, _Searching
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.collecting import Collected, Keeper, collect
+from slotproof.conformance.search.findings import Mark
+from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.plan import Part, Plan
+from slotproof.conformance.search.rounds import Turn
+from slotproof.conformance.search.searching import Search, _Searching
+from slotproof.conformance.search.workers import Processes
 from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.folder import Folder
 from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.workers import Processes
 
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
@@ -155,7 +155,9 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
         return judge
 
     monkeypatch.setattr(_Searching, "begin", counted)
-    monkeypatch.setattr("slotproof.conformance.rounds.time.monotonic", lambda: float(examples))
+    monkeypatch.setattr(
+        "slotproof.conformance.search.rounds.time.monotonic", lambda: float(examples)
+    )
     found = collect(InProcessEngine(LEAK), "x", replace(PLAN, examples=5000, seconds=60))
     assert found.findings and all(each.trace.minimal for each in found.findings)
     assert found.out_of_time and 42 < found.examples <= 60, "it went on with what was left"
@@ -180,7 +182,7 @@ def test_processes_end_when_their_parent_is_killed() -> None:
     code = """
 import sys, time
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.workers import Processes
+from slotproof.conformance.search.workers import Processes
 
 workers = Processes(EngineSpec("reference"), 1)
 print(workers._pool.submit(__import__("os").getpid).result(), flush=True)

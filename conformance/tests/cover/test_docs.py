@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.cli.app import status
-from slotproof.conformance.documents import changes, facts, pages
-from slotproof.conformance.documents.review import AREAS
+from slotproof.conformance.spec_documents import changes, contents, facts
+from slotproof.conformance.spec_documents.review import AREAS
 from slotproof.model import cores
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.life import lives
@@ -27,7 +27,7 @@ SPEC = ROOT / "docs" / "reference" / "spec"
 
 @pytest.fixture(scope="module")
 def documents() -> dict[str, str]:
-    return pages.documents()
+    return contents.documents()
 
 
 def test_committed_documents_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +43,7 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     folder = tmp_path / "spec"
     (folder / "transitions" / "T-SAVE.md").write_text("edited by hand")
     (folder / "Slotproof.tla").unlink()
-    (folder / "transitions" / "T-GONE.md").write_text(f"{pages.MARK}\n\n# T-GONE\n")
+    (folder / "transitions" / "T-GONE.md").write_text(f"{contents.MARK}\n\n# T-GONE\n")
     (folder / "notes.md").write_text("somebody's own")
     capsys.readouterr()
     assert status(["docs", "--check", "--json", *out]) == 1
@@ -228,7 +228,7 @@ def test_review_page_covers_the_spec() -> None:
 def test_picture_shows_the_life(whose: str) -> None:
     """Well-formed, every state and every transition is named, and nothing lies outside."""
     life = lives()[whose]
-    root = ET.fromstring(pages.pictures()[f"life-of-a-{whose}.svg"])
+    root = ET.fromstring(contents.pictures()[f"life-of-a-{whose}.svg"])
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     texts = [each for each in root.iter() if each.tag.endswith("}text")]
     shown = [each.text for each in texts]
@@ -245,7 +245,7 @@ def test_picture_shows_the_life(whose: str) -> None:
 def test_names_in_a_picture_do_not_meet() -> None:
     """No name lies on another: they are to be read on paper."""
     for whose in lives():
-        root = ET.fromstring(pages.pictures()[f"life-of-a-{whose}.svg"])
+        root = ET.fromstring(contents.pictures()[f"life-of-a-{whose}.svg"])
         boxes: list[tuple[float, float, float, float]] = []
         for each in root.iter():
             if each.tag.endswith("}text") and each.attrib.get("class") != "title":

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
 PROGRAM = [sys.executable, "-m", "slotproof.conformance.cli.app"]
 FAITHLESS = """
-from slotproof.conformance import campaign
+from slotproof.conformance.search import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
 
 def factory():

@@ -11,14 +11,14 @@ from collections import Counter
 
 import pytest
 
-from slotproof.conformance.abstraction import abstract
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.explain import explain
-from slotproof.conformance.machine import prompt
-from slotproof.conformance.oracles import lockstep
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.explain import explain
+from slotproof.conformance.lockstep.oracles import steps
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search.machine import prompt
 
 RUNS = 120
 Pair = tuple[Counter[str], list[Counter[str]] | None]
@@ -106,7 +106,7 @@ def test_what_is_ambiguous_earns_nothing_and_is_no_finding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The lockstep oracle on an engine without events."""
-    monkeypatch.setattr(lockstep, "explain", lambda *_: found)
+    monkeypatch.setattr(steps, "explain", lambda *_: found)
     referee = Referee(InProcessEngine(), CONFIGS["p1"])
     (snapshot,) = referee.engine.do({"do": "step", "n": 1})
     del snapshot["events"]

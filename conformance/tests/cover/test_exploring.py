@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.exploring import CONFIGS, DEPTH, Reached, explore
-from slotproof.conformance.exploring_words import Place, alphabet, class_of, place
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.exploring import CONFIGS, DEPTH, Reached, explore
+from slotproof.conformance.search.exploring_words import Place, alphabet, class_of, place
 from slotproof.conformance.traces import itf
 
 SHALLOW = 4

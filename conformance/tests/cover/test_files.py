@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import baseline as baselines, campaign
-from slotproof.conformance.baseline import Baseline, Entry
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.files import open_stream, write_whole
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.matrices.table import Table, write
-from slotproof.conformance.observation import Violation
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search import baseline as baselines, campaign
+from slotproof.conformance.search.baseline import Baseline, Entry
 from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces import forms, itf
 from slotproof.conformance.traces.trace import Row, Trace

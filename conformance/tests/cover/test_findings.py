@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.findings import Mark, lead, mark, reporting
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.referee import Iteration, Referee, empty_snapshot
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.conformance.referee import Iteration, Referee, empty_snapshot
+from slotproof.conformance.search.findings import Mark, lead, mark, reporting
 
 RESTORE: list[Event] = [
     ("T-SUBMIT", "s1", "r2", {}),

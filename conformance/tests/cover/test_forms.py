@@ -16,7 +16,7 @@ import pytest
 
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.scenario import Scenario, Violated
+from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, text
 from slotproof.conformance.traces.trace import Trace
 

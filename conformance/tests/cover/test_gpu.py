@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
 from slotproof.impl.mutants import MUTANTS
 
 pytestmark = [

@@ -12,19 +12,20 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import campaign, interrupts
+from slotproof.conformance import interrupts
 from slotproof.conformance.cli import listing
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.collecting import collect
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.exploring import CONFIGS as TINY, explore
-from slotproof.conformance.plan import Outcome, Plan
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.collecting import collect
+from slotproof.conformance.search.exploring import CONFIGS as TINY, explore
+from slotproof.conformance.search.plan import Outcome, Plan
 from slotproof.conformance.tests.interrupting import RUNS, interrupt
 from slotproof.conformance.traces import sides
 from slotproof.conformance.traces.trace import Trace, rows_of

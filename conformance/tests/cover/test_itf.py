@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf

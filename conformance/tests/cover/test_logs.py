@@ -324,7 +324,7 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
         raise KeyError("row")
 
     path = write(record())
-    monkeypatch.setattr("slotproof.conformance.referee.abstract", slip)
+    monkeypatch.setattr("slotproof.conformance.lockstep.referee.abstract", slip)
     with pytest.raises(KeyError, match="row"):
         judging.validate(path)
 

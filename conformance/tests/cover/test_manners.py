@@ -11,13 +11,14 @@ from unittest import mock
 
 import pytest
 
-from slotproof.conformance import bounds, campaign
+from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.driver_checks import MANNERS, _ask, check, messages
+from slotproof.conformance.driver_checks.guest import Guest
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.manners import MANNERS, _ask, check, messages
-from slotproof.conformance.manners.guest import Guest
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
 
 DRIVERS = Path(__file__).parent / "drivers"
 EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"

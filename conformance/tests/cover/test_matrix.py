@@ -12,8 +12,8 @@ from slotproof.conformance.cli.app import status
 from slotproof.conformance.matrices import builds, mutants
 from slotproof.conformance.matrices.known import SUFFIX
 from slotproof.conformance.matrices.table import Cell, Row, Table, html, write
-from slotproof.conformance.plan import Plan
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search.plan import Plan
 from slotproof.impl.mutants import MUTANTS
 
 SMALL = ["--config", "p1", "--examples", "12"]

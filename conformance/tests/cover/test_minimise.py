@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.minimise import Replay, _simpler, _size, minimise
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.search.minimise import Replay, _simpler, _size, minimise
 
 BAD = [Violation("INV-ONCE", "reported", "x")]
 OTHER = [Violation("INV-ROWS", "twice", "x")]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.oracles import ORACLES
-from slotproof.conformance.oracles.progress import PATIENCE
+from slotproof.conformance.lockstep.oracles import ORACLES
+from slotproof.conformance.lockstep.oracles.progress import PATIENCE
 
 Change = Callable[[Any], object]
 CHANGES: list[tuple[str, str, str, Change]] = []

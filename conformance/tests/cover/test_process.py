@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.findings import mark
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.findings import mark
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 

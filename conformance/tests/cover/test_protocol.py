@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.abstraction import abstract
-from slotproof.conformance.coverage import Coverage
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.machine import prompt
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.referee import Referee, referee_profile
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import HELLO
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, token_hash
-from slotproof.conformance.referee import Referee, referee_profile
+from slotproof.conformance.search.machine import prompt
 from slotproof.impl.config import EngineConfig as ImplConfig
 from slotproof.model.evaluate import INDEX
 from slotproof.model.profiles import PROFILES

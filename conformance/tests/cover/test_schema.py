@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import campaign
-from slotproof.conformance.documents.schemas import schemas
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.protocol import messages
@@ -18,6 +16,8 @@ from slotproof.conformance.protocol.commands import COMMAND, FIELDS
 from slotproof.conformance.protocol.config import CONFIG, CONFIGS, EngineConfig
 from slotproof.conformance.protocol.shapes import Shape
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS
+from slotproof.conformance.search import campaign
+from slotproof.conformance.spec_documents.schemas import schemas
 
 POOL = {"total": 4, "available": 4, "evictable": 0, "protected": 0, "free": []}
 TOY = Path(__file__).parents[2] / "drivers" / "examples" / "toy.py"

@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import bounds, campaign
-from slotproof.conformance.collecting import Keeper, collect
+from slotproof.conformance import bounds
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.oracles import ORACLES
-from slotproof.conformance.plan import Plan
+from slotproof.conformance.lockstep.oracles import ORACLES
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.sense import nonsense
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.collecting import Keeper, collect
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces.trace import rows_of
 
 OPEN: Command = {"do": "open", "session": "s1"}
@@ -158,7 +159,7 @@ def test_our_own_error_is_not_the_engines_crash(
 ) -> None:
     """Whatever the engine calls itself; nor does Hypothesis make something else of it."""
     monkeypatch.setattr(InProcessEngine, "name", name)
-    monkeypatch.setattr("slotproof.conformance.referee.ORACLES", {**ORACLES, "slip": slip})
+    monkeypatch.setattr("slotproof.conformance.lockstep.referee.ORACLES", {**ORACLES, "slip": slip})
     plan = Plan({"p1": CONFIGS["p1"]}, examples=20, oracles={**ORACLES, "slip": slip})
     with pytest.raises(KeyError, match="row"):
         run(InProcessEngine(), "x", plan)

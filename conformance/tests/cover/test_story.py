@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.observation import Violation
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf, markdown, mermaid, words
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import LANES, WAYS

@@ -17,9 +17,9 @@ import pytest
 from slotproof.conformance import markup
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.matrices.table import Cell, Row as TableRow, Table, markdown, write
-from slotproof.conformance.observation import Violation
-from slotproof.conformance.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 

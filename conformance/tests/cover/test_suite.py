@@ -14,7 +14,7 @@ from slotproof.conformance.traces import itf
 
 pytest_plugins = ["pytester"]
 
-PLUGIN = "slotproof.conformance.suite.plugin"
+PLUGIN = "slotproof.conformance.plugin.hooks"
 INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
 SUITE = ["--pyargs", "slotproof.conformance"]
 SMALL = ["--slotproof-config=p1", "--slotproof-examples=20", "--slotproof-parts=2"]
@@ -146,8 +146,8 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
     shown = [line for line in result.outlines if not line.startswith("plugins: ")]
     assert not any("slotproof" in line for line in shown)
-    suite = Path(__file__).parents[2] / "suite"
-    assert run(pytester, str(suite)).ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    plugin = Path(__file__).parents[2] / "plugin"
+    assert run(pytester, str(plugin)).ret == pytest.ExitCode.NO_TESTS_COLLECTED
     code = f"import sys, {PLUGIN}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 from hypothesis import stateful
 
-from slotproof.conformance import bounds, campaign, examples
+from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
-from slotproof.conformance.collecting import collect
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.plan import Part, Plan
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.rounds import FLOOR, Rounds, Turn
-from slotproof.conformance.searching import Search
+from slotproof.conformance.search import campaign, examples
+from slotproof.conformance.search.collecting import collect
+from slotproof.conformance.search.plan import Part, Plan
+from slotproof.conformance.search.rounds import FLOOR, Rounds, Turn
+from slotproof.conformance.search.searching import Search
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 
 LEAK, NOISE = "22862-no-free-tail", "22213-double-count"

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from slotproof.conformance import campaign
 from slotproof.conformance.drivers.served import Served
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.search import campaign
 from slotproof.conformance.tests.fuzz.seeds import LIVES, SEED
 from slotproof.conformance.traces.itf import to_itf
 from slotproof.conformance.traces.trace import Row, Trace

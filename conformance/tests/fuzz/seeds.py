@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance import baseline, campaign
-from slotproof.conformance.baseline import Baseline, Entry
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.logs.writer import LoggedEngine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search import baseline, campaign
+from slotproof.conformance.search.baseline import Baseline, Entry
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace, rows_of
 

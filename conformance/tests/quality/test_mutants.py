@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.scenario import Violated
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.campaign import Plan
 from slotproof.conformance.traces import forms, itf, scripted
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS

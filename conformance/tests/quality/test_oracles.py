@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import campaign, oracles
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep import oracles
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.campaign import Plan
 
 pytestmark = pytest.mark.quality
 

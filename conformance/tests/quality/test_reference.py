@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.conformance import campaign, report
-from slotproof.conformance.campaign import Plan
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign, report
+from slotproof.conformance.search.campaign import Plan
 from slotproof.conformance.statuses import CONFORMS
 
 pytestmark = pytest.mark.quality

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.matrices.again import again
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.scenario import Violated
+from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf, scripted
 
 pytestmark = pytest.mark.sglang

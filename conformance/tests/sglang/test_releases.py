@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.referee import Referee
+from slotproof.conformance.search import campaign
 
 pytestmark = pytest.mark.sglang
 

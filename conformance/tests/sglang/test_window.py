@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import campaign
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf
 
 pytestmark = pytest.mark.sglang

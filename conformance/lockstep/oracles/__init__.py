@@ -1,0 +1,36 @@
+"""One module per oracle: each looks at one observation and yields violations.
+
+An oracle is a function of an :class:`~slotproof.conformance.lockstep.observation.Observation`.
+:data:`ORACLES` lists them in the order in which their findings are reported.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.oracles import (
+    answers,
+    content,
+    counts,
+    engine_check,
+    history,
+    locks,
+    owners,
+    progress,
+    rows,
+    steps,
+)
+
+Oracle = Callable[[Observation], Iterator[Violation]]
+
+ORACLES: Mapping[str, Oracle] = {
+    "counts": counts.judge,
+    "rows": rows.judge,
+    "pages": owners.judge,
+    "locks": locks.judge,
+    "history": history.judge,
+    "content": content.judge,
+    "lockstep": steps.judge,
+    "checker": engine_check.judge,
+    "answers": answers.judge,
+    "progress": progress.judge,
+}

@@ -1,0 +1,52 @@
+"""INV-LOCK.count: each tree page is locked once for each prefix that covers it.
+
+In the sliding-window pool an engine need only lock what the next token's window still
+reaches of a prefix, and may lock all of it: there the count lies between the two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.protocol.snapshot import POOL_NAMES
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    snapshot = seen.snapshot
+    if any(request["phase"] == "matched" for request in snapshot["requests"].values()):
+        return  # a match without a row yet: which pages it locks is not shown
+    seen.coverage.checked["INV-LOCK"] += 1
+    for pool in POOL_NAMES:
+        most: Counter[int] = Counter()
+        least: Counter[int] = Counter()
+        for owner in seen.owners:
+            most.update(_pages(seen, owner, pool, 0))
+            least.update(_pages(seen, owner, pool, _needed(seen, owner, pool)))
+        for page, locks in snapshot["tree"].get(pool, ()):
+            if not least[page] <= locks <= most[page]:
+                yield Violation("INV-LOCK", "count", _text(pool, page, locks, least, most))
+                break
+
+
+def _needed(seen: Observation, owner: Owner, pool: str) -> int:
+    """The first position of the prefix that has to stay locked."""
+    return 0 if pool == "full" else max(0, owner.C - seen.config.window)
+
+
+def _pages(seen: Observation, owner: Owner, pool: str, start: int) -> set[int]:
+    """The pages below Q that the row points to, from ``start`` on."""
+    used = seen.snapshot["rows"]["used"].get(str(owner.row))
+    if used is None:
+        return set()
+    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
+    size = seen.config.page_size
+    return {index // size for index in indices[start : owner.Q] if index >= 0}
+
+
+def _text(pool: str, page: int, locks: int, least: Counter[int], most: Counter[int]) -> str:
+    text = f"tree page {page} is locked {locks} times, {most[page]} prefixes cover it"
+    if pool == "full":
+        return text
+    return f"swa: {text}, the windows of {least[page]} still reach it"

@@ -1,0 +1,55 @@
+"""INV-PROGRESS: a waiting request is not stalled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.lockstep.observation import Observation, Violation
+
+PATIENCE = 16
+"""Iterations without any change after which a waiting request counts as stalled."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    client, snapshot = seen.client, seen.snapshot
+    if snapshot["consumed"] or not client.unread:
+        client.unheard = 0
+    elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
+        client.unheard += 1
+    if client.unheard == PATIENCE:
+        count = len(client.unread)
+        text = f"{count} commands wait in the inbox, none was read for {PATIENCE} steps"
+        yield Violation("INV-PROGRESS", "stalled", text)
+    requests = snapshot["requests"]
+    waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
+    still = (
+        bool(waiting)
+        and len(waiting) == len(requests)
+        and not client.paused
+        and _figures(seen.previous) == _figures(snapshot)
+    )
+    client.stalled = client.stalled + 1 if still else 0
+    if waiting:
+        seen.coverage.checked["INV-PROGRESS"] += 1
+    if client.stalled == PATIENCE:
+        yield Violation(
+            "INV-PROGRESS",
+            "stalled",
+            f"{waiting[0]} waits, nothing runs and nothing changed for {PATIENCE} steps",
+        )
+
+
+def _figures(snapshot: object) -> object:
+    """What must change if anything goes on: everything but the counts of tries."""
+    if not isinstance(snapshot, dict):
+        return None
+    requests = {
+        rid: {key: value for key, value in request.items() if key != "counts"}
+        for rid, request in snapshot["requests"].items()
+    }
+    return (
+        requests,
+        snapshot["sessions"],
+        snapshot["slots"],
+        {name: pool["available"] for name, pool in snapshot["pools"].items()},
+    )

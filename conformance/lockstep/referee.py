@@ -1,0 +1,232 @@
+"""The referee: drives one engine, keeps the spec in step, asks every oracle.
+
+One command at a time; after every iteration the oracles look at the snapshots
+around it. This is the whole of lockstep; everything else generates commands or
+shows results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slotproof.conformance import interrupts
+from slotproof.conformance.engines.base import Engine, EngineFailed
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.client import Client
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import ON_RESET, Observation, Violation
+from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.sense import nonsense
+from slotproof.conformance.protocol.snapshot import Event, Snapshot
+from slotproof.model.profiles import Profile, profile_named
+from slotproof.model.world import Constants, World
+
+
+@dataclass
+class Iteration:
+    """What one command led to: for traces and for people."""
+
+    command: Command
+    snapshots: list[Snapshot] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    judged: int = 0
+    """Snapshots that were looked at; the violations are those of the last of them."""
+    constants: Constants | None = None
+    """Those of the spec that was in step."""
+
+    @property
+    def events(self) -> list[Event]:
+        """Those of the iteration judged last; none where the engine tells of none."""
+        return self.snapshots[self.judged - 1].get("events", []) if self.judged else []
+
+
+class Referee:
+    """Judges one example: a fresh engine and the commands that follow."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: EngineConfig,
+        seed: int = 0,
+        coverage: Coverage | None = None,
+        profile: Profile | None = None,
+        set_aside: Collection[str] = (),
+        passes: Callable[[Iteration], bool] = lambda _: False,
+        oracles: Mapping[str, Oracle] = ORACLES,
+    ) -> None:
+        """``passes`` may say of violations that the example goes on: their clauses are then
+        set aside for the rest of it."""
+        self.engine = engine
+        self.oracles = oracles
+        self.passes = passes
+        self.config = config
+        self.coverage = coverage if coverage is not None else Coverage()
+        self.client = Client()
+        self.set_aside = frozenset(set_aside)
+        """Clauses whose violation is counted and passed over: known, and only in the reporting."""
+        self.constants = Constants(
+            config.page_size,
+            config.context_len,
+            config.window,
+            profile or referee_profile(engine, config),
+        )
+        self.snapshot = empty_snapshot()
+        self.world: World | None = None
+        self.injected = False
+        """A driver put a draft in by hand: what a verify round would have written is missing
+        from the KV, so tokens are no oracle for the rest of the example."""
+        self.log: list[Iteration] = []
+        self._stillborn: list[Violation] = []
+        try:
+            with interrupts.released():
+                engine.reset(config, seed)
+        except EngineFailed as failure:
+            text = f"{ON_RESET}{failure}"
+            self._stillborn = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
+
+    def do(self, command: Command) -> list[Violation]:
+        """Carry a command out; the clauses violated at the first bad iteration.
+
+        ``KeyboardInterrupt`` where one arrived: then nothing of the command is judged. What an
+        oracle raises is our own fault, and goes through: whatever an engine shows by then has
+        passed :func:`~slotproof.conformance.protocol.sense.nonsense`.
+
+        >>> from slotproof.conformance.engines.reference import InProcessEngine
+        >>> referee = Referee(InProcessEngine(), EngineConfig())
+        >>> referee.do({"do": "open", "session": "s1"}), referee.do({"do": "step", "n": 1})
+        ([], [])
+        """
+        self.coverage.commands += 1
+        self.client.sends(command)
+        entry = Iteration(command, constants=self.constants)
+        self.log.append(entry)
+        if self._stillborn:
+            entry.violations = self._stillborn
+            return self._stillborn
+        try:
+            with interrupts.released():
+                entry.snapshots = self.engine.do(command)
+            for snapshot in entry.snapshots:
+                wrong = self.nonsense(snapshot)
+                if wrong is not None:
+                    text = f"the snapshot makes no sense: {wrong}"
+                    entry.violations = [Violation("INV-ALIVE", "crash", text)]
+                    break
+                entry.violations = self.judge(snapshot)
+                entry.judged += 1
+                if entry.violations and self.passes(entry):
+                    clauses = [each.clause for each in entry.violations]
+                    self.coverage.set_aside.update(clauses)
+                    self.set_aside |= set(clauses)
+                    entry.violations = []
+                if entry.violations:
+                    break
+        except EngineFailed as failure:
+            text = str(failure)
+            entry.violations = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
+        interrupts.check()  # also one that came while the oracles looked: all or nothing
+        return entry.violations
+
+    def judge(self, snapshot: Snapshot) -> list[Violation]:
+        """Ask every oracle about one iteration."""
+        self.coverage.iterations += 1
+        self.coverage.checked["INV-ALIVE"] += 1
+        recompute: dict[str, list[int]] = {}
+        self.injected = self.injected or snapshot.get("injected", False)
+        self.client.reads(snapshot["consumed"])
+        for message in snapshot["messages"]:
+            self.client.hears(message)
+            if message["type"] == "finish" and message["reason"] != "abort":
+                recompute.update(self._recomputed(message["rid"]))
+        after = abstract(snapshot, self.constants)
+        before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
+        seen = Observation(
+            self.config,
+            self.engine.capabilities,
+            self.client,
+            self.coverage,
+            snapshot,
+            after,
+            self.snapshot,
+            before,
+            recompute,
+        )
+        violations = [
+            replace(each, oracle=name)
+            for name, oracle in self.looking(snapshot).items()
+            for each in oracle(seen)
+        ]
+        self.snapshot, self.world = snapshot, after
+        return self.pass_over(violations)
+
+    def nonsense(self, snapshot: Snapshot) -> str | None:
+        """Why it can't be judged at all, if so."""
+        return nonsense(snapshot, self.config)
+
+    def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
+        """Which oracles look at this snapshot: all of them."""
+        del snapshot
+        return self.oracles
+
+    def pass_over(self, violations: list[Violation]) -> list[Violation]:
+        """The violations without those of clauses that are set aside, which are counted."""
+        known = [each.clause for each in violations if each.clause in self.set_aside]
+        self.coverage.set_aside.update(known)
+        return [each for each in violations if each.clause not in self.set_aside]
+
+    def _recomputed(self, rid: str) -> dict[str, list[int]]:
+        sent = self.client.requests.get(rid)
+        if sent is None or not sent.output or self.injected:
+            return {}
+        with interrupts.released():
+            tokens = self.engine.recompute(sent.prompt, len(sent.output))
+        return {} if tokens is None else {rid: tokens}
+
+
+def referee_profile(engine: Engine, config: EngineConfig, name: str | None = None) -> Profile:
+    """The engine's profile, or the one named instead, with what the configuration says on top;
+    a profile that is named stands as it is."""
+    if name is not None:
+        return profile_named(name)
+    base = profile_named(engine.capabilities.profile)
+    return Profile(
+        base.name,
+        base.sentence,
+        base.name,
+        {
+            "retract_keeps": config.retract == "keep",
+            "aligned_reuse": config.aligned_reuse or base.choices["aligned_reuse"],
+        },
+    )
+
+
+def empty_snapshot() -> Snapshot:
+    """What was there before the first iteration: nothing."""
+    return {
+        "iter": 0,
+        "consumed": 0,
+        "messages": [],
+        "pools": {},
+        "tree": {},
+        "rows": {"total": 0, "free": [], "used": {}},
+        "sessions": {},
+        "slots": {},
+        "requests": {},
+        "ended": [],
+        "checker": {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""},
+    }
+
+
+def with_totals(empty: Snapshot, first: Snapshot) -> Snapshot:
+    """The empty snapshot with the pools that the first one shows, all of them free."""
+    pools: dict[str, Any] = {}
+    for name, pool in first["pools"].items():
+        total = pool["total"]
+        pools[name] = {**pool, "available": total, "evictable": 0, "protected": 0}
+    rows = first["rows"]["total"]
+    free: Any = range(rows)  # a driver may say any number
+    return {**empty, "pools": pools, "rows": {"total": rows, "free": free, "used": {}}}

@@ -1,0 +1,151 @@
+"""One item: a configuration, its share of the examples, a seed of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.errors import UsageProblem
+from slotproof.conformance.cli.options import known_profile, number
+from slotproof.conformance.cli.running import chosen, known
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.search.campaign import run
+from slotproof.conformance.search.plan import Outcome, Plan
+from slotproof.conformance.search.rounds import LEAST, planned
+from slotproof.conformance.terminal import plain
+from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces.trace import Trace
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some examples in one configuration: what `slotproof run` does with its seed."""
+
+    spec: str
+    config: str
+    number: int
+    of: int
+    plan: Plan
+    out: Path
+    engine: Any = None
+    item: Any = None
+
+    def __str__(self) -> str:
+        return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
+
+    def on(self, engine: Engine, item: pytest.Item) -> Part:
+        """The same part, with an engine to run it on."""
+        return replace(self, engine=engine, item=item)
+
+    def record(self, name: str, value: str) -> None:
+        """A property of the item in JUnit XML."""
+        self.item.user_properties.append((name, value))
+
+    def run(self) -> None:
+        """Run it. A counterexample fails the item with its text; its file is a property."""
+        engine: Engine = self.engine
+        reason = engine.capabilities.refuses(self.plan.configs[self.config])
+        if reason is not None:
+            pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
+        problems: dict[str, str] = {}
+        try:
+            outcome = run(
+                engine, self.spec, self.plan, keep=lambda traces: self._keep(traces, problems)
+            )
+        except (EngineFailed, EngineUnusable) as problem:
+            pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
+        self._note(outcome)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        if outcome.trace is not None:
+            pytest.fail(self._text(outcome, problems), pytrace=False)
+
+    def _note(self, outcome: Outcome) -> None:
+        """What the summary of the whole session is made from."""
+        coverage, capabilities = outcome.coverage, self.engine.capabilities
+        self.item.slotproof_seen = {
+            "engine": outcome.engine,
+            "profile": outcome.profile,
+            "config": self.config,
+            "examples": outcome.examples,
+            "planned": self.plan.examples,
+            "commands": coverage.commands,
+            "iterations": coverage.iterations,
+            "offered": sorted(capabilities.transitions),
+            "transitions": dict(coverage.transitions),
+            "checked": dict(coverage.checked),
+            "set_aside": dict(coverage.set_aside),
+            "unexplained": coverage.unexplained,
+            "not_observed": capabilities.not_observed,
+        }
+        self.record("slotproof_engine", outcome.engine)
+        self.record("slotproof_seed", str(self.plan.seed))
+        self.record("slotproof_examples_planned", str(self.plan.examples))
+        self.record("slotproof_examples_run", str(outcome.examples))
+
+    def path(self, clause: str = "") -> Path:
+        """Where a counterexample of this part goes."""
+        words = [self.spec, self.config, clause, f"seed{self.plan.seed}"]
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(word for word in words if word))
+        return self.out / f"{slug.strip('-')}.itf.json"
+
+    def _keep(self, traces: list[Trace], problems: dict[str, str]) -> None:
+        """Written as soon as they are found; a full disk is told with the finding."""
+        for trace in traces:
+            path = self.path(trace.violations[0].clause)
+            try:
+                itf.save(trace, path)
+            except OSError as error:
+                problems[str(path)] = str(error.strerror)
+
+    def _text(self, outcome: Outcome, problems: dict[str, str]) -> str:
+        parts = []
+        self._keep(outcome.traces, problems)
+        for trace in outcome.traces:
+            path = self.path(trace.violations[0].clause)
+            problem = problems.get(str(path))
+            if problem is None:
+                self.record("slotproof_trace", str(path))
+            where = str(path) if problem is None else f"could not be written to {path}: {problem}"
+            self.record("slotproof_clause", trace.violations[0].clause)
+            parts.append(f"{text.render(trace, str(path))}trace: {where}")
+        return "\n\n".join(parts)
+
+
+def parts(config: pytest.Config) -> list[Part]:
+    """The items that the options ask for. Raises :class:`pytest.UsageError`, one line."""
+    option = config.getoption
+    prefix = "--slotproof-"
+    try:
+        configs = chosen(option(prefix + "config"))
+        examples = number(option(prefix + "examples"), 1, prefix + "examples")
+        count = number(option(prefix + "parts"), 1, prefix + "parts")
+        seed = number(option(prefix + "seed"), 0, prefix + "seed")
+        profile = known_profile(option(prefix + "profile"))
+        set_aside = known(option(prefix + "set-aside"))
+    except UsageProblem as problem:
+        raise pytest.UsageError(str(problem)) from None
+    count = min(count, max(1, examples // (len(configs) * LEAST)))
+    shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])
+    return [
+        Part(
+            option(prefix + "engine"),
+            name,
+            index + 1,
+            count,
+            Plan(
+                {name: configs[name]},
+                examples=shares[name, index],
+                seed=seed + index,
+                profile=profile,
+                set_aside=set_aside,
+            ),
+            option(prefix + "out"),
+        )
+        for index in range(count)
+        for name in configs
+    ]

@@ -1,0 +1,186 @@
+"""What a run says at the end: for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.campaign import Outcome, Plan
+from slotproof.conformance.search.rounds import FLOOR
+from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.model.invariants import INVARIANTS
+
+NAMED = 3
+"""Configurations that a line names; more are counted."""
+
+_NEEDS: dict[str, tuple[str, Callable[[EngineConfig], bool]]] = {
+    "T-SWA-ADVANCE": ("a sliding window", lambda config: config.window > 0),
+    "T-PARK": ("chunked prefill", lambda config: config.chunk > 0),
+    "T-RETRACT": ("retract=keep", lambda config: config.retract == "keep"),
+    "T-RETRACT-WIPE": ("retract=wipe", lambda config: config.retract == "wipe"),
+}
+
+
+def impossible(transitions: frozenset[str], configs: list[EngineConfig]) -> dict[str, str]:
+    """Transitions that no configuration of the run allows, and what they need."""
+    return {
+        name: needs
+        for name, (needs, possible) in _NEEDS.items()
+        if name in transitions and not any(possible(config) for config in configs)
+    }
+
+
+def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[str, Any]:
+    """Everything a run has to say, as JSON. ``status`` is the exit status."""
+    coverage = outcome.coverage
+    configs = [plan.configs[name] for name in outcome.configs]
+    excluded = impossible(capabilities.transitions, configs)
+    wanted = capabilities.transitions - excluded.keys()
+    never = sorted(wanted - coverage.transitions.keys())
+    seen, possible, one_way = coverage.guards(wanted)
+    unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
+    unearned = _unearned(outcome, plan)
+    status = INCONCLUSIVE if never or unearned else CONFORMS
+    return {
+        "status": FOUND if outcome.trace is not None else status,
+        "engine": outcome.engine,
+        "profile": outcome.profile,
+        "seed": plan.seed,
+        "configurations": outcome.configs,
+        "skipped": outcome.skipped,
+        "examples": outcome.examples,
+        "timed": plan.examples is None,
+        "planned": sum(outcome.planned.values()) if outcome.planned else None,
+        "examples_of": {
+            name: {"planned": outcome.planned.get(name), "run": outcome.run[name]}
+            for name in outcome.planned or outcome.configs
+        },
+        "commands": coverage.commands,
+        "iterations": coverage.iterations,
+        "seconds": round(outcome.seconds, 2),
+        "commands_per_second": round(coverage.commands / max(outcome.seconds, 1e-9)),
+        "interrupted": outcome.interrupted,
+        "out_of_time": outcome.out_of_time,
+        "unearned": unearned,
+        "unusable": outcome.unusable or None,
+        "transitions": {
+            "offered": len(wanted),
+            "reached": len(wanted) - len(never),
+            "counts": dict(sorted(coverage.transitions.items())),
+            "never": never,
+            "impossible": excluded,
+        },
+        "guards": {"seen": seen, "of": possible, "one_way": one_way},
+        "invariants": {
+            "checked": sorted(set(INVARIANTS) - set(unchecked)),
+            "not_checked": unchecked,
+        },
+        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "not_observed": {
+            **capabilities.not_observed,
+            **(
+                {"iterations": f"{coverage.unexplained} could not be explained without events"}
+                if coverage.unexplained
+                else {}
+            ),
+            **(
+                {"ambiguous": f"{coverage.ambiguous} iterations had several explanations"}
+                if coverage.ambiguous
+                else {}
+            ),
+        },
+        "violated": [
+            {"clause": each.clause, "transition": each.transition, "detail": each.detail}
+            for each in (outcome.trace.violations if outcome.trace else ())
+        ],
+    }
+
+
+def _unearned(outcome: Outcome, plan: Plan) -> str | None:
+    """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
+
+    With a number of examples all of them are; where the time is the plan, some of each
+    configuration. (That every transition was reached is another matter.)
+    """
+    if outcome.interrupted:
+        return "interrupted"
+    if outcome.unusable:
+        return "the engine could not go on"
+    if outcome.out_of_time:
+        return "out of time"
+    if plan.examples is None:
+        few = [name for name in outcome.configs if outcome.run[name] < FLOOR]
+        if few:
+            names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
+            return f"too little time, under {FLOOR} examples of {names}"
+    return None
+
+
+def _examples(report: dict[str, Any]) -> Iterator[str]:
+    """How many examples each configuration had, of how many that were planned for it.
+
+    Hypothesis may run a few more than it is asked for.
+    """
+    counts = report["examples_of"]
+    if report["planned"] is None:  # the time is the plan, or what there is to be explored
+        each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
+        yield f"examples        {each}"
+        return
+    groups: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        if count["run"] < count["planned"]:
+            text = f"{count['run']} of {count['planned']}"
+            groups.setdefault(text, []).append(name)
+    if not groups:
+        each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
+        yield f"examples        all that were planned, {each} in each configuration"
+        return
+    yield f"examples        {report['examples']} of {report['planned']} that were planned"
+    for text, names in groups.items():
+        yield f"                {text}: {', '.join(names)}"
+
+
+def text(report: dict[str, Any]) -> Iterator[str]:
+    """The summary for people, line by line."""
+    transitions, guards = report["transitions"], report["guards"]
+    yield f"engine          {report['engine']} (profile {report['profile']})"
+    yield f"configurations  {', '.join(report['configurations'])}"
+    for name, reason in report["skipped"].items():
+        yield f"                {name} left out: {reason}"
+    yield (
+        f"commands        {report['commands']} in {report['examples']} examples, "
+        f"{report['iterations']} iterations; {report['commands_per_second']} per second"
+    )
+    yield from _examples(report)
+    if report["unusable"]:
+        yield f"ended early     {report['unusable']}"
+    if transitions["offered"]:
+        yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
+    else:
+        yield "transitions     the engine says of none that it can be seen"
+    if transitions["never"]:
+        yield f"                never: {', '.join(transitions['never'])}"
+    for name, needs in transitions["impossible"].items():
+        yield f"                {name} needs {needs}, which no configuration here has"
+    yield f"guard outcomes  {guards['seen']} of {guards['of']} seen"
+    invariants = report["invariants"]
+    yield f"invariants      {len(invariants['checked'])} checked"
+    if invariants["not_checked"]:
+        yield f"                not checked: {', '.join(invariants['not_checked'])}"
+    for clause, times in report["set_aside"].items():
+        yield f"set aside       {clause}, {times} times"
+    for what, why in report["not_observed"].items():
+        yield f"not observed    {what}: {why}"
+
+
+def verdict(report: dict[str, Any]) -> str:
+    """The last line: what it comes to."""
+    if report["status"] == CONFORMS:
+        return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
+    if report["status"] == INCONCLUSIVE:
+        if report["unearned"]:
+            return f"inconclusive: {report['unearned']}, nothing found so far"
+        return "inconclusive: nothing found, but not every transition that is offered was reached"
+    return f"counterexample: {report['violated'][0]['clause']}"
