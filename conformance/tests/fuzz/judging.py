@@ -88,8 +88,16 @@ def examine(given: Input, parent: Path) -> str:
         raise Failed(f"too slow: {argv[0]}", _where(slow)) from None
     if Ran.last:
         raise Failed(f"ran: {Ran.last}", said.err)
+    there = {each.name for each in (*parent.iterdir(), *folder.iterdir())} - _EXPECTED
+    strange = [name for name in sorted(there) if not any(f"/{name}" in each for each in argv)]
+    if strange:
+        raise Failed(f"{argv[0]} wrote what nobody named", f"{strange}")
     _look(given, said)
     return VERDICTS[said.status]
+
+
+_EXPECTED = {"one", "input.json", "script.json", "envs"}
+"""What is there before, and where environments are kept."""
 
 
 def arguments(given: Input, folder: Path) -> list[str]:

@@ -131,6 +131,10 @@ def raises(error: BaseException) -> Status:
     return status
 
 
+def writes_beside(argv: list[str]) -> int:
+    return Path(argv[1]).with_name("of-its-own").write_text("")
+
+
 def test_what_must_not_happen_is_noticed(instead: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule of the fuzz test has something that breaks it."""
     assert instead(raises(KeyError("row"))) == "KeyError at nowhere of ours"
@@ -145,6 +149,7 @@ def test_what_must_not_happen_is_noticed(instead: Any, monkeypatch: pytest.Monke
     assert instead(says("", 3), wrong) == "judged conforming: rows/free/*"
     right = Input("logs", b"{}", ("validate", FILE), right=True)
     assert instead(says("", 1), right) == "an untouched file of logs does not conform"
+    assert instead(writes_beside) == "validate wrote what nobody named"
     monkeypatch.setattr(judging, "SECONDS", 0.2)
     assert instead(lambda _: sum(1 for _ in iter(int, 1))) == "too slow: validate"
 
