@@ -115,7 +115,6 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["replay", "{trace}", "--log", "."],
         ["run", "--out", "{file}"],
         ["run", "--log", "."],
-        ["explore", "--engine", "reference", "--out", "{file}"],
         ["matrix", "--mutants", "--out", "{file}"],
         ["matrix", "--spec", "--out", "{file}/below"],
         ["prove", "--export", "."],

@@ -29,10 +29,6 @@ Stop = Callable[[], bool]
 """Whether to stop: out of time, or Ctrl-C."""
 
 
-class OutOfTime(BaseException):
-    """The time is over: not an error of anything."""
-
-
 class Clock:
     """How long a campaign may go on."""
 
@@ -71,7 +67,7 @@ class Turn:
     """When its share of the time is over."""
 
 
-class Rounds:
+class Schedule:
     """What there is to run, and what was."""
 
     def __init__(self, plan: Plan, names: list[str]) -> None:
