@@ -152,6 +152,7 @@ def _few(
         **summary,
         "others": [
             {
+                "id": each.id,
                 "clause": each.mark.clause,
                 "commands": len(each.trace.rows),
                 "trace": str(folder.paths[each.id]),
@@ -176,8 +177,7 @@ def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) ->
         yield f"shortest        {summary['shortest']['text']}"
     for other in summary["others"]:
         yield (
-            f"also found      {other['clause']} in {text.commands(other['commands'])}: "
-            f"{other['trace']}"
+            f"also found      {other['id']} in {text.commands(other['commands'])}: {other['trace']}"
         )
     yield from report.text(summary)
     yield report.verdict(summary)

@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_was_found() -> None:
     assert outcome.trace is not None and outcome.trace.violations
     assert not outcome.trace.minimal
     assert (
-        play(InProcessEngine(MUTANT), Setup(outcome.trace.config), outcome.trace.commands)
+        play(InProcessEngine(MUTANT), outcome.trace.setup, outcome.trace.commands)
         .log[-1]
         .violations
     )

@@ -14,7 +14,7 @@ import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
+from slotproof.conformance.lockstep.referee import Referee, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
@@ -60,9 +60,7 @@ def test_every_finding_has_a_file_that_replays(both: tuple[Outcome, Path]) -> No
     assert {path.name for path in out.iterdir()} == names
     for each in found.findings:
         trace = itf.load(out / f"both-seed0-{each.mark.slug}.itf.json")
-        log = play(
-            InProcessEngine(BOTH), Setup(trace.config, set_aside=trace.set_aside), trace.commands
-        ).log
+        log = play(InProcessEngine(BOTH), trace.setup, trace.commands).log
         assert each.mark.clause in {violation.clause for violation in log[-1].violations}
 
 

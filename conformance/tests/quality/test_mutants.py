@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
@@ -64,7 +64,7 @@ def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: 
 
 def violations(trace: Trace, mutant: str | None) -> object:
     """What a replay on a fresh engine finds."""
-    log = play(InProcessEngine(mutant), Setup(trace.config, trace.seed), trace.commands).log
+    log = play(InProcessEngine(mutant), trace.setup, trace.commands).log
     return log[-1].violations
 
 

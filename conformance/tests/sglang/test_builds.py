@@ -115,7 +115,7 @@ def test_the_double_count_is_found_and_shrunk_on_0_5_10(start: Callable[[str], E
     assert outcome.trace is not None and len(outcome.trace.rows) <= 6
     assert {"INV-ONCE", "INV-SUM-FULL"} & {v.invariant for v in outcome.trace.violations}
     later = start("sglang==0.5.23")
-    log = play(later, Setup(outcome.trace.config), outcome.trace.commands).log
+    log = play(later, outcome.trace.setup, outcome.trace.commands).log
     assert not log[-1].violations
 
 

@@ -93,5 +93,5 @@ def test_what_old_releases_got_wrong_is_mended(name: str, start: Callable[[str],
     """`test_builds.py` replays the same traces on the releases that have the bugs."""
     trace = itf.load(FINDINGS / f"{name}.itf.json")
     build = start(f"sglang=={NEW}")
-    log = play(build, Setup(trace.config, trace.seed), trace.commands).log
+    log = play(build, trace.setup, trace.commands).log
     assert not log[-1].violations
