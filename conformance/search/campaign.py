@@ -115,6 +115,7 @@ class _Campaign:
         progress: Progress,
     ) -> None:
         self.plan, self.workers, self.accepted = plan, workers, accepted
+        self.few = plan.distinct is not None
         self.keep, self.progress = keep, progress
         profile = plan.profile or engine.capabilities.profile
         self.outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
@@ -177,17 +178,16 @@ class _Campaign:
 
     def rounds(self) -> None:
         """Round by round; or turn by turn, up to the first finding."""
-        few = self.plan.distinct is not None
         while not (self.schedule.done or self.stop()):
-            self.until = self.clock.end if few else self.clock.share(SEARCHING)
+            self.until = self.clock.end if self.few else self.clock.share(SEARCHING)
             turns = self.schedule.deal(self.until, self.workers.jobs)
-            for batch in [[turn] for turn in turns] if few else [turns]:
+            for batch in [[turn] for turn in turns] if self.few else [turns]:
                 rests = self.round(batch)
-                if few and (self.found or interrupts.arrived()):
-                    return self.others(rests[0])
+                if self.few and (self.found or interrupts.arrived()):
+                    self.others(rests[0])
+                    return
                 for rest in filter(None, rests):
                     self.schedule.cut(rest)
-        return None
 
     def others(self, rest: Turn | None) -> None:
         """Look for others in what is left of the turn that showed the first, up to so many.
@@ -204,10 +204,12 @@ class _Campaign:
     def round(self, turns: list[Turn]) -> list[Turn | None]:
         """Search what is due, as far as the time for it goes, and shrink what was found; what is
         left of each turn."""
-        outcome, first = self.outcome, self.plan.distinct is not None
+        outcome = self.outcome
         outcome.configs += [each.name for each in turns if each.name not in outcome.configs]
         tasks = [
-            Search(self.plan, turn, self.blanks[turn.name], tuple(self.known), self.accepted, first)
+            Search(
+                self.plan, turn, self.blanks[turn.name], tuple(self.known), self.accepted, self.few
+            )
             for turn in turns
         ]
         count, total = outcome.examples, sum(self.schedule.planned.values())
@@ -245,9 +247,11 @@ class _Campaign:
         """Keep what was shrunk in the place of what it was, before the rest of the round is."""
         del number
         assert isinstance(what, Finding)
-        raw = [name for name, each in self.pending.items() if each.first == what.first]
-        for name in raw:
-            del self.pending[name]
+        self.pending = {
+            name: each
+            for name, each in self.pending.items()
+            if (each.first, each.mark.clause) != (what.first, what.mark.clause)
+        }
         if what.id not in {*self.found, *self.accepted}:
             self.pending[what.id] = what
         self.keep(self.findings())
