@@ -31,7 +31,7 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.search import campaign, report
+from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder, by_mark, by_number
@@ -39,7 +39,6 @@ from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.terminal import say_all, say_json
 from slotproof.conformance.traces import itf, text
-from slotproof.model.invariants import INVARIANTS
 
 
 def run(
@@ -200,13 +199,8 @@ def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
 
 def known(clauses: list[str] | None) -> tuple[str, ...]:
     """Clauses that exist; anything else is a slip of the pen."""
-    there = {
-        f"{each.id}.{name}"
-        for each in INVARIANTS.values()
-        for name in (*each.conjuncts, *each.observed)
-    }
     for clause in clauses or ():
-        if clause not in there:
+        if clause not in baselines.clauses():
             raise UsageProblem(
                 f"--set-aside: there is no clause {clause!r}; `slotproof list invariants --json` "
                 "shows them"
