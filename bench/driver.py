@@ -21,8 +21,7 @@ from machine import described, record
 
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Referee, referee_profile
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 
@@ -44,13 +43,8 @@ def alone(engine: Engine, config: EngineConfig, runs: Runs) -> tuple[int, float]
 def judged(engine: Engine, config: EngineConfig, runs: Runs) -> tuple[int, float]:
     """(commands, seconds) with the spec in step and every oracle; tokens replayed."""
     count, started = 0, time.perf_counter()
-    profile = referee_profile(engine, config)
     for run in runs:
-        referee = Referee(engine, config, 0, Coverage(), profile, passes=lambda _: True)
-        for command in run:
-            count += 1
-            if referee.do(command):
-                break
+        count += len(play(engine, Setup(config), run, passes=lambda _: True).log)
     return count, time.perf_counter() - started
 
 

@@ -22,49 +22,45 @@ import torch
 from machine import described, record, usable
 
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.examples import Examples
-from slotproof.conformance.search.plan import Part
-from slotproof.conformance.search.rounds import Turn
+from slotproof.conformance.search.examples import Search
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import Turn
+from slotproof.conformance.traces.trace import Trace
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""
 
 
-class _Scripts(Examples):
-    """Examples, to have their commands."""
+class _Diary(InProcessEngine):
+    """What was asked of each engine."""
 
-    def __init__(self, config: EngineConfig, count: int) -> None:
-        part = Part("reference", "reference", "reference", campaign.Plan({}), "", config)
-        super().__init__(InProcessEngine(), part, Turn("", 0, 0, count), lambda: False)
-        self.seen: list[Referee] = []
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives: list[list[Command]] = []
 
-    def begin(self) -> Referee | None:
-        referee = super().begin()
-        if referee is not None:
-            self.seen.append(referee)
-        return referee
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self.lives.append([])
+        super().reset(config, seed)
 
-    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        del referee, violations
-        return False
-
-    def counted(self) -> None:
-        pass
+    def do(self, command: Command) -> list[Snapshot]:
+        self.lives[-1].append(command)
+        return super().do(command)
 
 
 def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
     """Command sequences as a campaign draws them."""
-    examples = _Scripts(config, count)
-    examples.go()
-    return [[entry.command for entry in referee.log] for referee in examples.seen]
+    diary = _Diary()
+    blank = Trace("reference", "reference", "reference", config, 0, [], [], minimal=False)
+    Search(Plan({}), Turn("", 0, 0, count), blank).run(diary, lambda _: None, lambda: False)
+    return diary.lives
 
 
-def play(
+def played(
     config: EngineConfig, runs: list[list[Command]], seconds: float, device: str = "cpu"
 ) -> tuple[int, int, float]:
     """(commands, iterations, seconds) of playing the scripts over and over."""
@@ -73,9 +69,8 @@ def play(
     started = time.perf_counter()
     while time.perf_counter() - started < seconds:
         for run in runs:
-            referee = Referee(engine, config)
-            for command in run:
-                assert not referee.do(command)
+            referee = play(engine, Setup(config), run)
+            assert not referee.log[-1].violations
             commands += len(run)
             iterations += referee.coverage.iterations
     return commands, iterations, time.perf_counter() - started
@@ -95,8 +90,8 @@ def main() -> int:
     for name in NAMES:
         config = CONFIGS[name]
         runs = scripts(config, args.examples)
-        play(config, runs[:10], 0.0, args.device)
-        commands, iterations, seconds = play(config, runs, args.seconds, args.device)
+        played(config, runs[:10], 0.0, args.device)
+        commands, iterations, seconds = played(config, runs, args.seconds, args.device)
         row = {
             "config": name,
             "commands_per_second": round(commands / seconds),
@@ -107,7 +102,7 @@ def main() -> int:
             f"{name:<10} {row['commands_per_second']:>6} commands/s "
             f"{row['iterations_per_second']:>6} iterations/s"
         )
-    plan = campaign.Plan(dict(CONFIGS), examples=400)
+    plan = Plan(dict(CONFIGS), examples=400)
     whole = campaign.run(InProcessEngine(device=args.device), "reference", plan)
     rate = round(whole.coverage.commands / whole.seconds)
     print(f"whole campaign, Hypothesis included: {rate} commands/s")
@@ -122,7 +117,7 @@ def main() -> int:
     if args.profile:
         profile = cProfile.Profile()
         runs = scripts(CONFIGS["p4"], args.examples)
-        profile.runcall(play, CONFIGS["p4"], runs, args.seconds)
+        profile.runcall(played, CONFIGS["p4"], runs, args.seconds)
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
     return 0
 

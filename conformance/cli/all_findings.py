@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.telling import progress_bar, slug
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.search import baseline as baselines, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline, Entry
-from slotproof.conformance.search.collecting import Collected, Finding, collect
+from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.terminal import say_all, say_json
 
 
 @dataclass(frozen=True)
@@ -28,6 +23,10 @@ class Book:
     entries: Baseline
     path: Path | None = None
     update: bool = False
+
+    def taken(self, engine: str) -> frozenset[str]:
+        """What a campaign need not look at: all that is known, unless it is written anew."""
+        return frozenset() if self.update else frozenset(self.entries.accepted(engine))
 
 
 def opened(path: Path | None, may_be_new: bool) -> Baseline:
@@ -40,31 +39,22 @@ def opened(path: Path | None, may_be_new: bool) -> Baseline:
         raise UsageProblem(f"--baseline: {bad}") from None
 
 
-def run_all(
-    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, out: Path, book: Book, as_json: bool
-) -> int:
-    """The whole plan: the summary lists every finding; the status is that of the new ones."""
-    name = f"{engine.name} {engine.version}".strip()
-    known = book.entries.accepted(name)
-    taken = set() if book.update else set(known)
-    keep = Folder(out, slug(spec.text), plan.seed)
-    with progress_bar(not as_json) as tell, workers_for(engine, spec, jobs) as workers:
-        outcome = collect(engine, spec.text, plan, workers, frozenset(taken), keep, tell)
-    summary = report.summary(outcome, plan, engine.capabilities)
-    summary["findings"] = [_finding(each, keep, known) for each in outcome.findings]
-    if book.update and book.path is not None:
-        known = _updated(book, name, summary["findings"])
-        for each in summary["findings"]:
+def said(
+    summary: dict[str, Any], outcome: Outcome, folder: Folder, book: Book
+) -> tuple[dict[str, Any], Iterator[str]]:
+    """The summary with every finding, as JSON and as text; the status is that of the new ones."""
+    known = book.entries.accepted(outcome.engine)
+    findings = [_finding(each, folder, known) for each in outcome.findings]
+    if book.update:
+        known = _updated(book, outcome.engine, findings)
+        for each in findings:
             each["reason"] = known[each["id"]].reason
+    summary = {**summary, "findings": findings}
     _judge(summary, outcome, known)
-    if as_json:
-        say_json(summary)
-    else:
-        say_all(_text(summary))
-    return int(summary["status"])
+    return summary, _text(summary)
 
 
-def _finding(each: Finding, keep: Folder, known: dict[str, Entry]) -> dict[str, Any]:
+def _finding(each: Finding, folder: Folder, known: dict[str, Entry]) -> dict[str, Any]:
     entry = known.get(each.id)
     return {
         "id": each.id,
@@ -75,8 +65,8 @@ def _finding(each: Finding, keep: Folder, known: dict[str, Entry]) -> dict[str, 
         "minimal": each.trace.minimal,
         "configuration": each.trace.config_name,
         "first_example": each.first,
-        "trace": None if each.id in keep.problems else str(keep.path(each.mark)),
-        "problem": keep.problems.get(each.id),
+        "trace": folder.path(each),
+        "problem": folder.problem(each),
         "reason": entry.reason if entry else None,
     }
 
@@ -92,7 +82,7 @@ def _updated(book: Book, engine: str, findings: list[dict[str, Any]]) -> dict[st
     return entries.accepted(engine)
 
 
-def _judge(summary: dict[str, Any], outcome: Collected, known: dict[str, Entry]) -> None:
+def _judge(summary: dict[str, Any], outcome: Outcome, known: dict[str, Entry]) -> None:
     """What the baseline makes of it."""
     seen = (known.keys() & outcome.accepted) | {
         each["id"] for each in summary["findings"] if each["reason"] is not None

@@ -1,38 +1,19 @@
-"""``slotproof explore``: every behaviour within small bounds, of the spec or of an engine."""
+"""``slotproof explore``: every behaviour of the spec within small bounds."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import (
-    DeviceOption,
-    JsonOption,
-    PythonOption,
-    StartOption,
-    TimeoutOption,
-    number,
-    writable,
-)
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import exploring, report
-from slotproof.conformance.search.campaign import Plan
-from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.terminal import say, say_all, say_json, say_text
-from slotproof.conformance.traces import itf, text
-from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.cli.options import JsonOption, number
+from slotproof.conformance.statuses import FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import say, say_json
 from slotproof.model.evaluate import outcomes
 from slotproof.model.explore import Explored, explore as explore_spec
 from slotproof.model.explore_bounds import default
@@ -43,76 +24,17 @@ Outcomes = dict[str, Any]
 
 
 def explore(
-    depth: Annotated[
-        int | None, typer.Option("--depth", help="Transitions; with --engine: words of commands.")
-    ] = None,
+    depth: Annotated[int | None, typer.Option("--depth", help="How many transitions.")] = None,
     pages: Annotated[int | None, typer.Option("--pages", help="Pages of each pool.")] = None,
     sessions: Annotated[int | None, typer.Option("--sessions", help="How many sessions.")] = None,
     page_size: Annotated[int | None, typer.Option("--page-size", help="Tokens of a page.")] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", help="Explore an engine instead of the spec.")
-    ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option("--config", help="A configuration of the engine; may be repeated."),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", min=0.1, help="Stop exploring the engine after that."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The engine's seed.")] = 0,
-    out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
-        "slotproof-traces"
-    ),
-    python: PythonOption = None,
-    device: DeviceOption = "cpu",
-    step_timeout: TimeoutOption = 10.0,
-    start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
-    """Explore every state within small bounds: of the spec, or of an engine."""
-    sizes = {"pages": pages, "sessions": sessions, "page_size": page_size}
+    """Explore every state of the spec within small bounds."""
+    sizes = {"pages": pages, "sessions": sessions, "page_size": page_size, "depth": depth}
     changes = {name: value for name, value in sizes.items() if value is not None}
     for name, value in changes.items():
-        number(value, 1, "--" + name.replace("_", "-"))
-    if depth is not None:
-        number(depth, 0 if engine is None else 1, "--depth")
-    if engine is None:
-        if config or seconds is not None:
-            raise UsageProblem("--config and --seconds are for --engine")
-        return _spec(changes | ({} if depth is None else {"depth": depth}), as_json)
-    if changes:
-        raise UsageProblem(
-            "--pages, --sessions and --page-size bound the spec; an engine has --config"
-        )
-    known = {**exploring.CONFIGS, **CONFIGS}
-    for each in config or ():
-        if each not in known:
-            raise UsageProblem(f"unknown configuration {each!r}; there are: {', '.join(known)}")
-    plan = Plan({each: known[each] for each in config or exploring.CONFIGS}, seed=seed)
-    writable(out)
-    under_test = EngineSpec(engine, python, device, step_timeout, start_timeout).open()
-    try:
-        search = _Engine(under_test, engine, plan, out)
-        return search.run(depth or exploring.DEPTH, seconds, as_json)
-    finally:
-        under_test.close()
-
-
-@contextmanager
-def _status(text_: str, wanted: bool) -> Iterator[Callable[[str], None]]:
-    """A line that says how far it is, on a terminal; nothing in a pipe."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status(text_) as line:
-        yield line.update
-
-
-# The spec ---------------------------------------------------------------------
-
-
-def _spec(changes: dict[str, int], as_json: bool) -> int:
+        number(value, int(name != "depth"), "--" + name.replace("_", "-"))
     results = []
     for bounds in default(**changes):
         with _status(bounds.name, not as_json) as tell:
@@ -151,6 +73,16 @@ def _spec(changes: dict[str, int], as_json: bool) -> int:
             say(f"{index:>3}  {stride}")
     say(_verdict(summary))
     return int(summary["status"])
+
+
+@contextmanager
+def _status(text_: str, wanted: bool) -> Iterator[Callable[[str], None]]:
+    """A line that says how far it is, on a terminal; nothing in a pipe."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status(text_) as line:
+        yield line.update
 
 
 def _levels(name: str, tell: Callable[[str], None]) -> Callable[[int, int], None]:
@@ -215,59 +147,3 @@ def _verdict(summary: Outcomes) -> str:
     if summary["status"] == INCONCLUSIVE:
         return "inconclusive: nothing broken, but the depth cut off what was not reached"
     return "explored: every invariant holds in every state within the bounds"
-
-
-# An engine --------------------------------------------------------------------
-
-
-class _Engine:
-    """One engine, explored and reported."""
-
-    def __init__(self, engine: Engine, spec: str, plan: Plan, out: Path) -> None:
-        self.engine, self.spec, self.plan = engine, spec, plan
-        slug = re.sub(r"[^A-Za-z0-9.]+", "-", spec).strip("-")[:60]
-        self.path = out / f"{slug}-explored-seed{plan.seed}.itf.json"
-        self.problem: str | None = "was not written"
-
-    def keep(self, trace: Trace) -> None:
-        """Write what is found as soon as it is found; a full disk is told, not fatal."""
-        try:
-            itf.save(trace, self.path)
-            self.problem = None
-        except OSError as error:
-            self.problem = f"could not be written to {self.path}: {error.strerror}"
-
-    def run(self, depth: int, seconds: float | None, as_json: bool) -> int:
-        with _status("starting", not as_json) as tell:
-            outcome, reached = exploring.explore(
-                self.engine,
-                self.spec,
-                self.plan,
-                depth,
-                seconds,
-                lambda name, done, known: tell(f"{name}: {done} of {known} classes"),
-                self.keep,
-            )
-        trace = outcome.trace
-        summary = report.summary(outcome, self.plan, self.engine.capabilities)
-        summary["explored"] = {name: vars(each) for name, each in reached.items()}
-        summary["trace"] = str(self.path) if trace is not None and not self.problem else None
-        if as_json:
-            say_json({**summary, "itf": itf.to_itf(trace) if trace else None})
-            return int(summary["status"])
-        if trace is not None:
-            say_text(text.render(trace, str(self.path)))
-            say()
-            say(f"trace           {self.problem or self.path}")
-        say_all(report.text(summary))
-        for name, each in reached.items():
-            say(
-                f"{name:<15} {each.pairs} words in {each.expanded} classes of states, "
-                f"{each.classes} known, {each.depth} words deep"
-            )
-        if summary["status"] == CONFORMS:
-            total = sum(each.pairs for each in reached.values())
-            say(f"conforms: nothing found, each of {total} words tried in its class")
-        else:
-            say(report.verdict(summary))
-        return int(summary["status"])

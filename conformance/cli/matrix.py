@@ -25,7 +25,8 @@ from slotproof.conformance.files import write_whole
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
-from slotproof.conformance.search.plan import EXAMPLES, Plan, Progress
+from slotproof.conformance.search.campaign import Progress
+from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import json_text, say, say_json, say_text
 

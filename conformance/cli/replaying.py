@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ from slotproof.conformance.cli.options import (
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours
-from slotproof.conformance.search import campaign
+from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.terminal import say, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
@@ -65,24 +66,20 @@ def replay(
     wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
     with logged(wanted.open(), log) as under_test:
         demand(under_test, old.config, old.commands)
-        referee = campaign.replay(
-            under_test, old.config, old.seed, old.commands, choices, old.set_aside
-        )
+        setup = replace(old.setup, profile=choices)
+        played = play(under_test, setup, old.commands).log
         first = old.violations[0].clause if old.violations else ""
-        violations = sorted(referee.log[-1].violations, key=lambda each: each.clause != first)
+        violations = sorted(played[-1].violations, key=lambda each: each.clause != first)
         again = {each.clause for each in violations} & {each.clause for each in old.violations}
-        new = Trace(
+        new = replace(
+            old,
             engine=f"{under_test.name} {under_test.version}".strip(),
             spec=spec,
             profile=choices or under_test.capabilities.profile,
-            config=old.config,
-            seed=old.seed,
-            rows=rows_of(referee.log),
+            rows=rows_of(played),
             violations=violations,
-            minimal=old.minimal and bool(again) and len(referee.log) == len(old.rows),
-            config_name=old.config_name,
+            minimal=old.minimal and bool(again) and len(played) == len(old.rows),
             chosen_profile=choices,
-            set_aside=old.set_aside,
         )
     if out is not None:
         with writing(out):

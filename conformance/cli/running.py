@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from slotproof.conformance.cli.all_findings import Book, opened, run_all
+from slotproof.conformance.cli.all_findings import Book, opened, said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
@@ -30,13 +31,14 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.plan import EXAMPLES
-from slotproof.conformance.search.shortest import compare
-from slotproof.conformance.terminal import say, say_all, say_json, say_text
+from slotproof.conformance.search import baseline as baselines, campaign, report
+from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.folder import Folder, by_mark, by_number
+from slotproof.conformance.search.plan import EXAMPLES, Plan
+from slotproof.conformance.search.workers import workers_for
+from slotproof.conformance.terminal import say_all, say_json
 from slotproof.conformance.traces import itf, text
-from slotproof.conformance.traces.trace import Trace
-from slotproof.model.invariants import INVARIANTS
 
 
 def run(
@@ -54,9 +56,7 @@ def run(
             "as many as there is time for.",
         ),
     ] = None,
-    steps: Annotated[
-        int, typer.Option("--steps", help="Rules per example at most.")
-    ] = campaign.Plan.steps,
+    steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
     profile: ProfileOption = None,
     set_aside: Annotated[
@@ -99,8 +99,8 @@ def run(
         raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
     if update_baseline and baseline is None:
         raise UsageProblem("--update-baseline needs --baseline FILE")
-    known_findings = opened(baseline, update_baseline)
-    plan = campaign.Plan(
+    book = Book(opened(baseline, update_baseline), baseline, update_baseline)
+    plan = Plan(
         configs,
         examples=_examples(examples, seconds),
         steps=number(steps, 1, "--steps"),
@@ -108,54 +108,78 @@ def run(
         profile=known_profile(profile),
         set_aside=known(set_aside),
         seconds=seconds,
+        distinct=None if everything else Plan.distinct,
     )
     writable(out)
     wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
+    name = by_mark if everything else by_number
+    folder = Folder(out, name(f"{slug(engine)}-seed{plan.seed}"))
     with logged(wanted.open(), log) as under_test:
-        if everything:
-            book = Book(known_findings, baseline, update_baseline)
-            return run_all(under_test, wanted, plan, jobs, out, book, as_json)
-        return _run(under_test, engine, plan, out, as_json)
-
-
-def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: bool) -> int:
-    keep = _Keeper(out / f"{slug(spec)}-seed{plan.seed}.itf.json")
-    with progress_bar(not as_json) as tell:
-        outcome = campaign.run(engine, spec, plan, tell, lambda found: _found(found, engine, keep))
-    summary = report.summary(outcome, plan, engine.capabilities)
-    path = keep.path(0)
-    summary["others"] = [
-        {
-            "clause": each.violations[0].clause,
-            "commands": len(each.rows),
-            "trace": str(keep.path(number)),
-        }
-        for number, each in enumerate(outcome.traces[1:], 1)
-    ]
-    summary["shortest"] = compare(outcome.trace) if outcome.trace is not None else None
-    summary["trace"] = str(path) if outcome.trace is not None and not keep.problem else None
+        outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
+        summary = report.summary(outcome, plan, under_test.capabilities)
+    if everything:
+        summary, lines = said(summary, outcome, folder, book)
+    else:
+        summary, lines = _few(summary, outcome, folder)
     if as_json:
-        say_json({**summary, "itf": itf.to_itf(outcome.trace) if outcome.trace else None})
-        return int(summary["status"])
-    if outcome.trace is not None:
-        say_text(text.render(outcome.trace, str(path)))
-        say()
-        say(f"trace           {keep.problem or path}")
-        say(
-            f"page            slotproof show {shlex.quote(str(path))} --format html --out page.html"
-        )
-    if summary["shortest"] is not None:
-        say(f"shortest        {summary['shortest']['text']}")
-    for other in summary["others"]:
-        say(
-            f"also found      {other['clause']} in {text.commands(other['commands'])}: "
-            f"{other['trace']}"
-        )
-    say_all(report.text(summary))
-    say(report.verdict(summary))
+        say_json(summary)
+    else:
+        say_all(lines)
     return int(summary["status"])
+
+
+def _campaign(
+    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, book: Book, bar: bool
+) -> Outcome:
+    def keep(findings: list[Finding]) -> None:
+        stop_log(engine)  # it ends with the counterexample: what shrinking tries is not in it
+        folder.keep(findings)
+
+    taken = book.taken(f"{engine.name} {engine.version}".strip())
+    with progress_bar(bar) as tell, workers_for(engine, spec, jobs) as workers:
+        return campaign.run(engine, spec.text, plan, tell, keep, workers, taken)
+
+
+def _few(
+    summary: dict[str, Any], outcome: Outcome, folder: Folder
+) -> tuple[dict[str, Any], Iterator[str]]:
+    """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
+    first, trace = next(iter(outcome.findings), None), outcome.trace
+    summary = {
+        **summary,
+        "others": [
+            {
+                "id": each.id,
+                "clause": each.mark.clause,
+                "commands": len(each.trace.rows),
+                "trace": str(folder.paths[each.id]),
+            }
+            for each in outcome.findings[1:]
+        ],
+        "shortest": report.compare(trace) if trace is not None else None,
+        "trace": folder.path(first) if first is not None else None,
+        "itf": itf.to_itf(trace) if trace is not None else None,
+    }
+    return summary, _few_text(summary, first, folder)
+
+
+def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) -> Iterator[str]:
+    if first is not None:
+        path = str(folder.paths[first.id])
+        yield from text.render(first.trace, path).removesuffix("\n").split("\n")
+        yield ""
+        yield f"trace           {folder.problem(first) or path}"
+        yield f"page            slotproof show {shlex.quote(path)} --format html --out page.html"
+    if summary["shortest"] is not None:
+        yield f"shortest        {summary['shortest']['text']}"
+    for other in summary["others"]:
+        yield (
+            f"also found      {other['id']} in {text.commands(other['commands'])}: {other['trace']}"
+        )
+    yield from report.text(summary)
+    yield report.verdict(summary)
 
 
 def _examples(asked: int | None, seconds: float | None) -> int | None:
@@ -163,38 +187,6 @@ def _examples(asked: int | None, seconds: float | None) -> int | None:
     if asked is not None:
         return number(asked, 1, "--examples")
     return EXAMPLES if seconds is None else None
-
-
-def _found(traces: list[Trace], engine: Engine, keep: _Keeper) -> None:
-    """The log ends with the counterexample: what shrinking tries is not in it."""
-    stop_log(engine)
-    keep(traces)
-
-
-class _Keeper:
-    """Writes what is found as soon as it is found; a full disk is told, not fatal."""
-
-    def __init__(self, first: Path) -> None:
-        self.first = first
-        self.written: list[Trace] = []
-        self.problem = ""
-
-    def path(self, index: int) -> Path:
-        """The plainest counterexample has the plain name, the others have numbers from 2."""
-        if not index:
-            return self.first
-        name = self.first.name.replace(".itf.json", f"-{index + 1}.itf.json")
-        return self.first.with_name(name)
-
-    def __call__(self, traces: list[Trace]) -> None:
-        for index, trace in enumerate(traces):
-            if index < len(self.written) and self.written[index] is trace:
-                continue
-            try:
-                itf.save(trace, self.path(index))
-            except OSError as error:
-                self.problem = f"could not be written to {self.path(index)}: {error.strerror}"
-        self.written = list(traces)
 
 
 def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
@@ -207,13 +199,8 @@ def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
 
 def known(clauses: list[str] | None) -> tuple[str, ...]:
     """Clauses that exist; anything else is a slip of the pen."""
-    there = {
-        f"{each.id}.{name}"
-        for each in INVARIANTS.values()
-        for name in (*each.conjuncts, *each.observed)
-    }
     for clause in clauses or ():
-        if clause not in there:
+        if clause not in baselines.clauses():
             raise UsageProblem(
                 f"--set-aside: there is no clause {clause!r}; `slotproof list invariants --json` "
                 "shows them"

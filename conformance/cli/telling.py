@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from slotproof.conformance.search import campaign
+from slotproof.conformance.search.campaign import Progress as Tell
 
 
 def slug(spec: str) -> str:
@@ -23,7 +23,7 @@ def slug(spec: str) -> str:
 
 
 @contextmanager
-def progress_bar(wanted: bool) -> Iterator[campaign.Progress]:
+def progress_bar(wanted: bool) -> Iterator[Tell]:
     """A bar on a terminal; nothing in a pipe."""
     if not wanted or not sys.stderr.isatty():
         yield lambda *_: None

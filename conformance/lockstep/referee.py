@@ -7,7 +7,7 @@ shows results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,8 @@ class Iteration:
     command: Command
     snapshots: list[Snapshot] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
+    passed: list[Violation] = field(default_factory=list)
+    """Violations that the example went on after."""
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
     constants: Constants | None = None
@@ -44,35 +46,98 @@ class Iteration:
         return self.snapshots[self.judged - 1].get("events", []) if self.judged else []
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What an example runs under: with its commands, all that it takes to run it again."""
+
+    config: EngineConfig
+    seed: int = 0
+    profile: str | None = None
+    """Instead of the engine's own; it then stands as it is."""
+    set_aside: tuple[str, ...] = ()
+    """Clauses whose violation is counted and passed over: known, and only in the reporting."""
+    oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
+    """Who looks; the referee itself sees a crash in any case."""
+
+    def referee(
+        self,
+        engine: Engine,
+        coverage: Coverage | None = None,
+        passes: Callable[[Iteration], bool] = lambda _: False,
+    ) -> Referee:
+        """A judge of one example on this engine, which is made fresh for it."""
+        return Referee(engine, self, coverage, passes)
+
+    def choices(self, engine: Engine) -> Profile:
+        """The profile that is named, or the engine's with what the configuration says on top."""
+        if self.profile is not None:
+            return profile_named(self.profile)
+        base = profile_named(engine.capabilities.profile)
+        return Profile(
+            base.name,
+            base.sentence,
+            base.name,
+            {
+                "retract_keeps": self.config.retract == "keep",
+                "aligned_reuse": self.config.aligned_reuse or base.choices["aligned_reuse"],
+            },
+        )
+
+
+class OutOfTime(BaseException):
+    """The time is over: not an error of anything."""
+
+
+def play(
+    engine: Engine,
+    setup: Setup,
+    commands: Iterable[Command],
+    passes: Callable[[Iteration], bool] = lambda _: False,
+    stop: Callable[[], bool] = lambda: False,
+) -> Referee:
+    """Run commands on a fresh engine, up to the first violation that is not passed over.
+
+    Raises :class:`OutOfTime` where it has to ``stop`` before a command, and
+    ``KeyboardInterrupt`` if one arrives: then what was seen so far is not judged.
+
+    >>> from slotproof.conformance.engines.reference import InProcessEngine
+    >>> commands = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
+    >>> referee = play(InProcessEngine(), Setup(EngineConfig()), commands)
+    >>> [event[0] for event in referee.log[-1].events], referee.log[-1].violations
+    (['T-OPEN'], [])
+    """
+    if stop():
+        raise OutOfTime
+    referee = setup.referee(engine, Coverage(wanted=False), passes)
+    for command in commands:
+        if stop():
+            raise OutOfTime
+        if referee.do(command):
+            break
+    return referee
+
+
 class Referee:
     """Judges one example: a fresh engine and the commands that follow."""
 
     def __init__(
         self,
         engine: Engine,
-        config: EngineConfig,
-        seed: int = 0,
+        setup: Setup,
         coverage: Coverage | None = None,
-        profile: Profile | None = None,
-        set_aside: Collection[str] = (),
         passes: Callable[[Iteration], bool] = lambda _: False,
-        oracles: Mapping[str, Oracle] = ORACLES,
     ) -> None:
         """``passes`` may say of violations that the example goes on: their clauses are then
         set aside for the rest of it."""
         self.engine = engine
-        self.oracles = oracles
+        self.config = config = setup.config
+        self.oracles = setup.oracles
         self.passes = passes
-        self.config = config
         self.coverage = coverage if coverage is not None else Coverage()
         self.client = Client()
-        self.set_aside = frozenset(set_aside)
-        """Clauses whose violation is counted and passed over: known, and only in the reporting."""
+        self.set_aside = frozenset(setup.set_aside)
         self.constants = Constants(
-            config.page_size,
-            config.context_len,
-            config.window,
-            profile or referee_profile(engine, config),
+            config.page_size, config.context_len, config.window, setup.choices(engine)
         )
         self.snapshot = empty_snapshot()
         self.world: World | None = None
@@ -83,7 +148,7 @@ class Referee:
         self._stillborn: list[Violation] = []
         try:
             with interrupts.released():
-                engine.reset(config, seed)
+                engine.reset(config, setup.seed)
         except EngineFailed as failure:
             text = f"{ON_RESET}{failure}"
             self._stillborn = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
@@ -96,7 +161,7 @@ class Referee:
         passed :func:`~slotproof.conformance.protocol.sense.nonsense`.
 
         >>> from slotproof.conformance.engines.reference import InProcessEngine
-        >>> referee = Referee(InProcessEngine(), EngineConfig())
+        >>> referee = Setup(EngineConfig()).referee(InProcessEngine())
         >>> referee.do({"do": "open", "session": "s1"}), referee.do({"do": "step", "n": 1})
         ([], [])
         """
@@ -122,6 +187,7 @@ class Referee:
                     clauses = [each.clause for each in entry.violations]
                     self.coverage.set_aside.update(clauses)
                     self.set_aside |= set(clauses)
+                    entry.passed += entry.violations
                     entry.violations = []
                 if entry.violations:
                     break
@@ -185,23 +251,6 @@ class Referee:
         with interrupts.released():
             tokens = self.engine.recompute(sent.prompt, len(sent.output))
         return {} if tokens is None else {rid: tokens}
-
-
-def referee_profile(engine: Engine, config: EngineConfig, name: str | None = None) -> Profile:
-    """The engine's profile, or the one named instead, with what the configuration says on top;
-    a profile that is named stands as it is."""
-    if name is not None:
-        return profile_named(name)
-    base = profile_named(engine.capabilities.profile)
-    return Profile(
-        base.name,
-        base.sentence,
-        base.name,
-        {
-            "retract_keeps": config.retract == "keep",
-            "aligned_reuse": config.aligned_reuse or base.choices["aligned_reuse"],
-        },
-    )
 
 
 def empty_snapshot() -> Snapshot:

@@ -20,7 +20,7 @@ from typing import Any
 from slotproof.conformance.engines.base import EngineUnusable, demand
 from slotproof.conformance.engines.registry import EngineSpec, is_ours, with_python
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Referee, referee_profile
+from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.terminal import plain
@@ -54,8 +54,7 @@ class Scenario:
         path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
         self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
-        choices = referee_profile(self.engine, chosen, profile)
-        self.referee = Referee(self.engine, chosen, seed, Coverage(wanted=False), choices)
+        self.referee = Setup(chosen, seed, profile).referee(self.engine, Coverage(wanted=False))
 
     @classmethod
     def asked_for(

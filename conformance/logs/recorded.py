@@ -16,7 +16,7 @@ from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.oracles import Oracle
 from slotproof.conformance.lockstep.oracles.steps import follow
-from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, referee_profile
+from slotproof.conformance.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.conformance.logs.format import Header
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -91,10 +91,8 @@ class LogReferee(Referee):
         self._shown: set[str] = set()
         self._unheard: list[Message] = []
         self._consumed = 0
-        choices = referee_profile(self.recorded, header.config, profile)
-        super().__init__(
-            self.recorded, header.config, header.seed, coverage, choices, set_aside=set_aside
-        )
+        setup = Setup(header.config, header.seed, profile, tuple(set_aside))
+        super().__init__(self.recorded, setup, coverage)
 
     @property
     def told(self) -> bool:

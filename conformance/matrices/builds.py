@@ -9,19 +9,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.matrices.again import Refused, again
-from slotproof.conformance.matrices.known import Known, Seen, look
+from slotproof.conformance.matrices.known import Known, Refused, Seen, again, look
 from slotproof.conformance.matrices.table import Cell, Row, Table
-from slotproof.conformance.search.collecting import Finding, collect
-from slotproof.conformance.search.findings import mark
-from slotproof.conformance.search.folder import Folder
-from slotproof.conformance.search.plan import Plan, Progress, plainness
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.campaign import Progress
+from slotproof.conformance.search.findings import Finding, mark
+from slotproof.conformance.search.folder import Folder, by_mark
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
@@ -61,9 +61,8 @@ class Build:
     def link(self, name: str) -> str | None:
         """Where the trace of one of its findings is, seen from the table."""
         finding = self.findings.get(name)
-        if finding is None or self.keep is None or name in self.keep.problems:
-            return None
-        return os.path.relpath(self.keep.path(finding.mark), self.folder)
+        path = None if finding is None or self.keep is None else self.keep.path(finding)
+        return None if path is None else os.path.relpath(path, self.folder)
 
 
 def parse(text: str, step_timeout: float, out: Path) -> Build:
@@ -143,9 +142,10 @@ def _run(
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     build.engine = f"{engine.name} {engine.version}".strip()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
-    build.keep = Folder(build.folder / "traces", slug, plan.seed)
+    build.keep = Folder(build.folder / "traces", by_mark(f"{slug}-seed{plan.seed}"))
+    whole = replace(plan, distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
-        seen = collect(engine, build.spec.text, plan, workers, keeper=build.keep, progress=tell)
+        seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)
     build.findings = {each.id: each for each in seen.findings}
     build.cut = seen.interrupted or seen.out_of_time
     build.ran = f"{seen.examples} examples in {round(seen.seconds)} s"
@@ -188,7 +188,7 @@ def shortest(builds: list[Build]) -> dict[str, Finding]:
         for name, finding in build.findings.items():
             if name not in best or len(finding.trace.rows) < len(best[name].trace.rows):
                 best[name] = finding
-    return dict(sorted(best.items(), key=lambda each: plainness(each[1].trace)))
+    return dict(sorted(best.items(), key=lambda each: each[1].plainness))
 
 
 def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table:

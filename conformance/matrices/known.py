@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.matrices.again import Refused, again
+from slotproof.conformance.lockstep.referee import Iteration, play
 from slotproof.conformance.matrices.table import Cell
 from slotproof.conformance.search.findings import lead, mark
 from slotproof.conformance.traces import itf
@@ -40,6 +40,18 @@ class Seen:
     cell: Cell
     marks: frozenset[str] = frozenset()
     """Under which identities a campaign would have found it."""
+
+
+class Refused(Exception):
+    """The build offers less than the trace needs."""
+
+
+def again(engine: Engine, trace: Trace) -> list[Iteration]:
+    """What a fresh engine does on the commands of a trace. Raises :class:`Refused`."""
+    reason = engine.capabilities.lacks(trace.config, trace.commands)
+    if reason is not None:
+        raise Refused(reason)
+    return play(engine, trace.setup, trace.commands).log
 
 
 def load(folder: Path) -> list[Known]:

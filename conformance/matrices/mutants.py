@@ -18,11 +18,12 @@ from threading import Thread
 
 from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.matrices.finders import FINDERS
 from slotproof.conformance.matrices.table import Cell, Row, Table
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.rounds import planned
+from slotproof.conformance.search.schedule import planned
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 from slotproof.model.museum import EXHIBITS
@@ -101,9 +102,8 @@ def kill(name: str, plan: Plan, seeds: int) -> Killed:
 def _alone(engine: InProcessEngine, plan: Plan, group: str, trace: Trace) -> int | None:
     """The length of a trace that the group alone finds. A crash speaks for nobody."""
     oracles = FINDERS[group]
-    log = campaign.replay(
-        engine, trace.config, trace.seed, trace.commands, trace.chosen_profile, (), oracles
-    ).log
+    setup = replace(trace.setup, set_aside=(), oracles=oracles)
+    log = play(engine, setup, trace.commands).log
     if any(each.oracle for each in log[-1].violations):
         return len(log)
     there = {trace.config_name: trace.config}

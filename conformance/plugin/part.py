@@ -13,12 +13,13 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.conformance.search.campaign import run
-from slotproof.conformance.search.plan import Outcome, Plan
-from slotproof.conformance.search.rounds import LEAST, planned
+from slotproof.conformance.search.campaign import Outcome, run
+from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import LEAST, planned
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import itf, text
-from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces import text
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,16 @@ class Part:
         reason = engine.capabilities.refuses(self.plan.configs[self.config])
         if reason is not None:
             pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
-        problems: dict[str, str] = {}
+        folder = Folder(self.out, self._name)
         try:
-            outcome = run(
-                engine, self.spec, self.plan, keep=lambda traces: self._keep(traces, problems)
-            )
+            outcome = run(engine, self.spec, self.plan, keep=folder.keep)
         except (EngineFailed, EngineUnusable) as problem:
             pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
         self._note(outcome)
         if outcome.interrupted:
             raise KeyboardInterrupt
         if outcome.trace is not None:
-            pytest.fail(self._text(outcome, problems), pytrace=False)
+            pytest.fail(self._text(outcome, folder), pytrace=False)
 
     def _note(self, outcome: Outcome) -> None:
         """What the summary of the whole session is made from."""
@@ -87,32 +86,20 @@ class Part:
         self.record("slotproof_examples_planned", str(self.plan.examples))
         self.record("slotproof_examples_run", str(outcome.examples))
 
-    def path(self, clause: str = "") -> Path:
-        """Where a counterexample of this part goes."""
-        words = [self.spec, self.config, clause, f"seed{self.plan.seed}"]
-        slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(word for word in words if word))
-        return self.out / f"{slug.strip('-')}.itf.json"
+    def _name(self, number: int, finding: Finding) -> str:
+        """The file of a counterexample of this part."""
+        del number
+        words = f"{self.spec}-{self.config}-{finding.mark.slug}-seed{self.plan.seed}"
+        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-')}.itf.json"
 
-    def _keep(self, traces: list[Trace], problems: dict[str, str]) -> None:
-        """Written as soon as they are found; a full disk is told with the finding."""
-        for trace in traces:
-            path = self.path(trace.violations[0].clause)
-            try:
-                itf.save(trace, path)
-            except OSError as error:
-                problems[str(path)] = str(error.strerror)
-
-    def _text(self, outcome: Outcome, problems: dict[str, str]) -> str:
+    def _text(self, outcome: Outcome, folder: Folder) -> str:
         parts = []
-        self._keep(outcome.traces, problems)
-        for trace in outcome.traces:
-            path = self.path(trace.violations[0].clause)
-            problem = problems.get(str(path))
+        for each in outcome.findings:
+            path, problem = str(folder.paths[each.id]), folder.problem(each)
             if problem is None:
-                self.record("slotproof_trace", str(path))
-            where = str(path) if problem is None else f"could not be written to {path}: {problem}"
-            self.record("slotproof_clause", trace.violations[0].clause)
-            parts.append(f"{text.render(trace, str(path))}trace: {where}")
+                self.record("slotproof_trace", path)
+            self.record("slotproof_clause", each.mark.clause)
+            parts.append(f"{text.render(each.trace, path)}trace: {problem or path}")
         return "\n\n".join(parts)
 
 

@@ -122,7 +122,7 @@ def load(path: Path) -> Baseline:
     entries: list[Entry] = []
     for number, fields in enumerate(data["findings"], 1):
         clause = fields["id"].partition("@")[0]
-        if clause not in _clauses():
+        if clause not in clauses():
             raise BadBaseline(f"{path}, entry {number}: there is no clause {clause!r}")
         entry = Entry(**fields)
         if any((each.id, each.engine) == (entry.id, entry.engine) for each in entries):
@@ -140,7 +140,8 @@ def _where(path: tuple[str | int, ...]) -> str:
     return f", entry {int(path[1]) + 1}{field}"
 
 
-def _clauses() -> set[str]:
+def clauses() -> set[str]:
+    """All that there are, by the names that findings are told by."""
     return {
         f"{each.id}.{name}"
         for each in INVARIANTS.values()

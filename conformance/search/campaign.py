@@ -1,39 +1,79 @@
-"""A campaign: configurations in turn, each with its share of examples."""
+"""A campaign: search every configuration in turn, shrink what is found, go on as far as is wanted.
+
+In rounds, over all configurations: search every turn with what is known so far, then shrink what
+nothing known explains. Within a round no turn knows of another, so that it does not matter how
+many run at once: ``--jobs`` changes the time and nothing else. Where the time is limited, each
+round keeps a part of it for shrinking: a finding is worth what its trace is. What a round had no
+time for goes on after that. A campaign that wants only a few findings runs one turn after the
+other, and ends with the one that showed the first.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace as changed
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
-from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
-from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search.examples import Examples
-from slotproof.conformance.search.minimise import Spent, minimise, signature
-from slotproof.conformance.search.plan import (
-    Outcome,
-    Part,
-    Plan,
-    Progress,
-    configurations,
-    plainness,
-)
-from slotproof.conformance.search.rounds import Clock, OutOfTime, Rounds, Stop, Turn
+from slotproof.conformance.search.examples import Search
+from slotproof.conformance.search.findings import Finding, Mark, explained
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import Clock, Schedule, Turn
+from slotproof.conformance.search.shrinking import Shrink
+from slotproof.conformance.search.workers import Here, Processes
 from slotproof.conformance.traces.trace import Trace
 
-__all__ = ["Outcome", "Plan", "Progress", "replay", "run"]
+Progress = Callable[[str, int, int], None]
+"""(configuration, examples done, examples in all)."""
 
 SEARCHING = 0.7
 """Once something is found: of the time that is left, so much may go into looking for more; the
 rest is for shrinking that."""
+
+
+@dataclass
+class Outcome:
+    """What a campaign saw."""
+
+    engine: str
+    profile: str
+    coverage: Coverage = field(default_factory=Coverage)
+    configs: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Configurations that the engine can't take, and why."""
+    run: Counter[str] = field(default_factory=Counter)
+    """Examples of each configuration: those that were run to an end, not those that were begun.
+    Where a few findings are enough, up to the first."""
+    planned: dict[str, int] = field(default_factory=dict)
+    """Of each configuration; empty where the time is the plan."""
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    """Those that are not accepted; the plainest first."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of the baseline that were seen again."""
+    first: tuple[int, float] | None = None
+    """Commands and seconds up to the first violation."""
+    interrupted: bool = False
+    out_of_time: bool = False
+    """The time was over before the examples were run that are planned."""
+    unusable: str = ""
+    """Why the engine could not go on, once there was something found."""
+
+    @property
+    def examples(self) -> int:
+        """Those that were run, in all configurations."""
+        return self.run.total()
+
+    @property
+    def trace(self) -> Trace | None:
+        """The plainest counterexample."""
+        return self.findings[0].trace if self.findings else None
 
 
 def run(
@@ -41,12 +81,16 @@ def run(
     spec: str,
     plan: Plan,
     progress: Progress = lambda *_: None,
-    keep: Callable[[list[Trace]], None] = lambda _: None,
+    keep: Callable[[list[Finding]], None] = lambda _: None,
+    workers: Here | Processes | None = None,
+    accepted: frozenset[str] = frozenset(),
 ) -> Outcome:
-    """Run the plan until something is found. Ctrl-C returns what there is so far.
+    """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
 
-    ``keep`` is given the counterexamples, the plainest first, as soon as one is seen,
-    and again each time one got shorter: a caller that writes them down loses nothing.
+    ``keep`` is given all findings, the plainest first, as soon as one is seen, and again each
+    time one got shorter: a caller that writes them down loses nothing. ``workers`` run the tasks;
+    without any, the engine does. ``accepted`` are identities of findings that are known: they are
+    neither shrunk nor kept.
 
     >>> from slotproof.conformance.engines.reference import InProcessEngine
     >>> from slotproof.conformance.protocol.config import CONFIGS
@@ -55,214 +99,221 @@ def run(
     >>> trace.violations[0].clause, len(trace.commands)
     ('INV-SUM-FULL.reported', 5)
     """
-    profile = plan.profile or engine.capabilities.profile
-    outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
-    clock = Clock(plan.seconds)
-    possible = configurations(engine, plan, outcome)
-    rounds = Rounds(plan, list(possible))
-    outcome.planned = rounds.planned
-    total = sum(rounds.planned.values())
-
-    def note(found: Found, part: Part) -> None:
-        trace = part.trace(found.log, found.violations, found.minimal)
-        if outcome.first is None:
-            outcome.first = outcome.coverage.commands, clock.taken()
-        same = signature(found.violations[0])
-        others = [each for each in outcome.traces if signature(each.violations[0]) != same]
-        outcome.traces = sorted([*others, trace], key=plainness)
-        keep(outcome.traces)
-
-    def one(turn: Turn) -> None:
-        part = Part(outcome.engine, spec, profile, plan, turn.name, possible[turn.name])
-        if turn.name not in outcome.configs:
-            outcome.configs.append(turn.name)
-
-        def told() -> None:
-            outcome.run[turn.name] += 1
-            progress(turn.name, outcome.examples, total or outcome.examples)
-
-        search = _Run(engine, part, turn, clock, outcome.coverage, told, note)
-        search.campaign()
-        if not (search.finished or outcome.traces):
-            rounds.cut(search.turn)
-
-    with interrupts.noted(), interrupts.held():
-        try:
-            while not (rounds.done or clock.over() or outcome.traces):
-                for turn in rounds.deal(clock.end):
-                    if outcome.traces:
-                        break
-                    one(turn)
-        except (EngineFailed, EngineUnusable) as problem:
-            if not outcome.traces:
-                raise
-            outcome.unusable = str(problem)
-        except KeyboardInterrupt:
-            outcome.interrupted = True
-        outcome.interrupted |= interrupts.arrived()
-    outcome.out_of_time = plan.examples is not None and clock.over() and not rounds.done
-    outcome.seconds = clock.taken()
-    return outcome
+    campaign = _Campaign(engine, spec, plan, workers or Here(engine), accepted, keep, progress)
+    return campaign.run()
 
 
-@dataclass
-class Found:
-    """A counterexample, as the referee logged it."""
-
-    log: list[Iteration]
-    violations: list[Violation]
-    minimal: bool
-
-
-class _Run(Examples):
-    """A turn, up to what is found in it; then that is shrunk, and the rest of the turn goes on."""
-
+class _Campaign:
     def __init__(
         self,
         engine: Engine,
-        part: Part,
-        turn: Turn,
-        clock: Clock,
-        coverage: Coverage,
-        told: Callable[[], None],
-        note: Callable[[Found, Part], None],
+        spec: str,
+        plan: Plan,
+        workers: Here | Processes,
+        accepted: frozenset[str],
+        keep: Callable[[list[Finding]], None],
+        progress: Progress,
     ) -> None:
-        super().__init__(engine, part, turn, clock.over)
-        self.clock, self.coverage, self.told, self.note = clock, coverage, told, note
-        self.finished = False
-        self.last: Found | None = None
-        self.known: set[tuple[str, str]] = set()
-
-    def counted(self) -> None:
-        """What is looked at after a finding is no part of the plan any more."""
-        if not self.known:
-            self.told()
-
-    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Whether this is worth stopping for: not if its first clause was found before."""
-        if signature(violations[0]) in self.known:
-            return False
-        self.last = Found(referee.log, violations, minimal=False)
-        self.note(self.last, self.part)
-        return True
-
-    def campaign(self) -> None:
-        """Note what is found: as it is, then shrunk; then look for others in the same examples."""
-        for _ in range(self.part.plan.distinct):
-            self.last = None
-            self.finished = self.go()
-            if self.last is None:
-                break
-            self.known.add(signature(self.last.violations[0]))
-            self.coverage = Coverage(wanted=False)  # the campaign's is up to what was found first
-            shrink(self.engine, self.part, self.last, self.clock.over, self._noted)
-            self.turn = changed(self.turn, until=math.inf)  # the others have no use for the time
-            self.stop = _after(self.clock.share(SEARCHING))
-
-    def _noted(self, found: Found) -> None:
-        self.note(found, self.part)
-
-
-def shrink(
-    engine: Engine, part: Part, found: Found, stop: Stop, note: Callable[[Found], None]
-) -> None:
-    """``note`` the same in fewer commands, as far as there is time. ``KeyboardInterrupt`` if one
-    arrives, after the best so far was noted."""
-    wanted = found.violations[0]
-    replays = _Replays(engine, part, wanted, stop)
-    commands = [entry.command for entry in found.log]
-    best, _, minimal = minimise(commands, found.violations, replays.replay, part.plan.shrink)
-    log = replays.log_of(best)
-    if log is not None:
-        same = signature(wanted)
-        violations = sorted(log[-1].violations, key=lambda each: signature(each) != same)
-        note(Found(log, violations, minimal))
-    replays.check()
-
-
-class _Replays:
-    """Replays while there is time, and keeps the last that still showed what is wanted.
-
-    An interrupt ends them like the time does; :meth:`check` raises it then.
-    """
-
-    def __init__(self, engine: Engine, part: Part, wanted: Violation, stop: Stop) -> None:
-        self.engine, self.part, self.stop = engine, part, stop
-        self._wanted = signature(wanted)
-        self._last: list[Iteration] = []
-        self._interrupted = False
-
-    def replay(self, commands: list[Command]) -> tuple[list[Command], list[Violation]]:
-        """As :data:`~slotproof.conformance.search.minimise.Replay`."""
-        plan = self.part.plan
-        try:
-            log = replay(
-                self.engine,
-                self.part.config,
+        self.plan, self.workers, self.accepted = plan, workers, accepted
+        self.few = plan.distinct is not None
+        self.keep, self.progress = keep, progress
+        profile = plan.profile or engine.capabilities.profile
+        self.outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
+        self.blanks = {
+            name: Trace(
+                self.outcome.engine,
+                spec,
+                profile,
+                config,
                 plan.seed,
-                commands,
-                plan.profile,
-                plan.set_aside,
-                plan.oracles,
-                self.stop,
-            ).log
-        except OutOfTime:
-            raise Spent from None
-        except KeyboardInterrupt:
-            self._interrupted = True
-            raise Spent from None
-        broken = log[-1].violations if log else []
-        if self._wanted in map(signature, broken):
-            self._last = log
-        return [entry.command for entry in log], broken
+                rows=[],
+                violations=[],
+                minimal=False,
+                config_name=name,
+                chosen_profile=plan.profile,
+                set_aside=plan.set_aside,
+            )
+            for name, config in _possible(engine, plan, self.outcome).items()
+        }
+        self.clock = Clock(plan.seconds)
+        self.schedule = Schedule(plan, list(self.blanks))
+        self.outcome.planned = self.schedule.planned
+        self.until = math.inf
+        """When this round has to leave off searching."""
+        self.found: dict[str, Finding] = {}
+        self.pending: dict[str, Finding] = {}
+        """Seen, and not among the findings before the round is over."""
+        self.known: list[Mark] = []
+        """Of each finding, every way in which it was seen when it was shrunk."""
+        self.counting = True
 
-    def log_of(self, commands: list[Command]) -> list[Iteration] | None:
-        """What these commands showed; none if they did not, or there is no time to look."""
-        if [entry.command for entry in self._last] != commands:
-            with suppress(Spent):
-                self._last = []
-                self.replay(commands)
-        return self._last or None
+    def stop(self) -> bool:
+        """Ctrl-C, or no time left."""
+        return interrupts.arrived() or self.clock.over()
 
-    def check(self) -> None:
-        if self._interrupted:
-            raise KeyboardInterrupt
+    def leave_off(self) -> bool:
+        """Ctrl-C, or no time left for searching."""
+        return interrupts.arrived() or time.monotonic() > self.until
+
+    def run(self) -> Outcome:
+        outcome = self.outcome
+        with interrupts.noted(), interrupts.held():
+            try:
+                self.rounds()
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+            except (EngineFailed, EngineUnusable) as problem:
+                if not (self.found or self.pending):
+                    raise
+                outcome.unusable = str(problem)  # and what was found before it stays
+            outcome.interrupted |= interrupts.arrived()
+        over = self.clock.over() and not self.schedule.done
+        outcome.out_of_time = over and self.plan.examples is not None
+        for finding in self.pending.values():
+            self.add(finding)
+        self.pending.clear()
+        outcome.findings = self.findings()
+        outcome.seconds = self.clock.taken()
+        return outcome
+
+    def rounds(self) -> None:
+        """Round by round; or turn by turn, up to the first finding."""
+        while not (self.schedule.done or self.stop()):
+            self.until = self.clock.end if self.few else self.clock.share(SEARCHING)
+            turns = self.schedule.deal(self.until, self.workers.jobs)
+            for batch in [[turn] for turn in turns] if self.few else [turns]:
+                rests = self.round(batch)
+                if self.few and (self.found or interrupts.arrived()):
+                    self.others(rests[0])
+                    return
+                for rest in filter(None, rests):
+                    self.schedule.cut(rest)
+
+    def others(self, rest: Turn | None) -> None:
+        """Look for others in what is left of the turn that showed the first, up to so many.
+
+        What is looked at for that is no part of the plan any more.
+        """
+        self.counting = False
+        for _ in range(1, self.plan.distinct or 1):
+            if rest is None or self.stop():
+                return
+            self.until = self.clock.share(SEARCHING)
+            (rest,) = self.round([replace(rest, until=math.inf)])
+
+    def round(self, turns: list[Turn]) -> list[Turn | None]:
+        """Search what is due, as far as the time for it goes, and shrink what was found; what is
+        left of each turn."""
+        outcome = self.outcome
+        outcome.configs += [each.name for each in turns if each.name not in outcome.configs]
+        tasks = [
+            Search(
+                self.plan, turn, self.blanks[turn.name], tuple(self.known), self.accepted, self.few
+            )
+            for turn in turns
+        ]
+        count, total = outcome.examples, sum(self.schedule.planned.values())
+
+        def event(number: int, what: Finding | int) -> None:
+            nonlocal count
+            if isinstance(what, Finding):
+                self.saw(what)
+            elif self.counting:
+                count += what
+                self.progress(turns[number].name, count, total or count)
+
+        results = self.workers.map(tasks, event, self.leave_off)
+        found: list[Finding] = []
+        for turn, result in zip(turns, results, strict=True):
+            if self.counting:
+                outcome.run[turn.name] += result.examples
+                outcome.coverage.add(result.coverage)
+            outcome.accepted |= result.accepted
+            found += result.findings
+        for finding in found:
+            self.saw(finding)
+        if found and outcome.first is None:
+            outcome.first = outcome.coverage.commands, self.clock.taken()
+        self.shrink(found)
+        return [result.rest for result in results]
+
+    def saw(self, finding: Finding) -> None:
+        """Keep what is new as it is: whatever happens now, it is not lost."""
+        if finding.id not in self.found and finding.id not in self.pending:
+            self.pending[finding.id] = finding
+            self.keep(self.findings())
+
+    def shorter(self, number: int, what: Finding | int) -> None:
+        """Keep what was shrunk in the place of what it was, before the rest of the round is."""
+        del number
+        assert isinstance(what, Finding)
+        self.pending = {
+            name: each
+            for name, each in self.pending.items()
+            if (each.first, each.mark.clause) != (what.first, what.mark.clause)
+        }
+        if what.id not in {*self.found, *self.accepted}:
+            self.pending[what.id] = what
+        self.keep(self.findings())
+
+    def shrink(self, found: list[Finding]) -> None:
+        """Make findings of what was seen: clause by clause, those with few transitions first."""
+        order = sorted(
+            found,
+            key=lambda each: (
+                each.mark.clause,
+                len(set(each.mark.transitions)),
+                len(each.trace.rows),
+                each.first,
+            ),
+        )
+        groups = [tuple(group) for _, group in groupby(order, key=lambda each: each.mark.clause)]
+        tasks = [Shrink(self.plan, group, tuple(self.known)) for group in groups]
+        for results in self.workers.map(tasks, self.shorter, self.stop):
+            for small in filter(None, results):
+                self.add(small)
+        for finding in found:
+            self.seen(finding)
+        if found:
+            self.pending.clear()
+            self.keep(self.findings())
+
+    def add(self, small: Finding) -> None:
+        """A finding, or another way to see one."""
+        self.known.append(small.mark)
+        if small.id in self.accepted:
+            self.outcome.accepted.add(small.id)
+            return
+        old = self.found.setdefault(small.id, small)
+        shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
+        self.found[small.id] = replace(shorter, first=min(old.first, small.first))
+
+    def seen(self, finding: Finding) -> None:
+        """The example it came from may be the first that showed what it was shrunk to."""
+        marks = [each for each in self.known if explained(finding.mark, [each])]
+        for known in [self.found[each.id] for each in marks if each.id in self.found][:1]:
+            first = min(known.first, finding.first)
+            self.found[known.id] = replace(known, first=first)
+
+    def findings(self) -> list[Finding]:
+        """All there are so far; the plainest first."""
+        every = {**self.pending, **self.found}.values()
+        return sorted(every, key=lambda each: each.plainness)
 
 
-def _after(when: float) -> Stop:
-    return lambda: time.monotonic() > when
+def _possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
+    """Configurations that the engine can take; the others are noted with the reason.
 
-
-def replay(
-    engine: Engine,
-    config: EngineConfig,
-    seed: int,
-    commands: list[Command],
-    profile: str | None = None,
-    set_aside: Collection[str] = (),
-    oracles: Mapping[str, Oracle] = ORACLES,
-    stop: Stop = lambda: False,
-) -> Referee:
-    """Run commands on a fresh engine up to the first violation.
-
-    Raises :class:`~slotproof.conformance.search.rounds.OutOfTime` where it has to ``stop`` before a
-    command, and ``KeyboardInterrupt`` if one arrives: then what was seen so far is not judged.
-
-    >>> from slotproof.conformance.engines.reference import InProcessEngine
-    >>> from slotproof.conformance.protocol.config import CONFIGS
-    >>> commands = [{"do": "open", "session": "s1"}, {"do": "step", "n": 1}]
-    >>> referee = replay(InProcessEngine(), CONFIGS["p1"], seed=0, commands=commands)
-    >>> [event[0] for event in referee.log[-1].events], referee.log[-1].violations
-    (['T-OPEN'], [])
+    Raises :class:`EngineUnusable` if there is none.
     """
-    if stop():
-        raise OutOfTime
-    choices = referee_profile(engine, config, profile)
-    unread = Coverage(wanted=False)
-    referee = Referee(engine, config, seed, unread, choices, set_aside, oracles=oracles)
-    for command in commands:
-        if stop():
-            raise OutOfTime
-        if referee.do(command):
-            break
-    return referee
+    possible = {}
+    for name, config in plan.configs.items():
+        reason = engine.capabilities.refuses(config)
+        if reason is None:
+            possible[name] = config
+        else:
+            outcome.skipped[name] = reason
+    if not possible:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
+        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
+    return possible

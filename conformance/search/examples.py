@@ -1,7 +1,7 @@
-"""The examples of a part: drawn by Hypothesis, run one after the other, as far as time allows.
+"""The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
-What is drawn depends on the seed, the part and the configuration, and on nothing an engine does
-(:mod:`slotproof.conformance.search.machine`). So a part that was cut short goes on later where it
+What is drawn depends on the seed, the turn and the configuration, and on nothing an engine does
+(:mod:`slotproof.conformance.search.machine`). So a turn that was cut short goes on later where it
 was: what has been run before is drawn again, and not run. Nothing but this module knows that it
 is Hypothesis that draws.
 """
@@ -9,10 +9,9 @@ is Hypothesis that draws.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import hypothesis
 from hypothesis.internal.conjecture import providers
@@ -22,58 +21,112 @@ from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
+from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark, reporting
 from slotproof.conformance.search.machine import Leave, machine_for
-from slotproof.conformance.search.plan import Part
-from slotproof.conformance.search.rounds import OutOfTime, Stop, Turn
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import Stop, Turn
+from slotproof.conformance.traces.trace import Trace, rows_of
 
 _SEEDS = 1009
-"""Parts of a campaign whose seeds are consecutive."""
+"""Turns of a campaign whose seeds are consecutive."""
+
+Tell = Callable[[Finding | int], None]
+"""Told of each finding as soon as there is one, and of each example."""
 
 
-class Examples(ABC):
-    """Runs the examples of a turn. A subclass says what becomes of violations."""
+@dataclass
+class Searched:
+    """What came of a turn."""
 
-    def __init__(self, engine: Engine, part: Part, turn: Turn, stop: Stop) -> None:
-        self.engine, self.part, self.turn, self.stop = engine, part, turn, stop
-        self.run = 0
-        """Examples that were run to their end, or to their first violation."""
-        self.coverage = Coverage()
-        self._profile = referee_profile(engine, part.config, part.plan.profile)
+    rest: Turn | None = None
+    """What is left of it, where it was cut short."""
+    examples: int = 0
+    """Those that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """What nothing known explains, as it was seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of the baseline that were seen."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A task: run the examples of a turn, as far as there is time.
+
+    A violation ends its example. Where nothing but the reporting is wrong, and that is
+    known, the example goes on, with those clauses set aside.
+    """
+
+    plan: Plan
+    turn: Turn
+    blank: Trace
+    """A trace without rows: of which engine and configuration."""
+    known: tuple[Mark, ...] = ()
+    accepted: frozenset[str] = frozenset()
+    first: bool = False
+    """Whether the first finding ends it."""
+
+    def run(self, engine: Engine, tell: Tell, stop: Stop) -> Searched:
+        return _Examples(self, engine, tell, stop).search()
+
+
+class _Examples:
+    """The host of a machine: judges its examples, and notes what they show."""
+
+    def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
+        self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
+        self.turn = task.turn
+        self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
+        self.result = Searched()
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
-    @abstractmethod
-    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Told of an example's first violations; whether that was enough."""
+    def search(self) -> Searched:
+        """Go on from where the turn is. Raises whatever an engine or an oracle raises."""
+        self.result.rest = None if self._finished() else self.turn
+        return self.result
 
-    @abstractmethod
-    def counted(self) -> None:
-        """Told when an example was run."""
+    def _finished(self) -> bool:
+        try:
+            with interrupts.held(), _own_choices():
+                self._draw()
+        except Leave as leaving:
+            error = leaving.because
+            if error is None or isinstance(error, OutOfTime) or interrupts.arrived():
+                return False
+            raise error from None
+        return not interrupts.arrived()
 
-    def passes(self, entry: Iteration) -> bool:
-        """Whether the example goes on after these violations."""
-        del entry
-        return False
+    def _draw(self) -> None:
+        plan, turn, blank = self.task.plan, self.turn, self.task.blank
+        while (chunk := self.turn.place[0]) * bounds.EXAMPLES_AT_ONCE < turn.examples:
+            self._dry = self.turn.place[1]
+            left = turn.examples - chunk * bounds.EXAMPLES_AT_ONCE
+            machine = machine_for(self, self.engine.capabilities.commands, blank.config)
+            settings = hypothesis.settings(
+                max_examples=min(left, bounds.EXAMPLES_AT_ONCE),
+                stateful_step_count=plan.steps,
+                database=None,  # the same seed gives the same trace, whatever was found before
+                deadline=None,
+                report_multiple_bugs=False,
+                print_blob=False,
+                verbosity=hypothesis.Verbosity.quiet,
+                suppress_health_check=list(hypothesis.HealthCheck),
+                phases=[hypothesis.Phase.generate],
+            )
+            seeded = hypothesis.seed(_seed(plan.seed, turn.index, chunk))(machine)
+            run_state_machine_as_test(seeded, settings=settings)
+            self.turn = replace(self.turn, place=(chunk + 1, 0))
 
     def begin(self) -> Referee | None:
         """A judge for the next example, if it was not run before and there is time for it."""
-        if self._dry:
-            self.go_on()
-            return None
-        if self.run and time.monotonic() > self.turn.until:
+        if not self._dry and self.result.examples and time.monotonic() > self.turn.until:
             raise OutOfTime  # of its share; one example it has in any case
         self.go_on()
-        return Referee(
-            self.engine,
-            self.part.config,
-            self.part.plan.seed,
-            self.coverage,
-            self._profile,
-            self.part.plan.set_aside,
-            self.passes,
-            self.part.plan.oracles,
-        )
+        if self._dry:
+            return None
+        return self.setup.referee(self.engine, self.result.coverage, self.passes)
 
     def go_on(self) -> None:
         """An example ends where the time does; what it showed before that counts."""
@@ -88,49 +141,43 @@ class Examples(ABC):
             return
         chunk, done = self.turn.place
         self.turn = replace(self.turn, done=self.turn.done + 1, place=(chunk, done + 1))
-        self.run += 1
-        self.counted()
+        self.result.examples += 1
+        self.tell(1)
 
-    def go(self) -> bool:
-        """Go on from where the turn is; whether it came to its end.
+    def passes(self, entry: Iteration) -> bool:
+        """Nothing but the reporting is wrong, and it is known."""
+        if not all(map(reporting, entry.violations)):
+            return False
+        return self.recognised(mark(entry, lead(entry.violations)))
 
-        Raises ``KeyboardInterrupt``, and whatever an engine or an oracle raises.
-        """
-        try:
-            with interrupts.held(), _own_choices():
-                self._draw()
-        except Leave as leaving:
-            interrupts.check()
-            if leaving.because is None or isinstance(leaving.because, OutOfTime):
-                return False
-            raise leaving.because from None
-        interrupts.check()
-        return True
+    def recognised(self, found: Mark) -> bool:
+        """Whether it is accepted, known, or was seen in this turn."""
+        if found.id in self.task.accepted:
+            self.result.accepted.add(found.id)
+            return True
+        seen = any(each.id == found.id for each in self.result.findings)
+        return seen or explained(found, self.task.known)
 
-    def _draw(self) -> None:
-        turn, offered = self.turn, self.engine.capabilities.commands
-        while (chunk := self.turn.place[0]) * bounds.EXAMPLES_AT_ONCE < turn.examples:
-            self._dry = self.turn.place[1]
-            left = turn.examples - chunk * bounds.EXAMPLES_AT_ONCE
-            machine = machine_for(self, offered, self.part.config)
-            seed = _seed(self.part.plan.seed, turn.index, chunk)
-            settings = hypothesis.settings(
-                max_examples=min(left, bounds.EXAMPLES_AT_ONCE),
-                stateful_step_count=self.part.plan.steps,
-                database=None,  # the same seed gives the same trace, whatever was found before
-                deadline=None,
-                report_multiple_bugs=False,
-                print_blob=False,
-                verbosity=hypothesis.Verbosity.quiet,
-                suppress_health_check=list(hypothesis.HealthCheck),
-                phases=[hypothesis.Phase.generate],
-            )
-            run_state_machine_as_test(hypothesis.seed(seed)(machine), settings=settings)
-            self.turn = replace(self.turn, place=(chunk + 1, 0))
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        """Note what is new; whether that was enough."""
+        first = lead(violations)
+        found = mark(referee.log[-1], first)
+        if self.recognised(found):
+            return False
+        trace = replace(
+            self.task.blank,
+            rows=rows_of(referee.log),
+            violations=[first, *(each for each in violations if each is not first)],
+            set_aside=tuple(sorted(referee.set_aside)),
+        )
+        finding = Finding(found, trace, self.turn.first + self.turn.done + 1)
+        self.result.findings.append(finding)
+        self.tell(finding)
+        return self.task.first
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:
-    """A seed of its own for each part, and for each run of Hypothesis within one.
+    """A seed of its own for each turn, and for each run of Hypothesis within one.
 
     >>> _seed(0, 3, 0), _seed(1, 0, 0)
     (3, 1009)

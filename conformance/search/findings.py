@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 from slotproof.conformance.lockstep.observation import Violation, driver_fault
 from slotproof.conformance.lockstep.referee import Iteration
+from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transitions import TRANSITIONS
@@ -132,6 +133,33 @@ class Mark:
             and not (needed and needed <= ORDINARY and there - ORDINARY)
             and not (needed and needed <= LATER and other.came_back)
         )
+
+
+def explained(found: Mark, known: Iterable[Mark]) -> bool:
+    """Whether it is one of those that are known."""
+    return any(each.id == found.id or each.explains(found) for each in known)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A violation and the example that showed it: as it was seen, or shrunk."""
+
+    mark: Mark
+    trace: Trace
+    first: int
+    """The number of the first example that showed it; the same for any number of jobs."""
+
+    @property
+    def id(self) -> str:
+        return self.mark.id
+
+    @property
+    def plainness(self) -> tuple[int, int]:
+        """Clauses about memory before clauses about steps, then short before long."""
+        order = list(INVARIANTS)
+        invariant = self.trace.violations[0].invariant
+        place = order.index(invariant) if invariant in order else len(order)
+        return place, len(self.trace.rows)
 
 
 def mark(entry: Iteration, violation: Violation) -> Mark:

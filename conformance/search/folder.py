@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from slotproof.conformance.search.collecting import Keeper
-from slotproof.conformance.search.findings import Mark
+from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace
 
+Name = Callable[[int, Finding], str]
+"""What the file of a finding is called: that of the plainest one has number 0."""
 
-class Folder(Keeper):
+
+def by_mark(stem: str) -> Name:
+    """Files that are named by what was found."""
+    return lambda _, finding: f"{stem}-{finding.mark.slug}.itf.json"
+
+
+def by_number(stem: str) -> Name:
+    """The plainest finding has the plain name, the others have numbers from 2."""
+    return lambda index, _: f"{stem}{f'-{index + 1}' if index else ''}.itf.json"
+
+
+class Folder:
     """One file per finding, written at once; what can't be written is told, not fatal."""
 
-    def __init__(self, out: Path, name: str, seed: int) -> None:
-        self.out, self.stem = out, f"{name}-seed{seed}"
-        self.problems: dict[str, str] = {}
+    def __init__(self, out: Path, name: Name) -> None:
+        self.out, self.name = out, name
+        self.paths: dict[str, Path] = {}
+        """By the identity of the finding."""
+        self._there: dict[Path, Trace] = {}
+        self._problems: dict[Path, str] = {}
 
-    def path(self, mark: Mark) -> Path:
-        return self.out / f"{self.stem}-{mark.slug}.itf.json"
+    def keep(self, findings: list[Finding]) -> None:
+        """Write what is new or shorter; what is no finding any more goes."""
+        self.paths = {
+            each.id: self.out / self.name(index, each) for index, each in enumerate(findings)
+        }
+        for path in self._there.keys() - self.paths.values():
+            del self._there[path]
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        for each in findings:
+            path = self.paths[each.id]
+            if self._there.get(path) is each.trace:
+                continue
+            self._there[path] = each.trace  # tried once, whatever comes of it
+            self._problems.pop(path, None)
+            try:
+                itf.save(each.trace, path)
+            except OSError as error:
+                self._problems[path] = f"could not be written to {path}: {error.strerror}"
 
-    def keep(self, mark: Mark, trace: Trace) -> None:
-        try:
-            itf.save(trace, self.path(mark))
-            self.problems.pop(mark.id, None)
-        except OSError as error:
-            self.problems[mark.id] = f"could not be written to {self.path(mark)}: {error.strerror}"
+    def problem(self, finding: Finding) -> str | None:
+        """Why its trace is not there, if so."""
+        return self._problems.get(self.paths[finding.id])
 
-    def forget(self, mark: Mark) -> None:
-        try:
-            self.path(mark).unlink(missing_ok=True)
-        except OSError as error:
-            self.problems[mark.id] = f"{self.path(mark)}: {error.strerror}"
+    def path(self, finding: Finding) -> str | None:
+        """Where its trace is; none if it could not be written."""
+        return None if self.problem(finding) else str(self.paths[finding.id])

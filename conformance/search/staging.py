@@ -7,11 +7,12 @@ iteration than one transition, so this may show the bug earlier, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Referee, Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.search.machine import prompt
@@ -64,21 +65,19 @@ def stage(engine: Engine, found: Counterexample) -> Referee | None:
         config = configuration(found)
     except BadConfig:
         return None
-    referee = Referee(engine, config)
+    return play(engine, Setup(config), _all_commands(found, config))
+
+
+def _all_commands(found: Counterexample, config: EngineConfig) -> Iterator[Command]:
     steps = 0
     for number, move in enumerate(found.moves):
         for command in _commands(found.moves, number, config):
-            if _steps(referee, steps) or referee.do(command):
-                return referee
+            yield from repeat(STEP, steps)
+            yield command
             steps = 0
         if move.transition not in _CLIENT:
             steps = max(1, steps + (move.transition in _BATCHES))
-    _steps(referee, steps + PATIENCE)
-    return referee
-
-
-def _steps(referee: Referee, number: int) -> bool:
-    return any(referee.do(STEP) for _ in range(number))
+    yield from repeat(STEP, steps + PATIENCE)
 
 
 _BATCHES = ("T-EXTEND", "T-DECODE")

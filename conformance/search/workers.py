@@ -18,12 +18,13 @@ from typing import Any, Protocol, TypeVar
 from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.search.rounds import Stop
-from slotproof.conformance.search.searching import Candidate, Tell
+from slotproof.conformance.search.examples import Tell
+from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.schedule import Stop
 from slotproof.model.pool import Pool
 
 R_co = TypeVar("R_co", covariant=True)
-Event = Callable[[int, Candidate | int], None]
+Event = Callable[[int, Finding | int], None]
 """Told, with the number of the task, what the task tells."""
 
 

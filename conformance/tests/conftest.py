@@ -15,7 +15,7 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.oracles import ORACLES
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
@@ -43,7 +43,7 @@ class Scene:
     """What a referee saw, and the next snapshot, not yet judged."""
 
     def __init__(self, commands: Sequence[Command], config: EngineConfig, engine: Engine) -> None:
-        self.referee = Referee(engine, config)
+        self.referee = Setup(config).referee(engine)
         for command in commands:
             assert self.referee.do(command) == []
         (snapshot,) = engine.do(STEP)

@@ -19,7 +19,6 @@ RUNS = {
     "served, all": ("run", "--engine", SERVED, "--all"),
     "jobs": ("run", "--engine", "reference", "--all", "--jobs", "2"),
     "served, jobs": ("run", "--engine", SERVED, "--all", "--jobs", "2"),
-    "explore": ("explore", "--engine", "reference"),
     "matrix": ("matrix", "--engines", f"here=reference,served={SERVED}"),
     "mutants": ("matrix", "--mutants", "--jobs", "2"),
     "check-driver": ("check-driver", SERVED),

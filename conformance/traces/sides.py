@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
+from slotproof.conformance.lockstep import referee
 from slotproof.conformance.traces.lanes import answer
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
 
@@ -45,25 +44,14 @@ def recorded(trace: Trace) -> Side:
 
 def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
     """Carry out the trace's commands, past violations, as long as the engine lives."""
-    side = Side(f"{engine.name} {engine.version}".strip(), [])
-
-    def note(entry: Iteration) -> bool:
-        index = len(referee.log) - 1
-        side.broken.setdefault(index, []).extend(str(each) for each in entry.violations)
-        return True
-
-    choices = referee_profile(engine, trace.config, profile)
-    unread = Coverage(wanted=False)
-    referee = Referee(
-        engine, trace.config, trace.seed, unread, choices, trace.set_aside, passes=note
-    )
-    for index, command in enumerate(trace.commands):
-        violations = referee.do(command)
-        if violations:  # only what no example survives is left: the engine died
-            side.broken.setdefault(index, []).extend(map(str, violations))
-            break
-    side.rows = rows_of(referee.log)
-    return side
+    setup = replace(trace.setup, profile=profile)
+    log = referee.play(engine, setup, trace.commands, passes=lambda _: True).log
+    broken = {
+        index: [str(each) for each in (*entry.passed, *entry.violations)]
+        for index, entry in enumerate(log)
+        if entry.passed or entry.violations
+    }
+    return Side(f"{engine.name} {engine.version}".strip(), rows_of(log), broken)
 
 
 def differences(a: Side, b: Side) -> list[Difference]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration
+from slotproof.conformance.lockstep.referee import Iteration, Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.traces.frames import Frame, frames_of
@@ -53,6 +53,11 @@ class Trace:
     @property
     def commands(self) -> list[Command]:
         return [row.command for row in self.rows]
+
+    @property
+    def setup(self) -> Setup:
+        """What its commands ran under."""
+        return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
 
     @property
     def found_on(self) -> str:

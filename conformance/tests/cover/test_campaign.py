@@ -9,15 +9,15 @@ import pytest
 
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.machine import drain
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.statuses import INCONCLUSIVE
-from slotproof.conformance.traces.trace import Trace
 
 MUTANT = "leak-full"
 ONE = Plan({"p1": CONFIGS["p1"]}, examples=60)
@@ -57,13 +57,13 @@ def test_another_seed_gives_other_examples() -> None:
 
 def test_counterexamples_are_kept_as_found_and_then_shorter() -> None:
     """keep() has each trace before it is shrunk, and at last what the outcome has."""
-    kept: list[list[Trace]] = []
+    kept: list[list[Finding]] = []
     outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
-    assert outcome.traces == kept[-1] and all(trace.minimal for trace in kept[-1])
-    first, last = kept[0][0], kept[-1][0]
+    assert outcome.findings == kept[-1] and all(each.trace.minimal for each in kept[-1])
+    first, last = kept[0][0].trace, kept[-1][0].trace
     assert not first.minimal and len(first.rows) > len(last.rows)
-    assert [len(traces) for traces in kept] == sorted(len(traces) for traces in kept)
-    assert all(trace.violations for traces in kept for trace in traces)
+    assert [len(findings) for findings in kept] == sorted(len(findings) for findings in kept)
+    assert all(each.trace.violations for findings in kept for each in findings)
     assert len(last.rows) <= 5
 
 
@@ -84,9 +84,9 @@ def test_ctrl_c_before_anything_was_found() -> None:
 
 def test_ctrl_c_keeps_what_was_found() -> None:
     """While it shrinks: the shortest so far."""
-    kept: list[list[Trace]] = []
+    kept: list[list[Finding]] = []
     whole = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
-    first = len(kept[0][0].rows)
+    first = len(kept[0][0].trace.rows)
     outcome = campaign.run(
         Interrupted(MUTANT, whole.coverage.commands + 3 * first), "x", ONE, keep=kept.append
     )
@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_was_found() -> None:
     assert outcome.trace is not None and outcome.trace.violations
     assert not outcome.trace.minimal
     assert (
-        campaign.replay(InProcessEngine(MUTANT), outcome.trace.config, 0, outcome.trace.commands)
+        play(InProcessEngine(MUTANT), outcome.trace.setup, outcome.trace.commands)
         .log[-1]
         .violations
     )
@@ -142,13 +142,13 @@ def test_replay_stops_at_the_first_violation() -> None:
         {"do": "step", "n": 1},
     ]
     engine = InProcessEngine("21499-one-pool-check")
-    log = campaign.replay(engine, CONFIGS["p1-swa"], 0, commands).log
+    log = play(engine, Setup(CONFIGS["p1-swa"]), commands).log
     assert [bool(each.violations) for each in log] == [False, True]
 
 
 def test_every_example_ends_drained() -> None:
     """INV-DRAIN: all requests answered, every session closed, all memory back."""
-    referee = Referee(InProcessEngine(), EngineConfig())
+    referee = Setup(EngineConfig()).referee(InProcessEngine())
     submit = {"session": "s1", "rid": "r", "tokens": [1], "max_new": 3, "stop": []}
     begin: list[Command] = [
         {"do": "open", "session": "s1"},

@@ -86,8 +86,8 @@ NO_SGLANG = "an interpreter without sglang"
         (["replay", "x", "--start-timeout", "1e300"], "Invalid value for '--start-timeout'"),
         (["diff", "a.json", "b.json", "--step-timeout", "inf"], "for '--step-timeout'"),
         (["diff", "a.json", "b.json", "--start-timeout", "1e300"], "for '--start-timeout'"),
-        (["explore", "--engine", "reference", "--seconds", "0"], "for '--seconds'"),
-        (["explore", "--engine", "reference", "--seconds", "nan"], "for '--seconds'"),
+        (["run", "--seconds", "0"], "for '--seconds'"),
+        (["run", "--seconds", "nan"], "for '--seconds'"),
         (["run", "--no-such-option"], "No such option"),
         (["run", "surplus"], "unexpected extra argument"),
         (["replay"], "Missing argument"),
@@ -210,9 +210,8 @@ def test_an_out_folder_that_can_not_be_written(
     """Told before anything is run."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    for command in ("run", "explore"):
-        text = wrong([command, "--engine", MUTANT, "--out", str(blocked / "below")], capfd)
-        assert text.endswith("below can't be written to: Not a directory\n")
+    text = wrong(["run", "--engine", MUTANT, "--out", str(blocked / "below")], capfd)
+    assert text.endswith("below can't be written to: Not a directory\n")
     blocked.unlink()
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,7 @@ from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.explain import explain
 from slotproof.conformance.lockstep.oracles import steps
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search.machine import prompt
@@ -44,7 +44,7 @@ def command(rng: random.Random, number: int) -> Command:
 
 def run(seed: int) -> list[Pair]:
     rng = random.Random(seed)
-    referee = Referee(InProcessEngine(), CONFIGS[rng.choice(list(CONFIGS))])
+    referee = Setup(CONFIGS[rng.choice(list(CONFIGS))]).referee(InProcessEngine())
     referee.do({"do": "open", "session": "s1"})
     referee.do({"do": "step", "n": 1})
     pairs = []
@@ -85,7 +85,7 @@ def test_most_iterations_are_explained_and_most_of_it_is_true() -> None:
 
 
 def test_nothing_happened_is_explained_by_nothing() -> None:
-    referee = Referee(InProcessEngine(), CONFIGS["p1"])
+    referee = Setup(CONFIGS["p1"]).referee(InProcessEngine())
     world = abstract(referee.snapshot, referee.constants)
     assert explain(world, world) == [Counter()]
 
@@ -107,7 +107,7 @@ def test_what_is_ambiguous_earns_nothing_and_is_no_finding(
 ) -> None:
     """The lockstep oracle on an engine without events."""
     monkeypatch.setattr(steps, "explain", lambda *_: found)
-    referee = Referee(InProcessEngine(), CONFIGS["p1"])
+    referee = Setup(CONFIGS["p1"]).referee(InProcessEngine())
     (snapshot,) = referee.engine.do({"do": "step", "n": 1})
     del snapshot["events"]
     assert referee.judge(snapshot) == []

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.cli import replaying
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.files import open_stream, write_whole
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.matrices.table import Table, write
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search import baseline as baselines, campaign
+from slotproof.conformance.search import baseline as baselines
 from slotproof.conformance.search.baseline import Baseline, Entry
 from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces import forms, itf
@@ -115,7 +116,6 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["replay", "{trace}", "--log", "."],
         ["run", "--out", "{file}"],
         ["run", "--log", "."],
-        ["explore", "--engine", "reference", "--out", "{file}"],
         ["matrix", "--mutants", "--out", "{file}"],
         ["matrix", "--spec", "--out", "{file}/below"],
         ["prove", "--export", "."],
@@ -141,7 +141,7 @@ def test_a_folder_where_a_file_is_due(
 def test_a_replay_is_not_run_for_a_file_that_can_not_be(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(campaign, "replay", None)
+    monkeypatch.setattr(replaying, "play", None)
     assert status(["replay", str(TRACE), "--out", "."]) == 2
     assert "--out . is a folder: name a file" in capsys.readouterr().err
 

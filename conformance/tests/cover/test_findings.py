@@ -6,7 +6,7 @@ import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, Referee, empty_snapshot
+from slotproof.conformance.lockstep.referee import Iteration, Setup, empty_snapshot
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.conformance.search.findings import Mark, lead, mark, reporting
@@ -97,7 +97,7 @@ def test_an_example_goes_on_with_a_clause_set_aside() -> None:
         return True
 
     engine = InProcessEngine("22213-double-count")
-    referee = Referee(engine, CONFIGS["p1"], passes=passes)
+    referee = Setup(CONFIGS["p1"]).referee(engine, passes=passes)
     turn = {"session": "s1", "tokens": [1, 2], "max_new": 3, "stop": []}
     for command in (
         {"do": "open", "session": "s1"},

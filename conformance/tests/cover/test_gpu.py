@@ -6,6 +6,7 @@ import torch
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
 from slotproof.impl.mutants import MUTANTS
 
 pytestmark = [
@@ -16,7 +17,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("model", ["stamps", "transformer"])
 def test_the_reference_conforms(model: str) -> None:
-    plan = campaign.Plan(dict(CONFIGS), examples=60)
+    plan = Plan(dict(CONFIGS), examples=60)
     outcome = campaign.run(InProcessEngine(None, "cuda", model), "reference", plan)
     assert outcome.trace is None
 
@@ -25,7 +26,7 @@ def test_the_reference_conforms(model: str) -> None:
 def test_every_mutant_dies(name: str) -> None:
     """INV-OWNER and the others, as on the CPU."""
     engine = InProcessEngine(name, "cuda")
-    outcome = campaign.run(engine, f"reference:{name}", campaign.Plan(dict(CONFIGS)))
+    outcome = campaign.run(engine, f"reference:{name}", Plan(dict(CONFIGS)))
     assert outcome.trace is not None
     clauses = {violation.invariant for violation in outcome.trace.violations}
     assert clauses & set(MUTANTS[name].breaks)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,13 @@ from slotproof.conformance.cli.app import status
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.collecting import collect
-from slotproof.conformance.search.exploring import CONFIGS as TINY, explore
-from slotproof.conformance.search.plan import Outcome, Plan
+from slotproof.conformance.search.examples import Search, Searched
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.tests.interrupting import RUNS, interrupt
 from slotproof.conformance.traces import sides
 from slotproof.conformance.traces.trace import Trace, rows_of
@@ -68,22 +67,17 @@ class Torn(InProcessEngine):
         return shown
 
 
-def explored(engine: InProcessEngine, spec: str, plan: Plan) -> Outcome:
-    """As campaign.run."""
-    return explore(engine, spec, Plan(TINY, seed=plan.seed))[0]
-
-
-@pytest.mark.parametrize("run", [campaign.run, collect, explored])
+@pytest.mark.parametrize("distinct", [4, None])
 @pytest.mark.parametrize("failing", [False, True])
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("at", [1, 20, 75, 76, 77, 333])
 def test_an_example_that_was_interrupted_is_not_judged(
-    run: Callable[..., Outcome], failing: bool, times: int, at: int
+    distinct: int | None, failing: bool, times: int, at: int
 ) -> None:
     """Neither its command, nor its teardown, nor by being run again; the engine is left alone."""
     engine = Torn(at, failing, times)
-    outcome = run(engine, "x", PLAN)
-    assert outcome.interrupted and outcome.traces == []
+    outcome = campaign.run(engine, "x", replace(PLAN, distinct=distinct))
+    assert outcome.interrupted and outcome.findings == []
     assert engine.torn and engine.after == 0
 
 
@@ -98,28 +92,29 @@ def test_what_was_found_before_stays() -> None:
 
     kept: list[Any] = []
     outcome = campaign.run(Leaking("leak-full"), "x", PLAN, keep=kept.append)
-    assert outcome.interrupted and len(outcome.traces) == 1
-    assert outcome.traces[0].violations and not outcome.traces[0].minimal
+    assert outcome.interrupted and len(outcome.findings) == 1
+    assert outcome.trace is not None
+    assert outcome.trace.violations and not outcome.trace.minimal
 
 
 @pytest.fixture
 def trace() -> Trace:
     """Some commands that conform."""
     commands: list[Command] = [OPEN, STEP, STEP, {"do": "close", "session": "s1"}, STEP]
-    log = campaign.replay(InProcessEngine(), CONFIGS["p1"], 0, commands).log
+    log = play(InProcessEngine(), Setup(CONFIGS["p1"]), commands).log
     return Trace("reference 1", "x", "reference", CONFIGS["p1"], 0, rows_of(log), [], False)
 
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_a_replay_says_nothing_either(failing: bool, trace: Trace) -> None:
     """``replay`` and ``diff``: the interrupt comes through, nothing else does."""
-    for play in (
-        lambda engine: campaign.replay(engine, trace.config, 0, trace.commands),
+    for again in (
+        lambda engine: play(engine, trace.setup, trace.commands),
         lambda engine: sides.play(engine, trace),
     ):
         engine = Torn(2, failing)
         with pytest.raises(KeyboardInterrupt), interrupts.noted():
-            play(engine)
+            again(engine)
         assert engine.torn and engine.after == 0
 
 
@@ -130,7 +125,7 @@ def test_an_interrupt_while_an_engine_is_made_fresh() -> None:
             raise EngineFailed("crash", "the driver exited with status 1")
 
     with pytest.raises(KeyboardInterrupt), interrupts.noted():
-        Referee(Slow(), CONFIGS["p1"])
+        Setup(CONFIGS["p1"]).referee(Slow())
 
 
 # The flag ---------------------------------------------------------------------
@@ -230,13 +225,14 @@ def test_a_command_that_was_interrupted_late_is_not_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """While the last oracles look: nobody is asked any more, and it counts all the same."""
-    end = campaign._Run.campaign
+    end = Search.run
 
-    def late(run: campaign._Run) -> None:
-        end(run)
+    def late(*args: Any) -> Searched:
+        result = end(*args)
         os.kill(os.getpid(), signal.SIGINT)
+        return result
 
-    monkeypatch.setattr(campaign._Run, "campaign", late)
+    monkeypatch.setattr(Search, "run", late)
     assert status(["run", "--config", "p1", "--examples", "5", "--out", str(tmp_path)]) == 3
 
 

@@ -19,6 +19,7 @@ from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
 
 DRIVERS = Path(__file__).parent / "drivers"
 EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
@@ -134,18 +135,18 @@ def test_the_bug_behind_the_switch_is_found(argv: list[str]) -> None:
     """By the default plan of `run`: the first configuration suffices."""
     engine = ProcessEngine([*argv, "--bug"], 60.0)
     try:
-        outcome = campaign.run(engine, "cmd:", campaign.Plan({"p1": CONFIGS["p1"]}, shrink=300))
+        outcome = campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, shrink=300))
     finally:
         engine.close()
     assert outcome.trace is not None
-    clauses = {each.violations[0].clause for each in outcome.traces}
+    clauses = {each.mark.clause for each in outcome.findings}
     assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.turn"}
 
 
 @pytest.mark.parametrize("argv", LANGUAGES)
 def test_without_the_switch_nothing_is_found(argv: list[str]) -> None:
     engine = ProcessEngine(argv, 60.0)
-    plan = campaign.Plan({name: CONFIGS[name] for name in ("p1", "p1-tight")}, examples=24)
+    plan = Plan({name: CONFIGS[name] for name in ("p1", "p1-tight")}, examples=24)
     try:
         outcome = campaign.run(engine, "cmd:", plan)
     finally:

@@ -15,10 +15,11 @@ from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.findings import mark
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -48,7 +49,7 @@ def test_a_driver_that_behaves(toy: Open) -> None:
     assert (engine.name, engine.version) == ("toy", "7")
     assert engine.capabilities.page_sizes == (1,)
     assert not engine.capabilities.events
-    referee = Referee(engine, SMALL)
+    referee = Setup(SMALL).referee(engine)
     assert referee.do({"do": "open", "session": "s1"}) == []
     assert referee.do(STEP) == []
     assert referee.snapshot["pools"]["full"]["total"] == 8
@@ -113,7 +114,7 @@ def test_a_driver_that_was_killed_is_told_by_its_signal() -> None:
 
 def test_what_a_driver_said_when_it_died_is_in_the_trace(toy: Open, tmp_path: Path) -> None:
     """INV-ALIVE.crash: the end of standard error is kept in the file and shown."""
-    referee = Referee(toy("die"), SMALL)
+    referee = Setup(SMALL).referee(toy("die"))
     (violation,) = referee.do(STEP)
     assert violation.said == "first line\nout of memory\n"
     trace = Trace("toy 7", "cmd:", "reference", SMALL, 0, rows_of(referee.log), [violation], False)
@@ -127,7 +128,7 @@ def test_a_run_over_a_driver_that_dies_keeps_the_trace() -> None:
     """INV-ALIVE.crash: the driver is started again for every replay, and the trace is shrunk."""
     engine = ProcessEngine([sys.executable, str(DRIVERS / "toy.py"), "die"], 60.0)
     try:
-        outcome = campaign.run(engine, "cmd:", campaign.Plan({"p1-one": SMALL}, 3, shrink=20))
+        outcome = campaign.run(engine, "cmd:", Plan({"p1-one": SMALL}, 3, shrink=20))
     finally:
         engine.close()
     assert outcome.trace is not None
@@ -184,7 +185,7 @@ KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
     """Issue 12: twelve traces for one fault. A crash that it tells of is the engine's."""
-    referee = Referee(toy(mode), SMALL)
+    referee = Setup(SMALL).referee(toy(mode))
     (violation,) = referee.do(STEP)
     who = "step" if mode == "crash" else "driver"
     name = f"INV-ALIVE.crash@{who}{KINDS.get(mode, ':garbage')}"
@@ -196,21 +197,21 @@ def test_a_fault_in_mid_run_is_a_finding_and_the_driver_comes_back(toy: Open, mo
     """INV-ALIVE.crash, with its reason; the next reset works."""
     how, text = FAULTS[mode]
     engine = toy(mode)
-    referee = Referee(engine, SMALL)
+    referee = Setup(SMALL).referee(engine)
     (violation,) = referee.do(STEP)
     assert violation.clause == f"INV-ALIVE.{how}"
     assert violation.detail.startswith(text)
-    assert Referee(engine, SMALL).do(STEP) == []
+    assert Setup(SMALL).referee(engine).do(STEP) == []
 
 
 def test_a_hang_is_a_finding_and_the_driver_comes_back(toy: Open) -> None:
     """INV-ALIVE.hang: within the step timeout."""
     engine = toy("hang", step_timeout=0.3)
-    (violation,) = Referee(engine, SMALL).do(STEP)
+    (violation,) = Setup(SMALL).referee(engine).do(STEP)
     assert violation.clause == "INV-ALIVE.hang"
     assert violation.detail.startswith("no answer within 0.3 s")
     engine._timeout = 20.0
-    assert Referee(engine, SMALL).do(STEP) == []
+    assert Setup(SMALL).referee(engine).do(STEP) == []
 
 
 def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,14 +233,14 @@ def test_the_timeout_is_per_iteration(toy: Open, monkeypatch: pytest.MonkeyPatch
 
 def test_a_snapshot_that_makes_no_sense_is_a_finding(toy: Open) -> None:
     """INV-ALIVE.crash: an answer that finishes a request without a reason."""
-    (violation,) = Referee(toy("unknown-session"), SMALL).do(STEP)
+    (violation,) = Setup(SMALL).referee(toy("unknown-session")).do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
     assert "messages/0/finish/reason: Field required" in violation.detail
 
 
 def test_what_a_driver_shows_is_judged(toy: Open) -> None:
     """INV-OWNER.lost: over the wire as in process."""
-    violations = Referee(toy("lost-page"), SMALL).do(STEP)
+    violations = Setup(SMALL).referee(toy("lost-page")).do(STEP)
     assert "INV-OWNER.lost" in {violation.clause for violation in violations}
 
 
@@ -282,7 +283,7 @@ def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) ->
         ]
         certain = [token + 1 for token in expected[:1]]
         monkeypatch.setattr(engine, "recompute", lambda tokens, count: certain)
-        log = campaign.replay(engine, CONFIGS["p1"], 0, commands).log
+        log = play(engine, Setup(CONFIGS["p1"]), commands).log
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail == (
@@ -303,7 +304,7 @@ def test_an_answer_to_recompute_that_is_none_is_a_fault(monkeypatch: pytest.Monk
 def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
     """INV-STEP: the same engine behind a pipe conforms, and shows the same snapshots."""
     configs = {name: CONFIGS[name] for name in ("p1-tight", "p4-swa")}
-    plan = campaign.Plan(configs, examples=10, steps=20)
+    plan = Plan(configs, examples=10, steps=20)
     engine = wire()
     try:
         outcome = campaign.run(engine, "cmd:", plan)
@@ -317,7 +318,7 @@ def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
 
 def test_a_mutant_is_found_over_the_wire() -> None:
     """INV-SUM-FULL: the same trace as in process."""
-    plan = campaign.Plan({"p1": CONFIGS["p1"]}, examples=50)
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=50)
     engine = wire("leak-full")
     try:
         outcome = campaign.run(engine, "cmd:", plan)

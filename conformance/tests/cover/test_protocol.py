@@ -12,7 +12,7 @@ from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Referee, referee_profile
+from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import HELLO
@@ -142,9 +142,9 @@ def test_hash_is_the_crc_of_decimal_ids() -> None:
 
 def test_profiles_take_the_configuration_on_top() -> None:
     engine = InProcessEngine()
-    assert referee_profile(engine, CONFIGS["p4-wipe"]).choices["retract_keeps"] is False
-    assert referee_profile(engine, CONFIGS["p4-aligned"]).choices["aligned_reuse"] is True
-    assert referee_profile(engine, CONFIGS["p4-wipe"], "reference") is PROFILES["reference"]
+    assert Setup(CONFIGS["p4-wipe"]).choices(engine).choices["retract_keeps"] is False
+    assert Setup(CONFIGS["p4-aligned"]).choices(engine).choices["aligned_reuse"] is True
+    assert Setup(CONFIGS["p4-wipe"], profile="reference").choices(engine) is PROFILES["reference"]
 
 
 # From snapshots to states of the spec ------------------------------------------
@@ -213,7 +213,7 @@ def test_coverage_adds_up(scene: Any) -> None:
     made = scene()
     first: Coverage = made.referee.coverage
     second = Coverage()
-    Referee(InProcessEngine(), CONFIGS["p4"], coverage=second).do({"do": "step", "n": 3})
+    Setup(CONFIGS["p4"]).referee(InProcessEngine(), coverage=second).do({"do": "step", "n": 3})
     total = Coverage()
     total.add(first)
     total.add(second)
@@ -234,7 +234,7 @@ def test_guard_outcomes_are_named_until_both_ways_were_seen(scene: Any) -> None:
 def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
     """--set-aside: known violations do not end a run."""
     engine = InProcessEngine("21499-one-pool-check")
-    clauses = ["INV-CHECKER.covers"]
-    referee = Referee(engine, CONFIGS["p1-swa"], set_aside=clauses)
+    clauses = ("INV-CHECKER.covers",)
+    referee = Setup(CONFIGS["p1-swa"], set_aside=clauses).referee(engine)
     assert referee.do({"do": "step", "n": 2}) == []
     assert referee.coverage.set_aside == {"INV-CHECKER.covers": 2}

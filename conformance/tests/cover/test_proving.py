@@ -11,7 +11,7 @@ from slotproof.conformance.cli.app import status
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.matrices.spec import collect
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search.shortest import compare
+from slotproof.conformance.search.report import compare
 from slotproof.conformance.tests.cover.test_cli import wrong
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.kill import Verdict

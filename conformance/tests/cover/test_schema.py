@@ -17,6 +17,7 @@ from slotproof.conformance.protocol.config import CONFIG, CONFIGS, EngineConfig
 from slotproof.conformance.protocol.shapes import Shape
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS
 from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.spec_documents.schemas import schemas
 
 POOL = {"total": 4, "available": 4, "evictable": 0, "protected": 0, "free": []}
@@ -57,7 +58,7 @@ def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Pipe, "line", hearing)
     engine = ProcessEngine([sys.executable, str(TOY)], 60.0)
     try:
-        campaign.run(engine, "cmd:", campaign.Plan({"p1": CONFIGS["p1"]}, 4, steps=20))
+        campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, 4, steps=20))
     finally:
         engine.close()
     assert {messages.REQUEST.line(json.loads(each)) for each in sent} == {None}

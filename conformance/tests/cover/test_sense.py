@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,13 +17,12 @@ from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.oracles import ORACLES
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.sense import nonsense
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.collecting import Keeper, collect
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces.trace import rows_of
 
@@ -84,7 +84,7 @@ NONSENSE: dict[str, tuple[Edit, str]] = {
 def test_what_makes_no_sense_is_a_finding_in_words(name: str) -> None:
     """INV-ALIVE.crash: it passes the schema, and no trace, judgement or replay fails on it."""
     edit, text = NONSENSE[name]
-    referee = Referee(Odd(edit), CONFIGS["p1-swa"])
+    referee = Setup(CONFIGS["p1-swa"]).referee(Odd(edit))
     assert referee.do(OPEN) == []
     (violation,) = referee.do(STEP)
     assert violation.clause == "INV-ALIVE.crash"
@@ -135,7 +135,7 @@ ODD: dict[str, Edit] = {
 @pytest.mark.parametrize("name", ODD)
 def test_whatever_fits_the_schema_can_be_judged(name: str, config: str, events: bool) -> None:
     """No oracle, and no trace that is made of it, fails; whether it is wrong is theirs to say."""
-    referee = Referee(Odd(ODD[name], events), CONFIGS[config])
+    referee = Setup(CONFIGS[config]).referee(Odd(ODD[name], events))
     for command in (OPEN, STEP, SUBMIT, STEP, STEP, {"do": "close", "session": "s1"}, STEP):
         if referee.do(command):
             break
@@ -152,17 +152,18 @@ def slip(_: object) -> Any:
     raise KeyError("row")
 
 
-@pytest.mark.parametrize("run", [campaign.run, collect])
+@pytest.mark.parametrize("distinct", [4, None])
 @pytest.mark.parametrize("name", ["reference", "someone else's engine"])
 def test_our_own_error_is_not_the_engines_crash(
-    run: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    distinct: int | None, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the engine calls itself; nor does Hypothesis make something else of it."""
     monkeypatch.setattr(InProcessEngine, "name", name)
     monkeypatch.setattr("slotproof.conformance.lockstep.referee.ORACLES", {**ORACLES, "slip": slip})
-    plan = Plan({"p1": CONFIGS["p1"]}, examples=20, oracles={**ORACLES, "slip": slip})
+    seen = {**ORACLES, "slip": slip}
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=20, oracles=seen, distinct=distinct)
     with pytest.raises(KeyError, match="row"):
-        run(InProcessEngine(), "x", plan)
+        campaign.run(InProcessEngine(), "x", plan)
 
 
 class Strange(InProcessEngine):
@@ -201,10 +202,10 @@ def test_an_engine_in_this_process_is_believed_no_more_than_a_driver(
     monkeypatch.setattr(Strange, "wrong", wrong)
     monkeypatch.setitem(sys.modules, "strange", sys.modules[__name__])
     engine = EngineSpec("strange:Strange").open()
-    (violation,) = Referee(engine, CONFIGS["p1"]).do(STEP)
+    (violation,) = Setup(CONFIGS["p1"]).referee(engine).do(STEP)
     assert violation.clause == "INV-ALIVE.crash" and violation.detail.startswith(text)
     monkeypatch.setattr(Strange, "wrong", "")
-    assert Referee(engine, CONFIGS["p1"]).do(STEP) == []
+    assert Setup(CONFIGS["p1"]).referee(engine).do(STEP) == []
     monkeypatch.setattr(Strange, "close", slip)
     engine.close()
 
@@ -231,11 +232,11 @@ def test_a_driver_that_fails_differently_each_time_is_one_finding(
 ) -> None:
     """Twelve traces for one fault of a driver."""
     monkeypatch.setattr(Babbling, "how", how)
-    found = collect(Babbling(), "x", PLAN)
+    found = campaign.run(Babbling(), "x", replace(PLAN, distinct=None))
     kind = "garbage" if "wire" in how else "death"
     assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{kind}"]
     outcome = campaign.run(Babbling(), "x", PLAN)
-    assert len(outcome.traces) == 1
+    assert len(outcome.findings) == 1
 
 
 # What a driver offers, and what it makes of it ----------------------------------
@@ -308,10 +309,7 @@ def test_an_engine_that_refuses_after_a_finding_hides_nothing() -> None:
                 raise EngineUnusable("refuses a legal command")
             return super().do(command)
 
-    class Noting(Keeper):
-        def keep(self, mark: Any, trace: Any) -> None:
-            found.append(trace)
-
     engine = Refusing("22862-no-free-tail")
-    outcome = collect(engine, "x", Plan({"p1": CONFIGS["p1"]}, examples=200), keeper=Noting())
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=200, distinct=None)
+    outcome = campaign.run(engine, "x", plan, keep=found.append)
     assert outcome.findings and outcome.unusable == "refuses a legal command"

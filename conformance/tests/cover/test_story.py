@@ -10,9 +10,8 @@ import pytest
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf, markdown, mermaid, words
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import LANES, WAYS
@@ -28,7 +27,7 @@ FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 
 
 def story_of(mutant: str | None, config: str, commands: list[Any]) -> Story:
-    log = campaign.replay(InProcessEngine(mutant), CONFIGS[config], 0, commands).log
+    log = play(InProcessEngine(mutant), Setup(CONFIGS[config]), commands).log
     trace = Trace(
         "reference 1", "reference", "reference", CONFIGS[config], 0, rows_of(log),
         log[-1].violations, minimal=False,
@@ -258,7 +257,7 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
                 raise EngineFailed("crash", "boom")
             return super().do(command)
 
-    referee = Referee(Mortal(), CONFIGS["p1"])
+    referee = Setup(CONFIGS["p1"]).referee(Mortal())
     for command in (commands.OPEN, commands.STEP, {"do": "step", "n": 2}):
         violations = referee.do(command)
     story = Story(

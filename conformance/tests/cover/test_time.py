@@ -17,15 +17,16 @@ from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign, examples
-from slotproof.conformance.search.collecting import collect
-from slotproof.conformance.search.plan import Part, Plan
-from slotproof.conformance.search.rounds import FLOOR, Rounds, Turn
-from slotproof.conformance.search.searching import Search
+from slotproof.conformance.search.examples import Search
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import FLOOR, Schedule, Turn
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.traces.trace import Trace
 
 LEAK, NOISE = "22862-no-free-tail", "22213-double-count"
 THREE = ["--config", "p1", "--config", "p1-draft", "--config", "p4-draft"]
@@ -56,7 +57,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def searching(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A second for each example; shrinking takes no time."""
-    return Clock(monkeypatch, examples.Examples, "begin")
+    return Clock(monkeypatch, examples._Examples, "begin")
 
 
 def document(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
@@ -154,14 +155,15 @@ def test_a_plan_has_a_number_or_a_time() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_short_time_gives_each_its_share(jobs: int, clock: Clock) -> None:
-    turns = Rounds(Plan(CONFIGS), list(CONFIGS)).deal(28.0, jobs)
+    turns = Schedule(Plan(CONFIGS), list(CONFIGS)).deal(28.0, jobs)
     ends = [turn.until for turn in turns]
     assert len(set(ends)) == 14 / jobs and ends[0] == 2.0 * jobs and ends[-1] == 28.0
 
 
-@pytest.mark.parametrize("run", [campaign.run, collect])
-def test_no_configuration_waits_for_all_the_others(run: Any, clock: Clock) -> None:
-    outcome = run(InProcessEngine(), "x", Plan(CONFIGS, examples=1400, seconds=40.0))
+@pytest.mark.parametrize("distinct", [4, None])
+def test_no_configuration_waits_for_all_the_others(distinct: int | None, clock: Clock) -> None:
+    plan = Plan(CONFIGS, examples=1400, seconds=40.0, distinct=distinct)
+    outcome = campaign.run(InProcessEngine(), "x", plan)
     assert outcome.out_of_time and set(outcome.run) == set(CONFIGS)
     assert max(outcome.run.values()) <= 3 * min(outcome.run.values())
 
@@ -185,14 +187,15 @@ class Diary(InProcessEngine):
 def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """One example at a time, or all in a row: the same examples, in the same order."""
     monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 4)
-    part = Part("reference 1", "x", "reference", Plan(SMALL), "p1-swa", CONFIGS["p1-swa"])
+    blank = Trace("reference 1", "x", "reference", CONFIGS["p1-swa"], 0, [], [], minimal=False)
     turn = Turn("p1-swa", 3, 0, 9)
     whole, bits = Diary(), Diary()
-    done = Search(part, turn).run(whole, lambda _: None, lambda: False)
+    idle = (lambda _: None, lambda: False)
+    done = Search(Plan(SMALL), turn, blank).run(whole, *idle)
     assert done.rest is None and done.examples >= 9
     rest: Turn | None = turn
     while rest is not None:
-        once = Search(part, replace(rest, until=0.0)).run(bits, lambda _: None, lambda: False)
+        once = Search(Plan(SMALL), replace(rest, until=0.0), blank).run(bits, *idle)
         assert once.examples <= 1
         rest = once.rest
     assert bits.lives == whole.lives
@@ -222,7 +225,7 @@ def test_shrinking_ends_with_the_time(clock: Clock) -> None:
     assert clock.now <= free.examples + 6
     assert outcome.trace is not None and not outcome.trace.minimal
     assert len(outcome.trace.rows) > len(free.trace.rows)
-    log = campaign.replay(InProcessEngine(LEAK), CONFIGS["p1"], 0, outcome.trace.commands).log
+    log = play(InProcessEngine(LEAK), Setup(CONFIGS["p1"]), outcome.trace.commands).log
     assert outcome.trace.violations[0].clause in {each.clause for each in log[-1].violations}
 
 
@@ -243,10 +246,11 @@ class Hangs(InProcessEngine):
         raise EngineFailed("hang", "no answer within 10 s")
 
 
-@pytest.mark.parametrize("run", [campaign.run, collect])
-def test_a_driver_that_hangs_does_not_take_longer(run: Any, clock: Clock) -> None:
+@pytest.mark.parametrize("distinct", [4, None])
+def test_a_driver_that_hangs_does_not_take_longer(distinct: int | None, clock: Clock) -> None:
     """10 s became 89 s: each replay waits for the whole timeout."""
-    outcome = run(Hangs(clock), "x", Plan({"p1": CONFIGS["p1"]}, seconds=35.0))
+    plan = Plan({"p1": CONFIGS["p1"]}, seconds=35.0, distinct=distinct)
+    outcome = campaign.run(Hangs(clock), "x", plan)
     assert outcome.trace is not None
     assert outcome.trace.violations[0].clause == "INV-ALIVE.hang"
     assert clock.now <= 35 + 10 + 5, "one answer is waited for when the time is over"

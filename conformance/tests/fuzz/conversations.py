@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, ClassVar
 
 from slotproof.conformance.drivers.served import Served
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
-from slotproof.conformance.search import campaign
 from slotproof.conformance.tests.fuzz.seeds import LIVES, SEED
 from slotproof.conformance.traces.itf import to_itf
 from slotproof.conformance.traces.trace import Row, Trace
@@ -58,7 +58,7 @@ def answers(life: str) -> tuple[bytes, ...]:
     """Everything a driver of the reference engine answers in this life: hello first, then reset."""
     config, commands = LIVES[life]
     engine = Overheard()
-    campaign.replay(engine, config, SEED, commands)
+    play(engine, Setup(config, SEED), commands)
     engine.close()
     return tuple(engine.answers)
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.logs.writer import LoggedEngine
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search import baseline, campaign
+from slotproof.conformance.search import baseline
 from slotproof.conformance.search.baseline import Baseline, Entry
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace, rows_of
@@ -142,7 +143,7 @@ def _spec_trace() -> Any:
 def _trace(name: str, config: EngineConfig, commands: list[Command]) -> Trace:
     mutant = BUGS.get(name)
     engine = InProcessEngine(mutant)
-    referee = campaign.replay(engine, config, SEED, commands)
+    referee = play(engine, Setup(config, SEED), commands)
     spec = "reference" if mutant is None else f"reference:{mutant}"
     version = f"{engine.name} {engine.version}"
     found = referee.log[-1].violations

@@ -6,14 +6,17 @@ import json
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.examples import Search, Searched
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import forms, itf, scripted
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
@@ -61,20 +64,18 @@ def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: 
 
 def violations(trace: Trace, mutant: str | None) -> object:
     """What a replay on a fresh engine finds."""
-    log = campaign.replay(InProcessEngine(mutant), trace.config, trace.seed, trace.commands).log
+    log = play(InProcessEngine(mutant), trace.setup, trace.commands).log
     return log[-1].violations
 
 
 def again(trace: Trace, name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Trace | None:
     """The same run once more, elsewhere; configurations in which nothing was found are left out."""
-    go = campaign._Run.campaign
+    go = Search.run
 
-    def only_there(run: campaign._Run) -> None:
-        run.finished = True
-        if run.part.config == trace.config:
-            go(run)
+    def only_there(task: Search, *args: Any) -> Searched:
+        return go(task, *args) if task.blank.config == trace.config else Searched()
 
-    monkeypatch.setattr(campaign._Run, "campaign", only_there)
+    monkeypatch.setattr(Search, "run", only_there)
     monkeypatch.chdir(folder)
     (folder / ".hypothesis" / "examples").mkdir(parents=True)
     return campaign.run(InProcessEngine(name), f"reference:{name}", PLAN).trace

@@ -14,7 +14,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.plan import Plan
 
 pytestmark = pytest.mark.quality
 

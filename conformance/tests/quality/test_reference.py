@@ -7,7 +7,7 @@ import pytest
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.campaign import Plan
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.statuses import CONFORMS
 
 pytestmark = pytest.mark.quality

@@ -9,11 +9,13 @@ import pytest
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.lockstep.scenario import Violated
-from slotproof.conformance.matrices.again import again
+from slotproof.conformance.matrices.known import again
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import itf, scripted
 
 pytestmark = pytest.mark.sglang
@@ -109,11 +111,11 @@ def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], E
 def test_the_double_count_is_found_and_shrunk_on_0_5_10(start: Callable[[str], Engine]) -> None:
     """INV-ONCE, INV-SUM-FULL: at most 6 commands, without hints; gone in 0.5.23."""
     build = start("sglang==0.5.10.post1")
-    outcome = campaign.run(build, "sglang", campaign.Plan({"p1": CONFIGS["p1"]}, examples=30))
+    outcome = campaign.run(build, "sglang", Plan({"p1": CONFIGS["p1"]}, examples=30))
     assert outcome.trace is not None and len(outcome.trace.rows) <= 6
     assert {"INV-ONCE", "INV-SUM-FULL"} & {v.invariant for v in outcome.trace.violations}
     later = start("sglang==0.5.23")
-    log = campaign.replay(later, outcome.trace.config, 0, outcome.trace.commands).log
+    log = play(later, outcome.trace.setup, outcome.trace.commands).log
     assert not log[-1].violations
 
 
@@ -131,7 +133,7 @@ def test_the_first_scenario_has_its_numbers(start: Callable[[str], Engine]) -> N
     sums = {}
     for release in ("0.5.10.post1", "0.5.23"):
         build = start(f"sglang=={release}")
-        log = campaign.replay(build, CONFIGS["p1"], 0, turns, set_aside=REPORTING).log
+        log = play(build, Setup(CONFIGS["p1"], set_aside=REPORTING), turns).log
         figures = log[-1].snapshots[-1]["checker"]["pools"]["full"]
         names = ("available", "evictable", "protected", "held", "uncached")
         sums[release] = sum(figures[name] for name in names)  # type: ignore[literal-required]

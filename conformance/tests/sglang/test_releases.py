@@ -8,10 +8,9 @@ import pytest
 
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Referee, Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
 
 pytestmark = pytest.mark.sglang
 
@@ -86,7 +85,7 @@ def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee
     """Nothing is found, the engine's own check agrees, and all memory comes back."""
     aside = REPORTED if build.version == OLD else ()
     commands = [*commands, CLOSE, steps(2)]
-    referee = campaign.replay(build, CONFIGS[config], 0, commands, set_aside=aside)
+    referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
     snapshots = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     checks = [snapshot["checker"] for snapshot in snapshots if snapshot["checker"]["ran"]]
@@ -118,7 +117,7 @@ def test_what_releases_after_0_5_10_do_right(build: ProcessEngine, life: str) ->
 def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> None:
     """INV-INFLIGHT, INV-HISTORY: docs/findings/retract-finishes.md; before it, #22862."""
     commands = [OPEN, turn("r1", 2, 8), steps(2), {"do": "retract"}, STEP]
-    found = campaign.replay(build, CONFIGS["p1"], 0, commands, set_aside=REPORTED).log[-1]
+    found = play(build, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log[-1]
     clauses = {violation.clause for violation in found.violations}
     if build.version == OLD:
         assert "INV-OWNER.lost" in clauses
@@ -150,7 +149,7 @@ def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
     script.write_text(EVIL.format(driver=str(DRIVER)))
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
     with closing(ProcessEngine([str(python_of(release)), str(script)], 60)) as engine:
-        log = campaign.replay(engine, CONFIGS["p1"], 0, commands, set_aside=REPORTED).log
+        log = play(engine, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail.startswith("output 2 of r1 is ")

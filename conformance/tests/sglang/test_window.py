@@ -11,9 +11,9 @@ import pytest
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf
 
 pytestmark = pytest.mark.sglang
@@ -45,7 +45,7 @@ TURNS: list[Command] = [
 def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(
     release: str, config: str, start: Callable[[str], Engine]
 ) -> None:
-    referee = campaign.replay(start(f"sglang=={release}"), CONFIGS[config], 0, TURNS)
+    referee = play(start(f"sglang=={release}"), Setup(CONFIGS[config]), TURNS)
     assert not referee.log[-1].violations
     shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     assert all(set(s["pools"]) == set(s["tree"]) == {"full", "swa"} for s in shown)
@@ -82,7 +82,7 @@ def test_a_fault_in_the_second_pool_is_seen(
 ) -> None:
     program = f"cmd:{python_of(NEW)} {BROKEN} {fault}"
     with closing(EngineSpec(program, step_timeout=30).open()) as build:
-        log = campaign.replay(build, CONFIGS["p1-swa"], 0, TURNS).log
+        log = play(build, Setup(CONFIGS["p1-swa"]), TURNS).log
     assert clauses <= {each.clause for each in log[-1].violations}
 
 
@@ -93,5 +93,5 @@ def test_what_old_releases_got_wrong_is_mended(name: str, start: Callable[[str],
     """`test_builds.py` replays the same traces on the releases that have the bugs."""
     trace = itf.load(FINDINGS / f"{name}.itf.json")
     build = start(f"sglang=={NEW}")
-    log = campaign.replay(build, trace.config, trace.seed, trace.commands).log
+    log = play(build, trace.setup, trace.commands).log
     assert not log[-1].violations

@@ -14,17 +14,17 @@ import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee
+from slotproof.conformance.lockstep.referee import Referee, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign
-from slotproof.conformance.search.collecting import Collected, Keeper, collect
-from slotproof.conformance.search.findings import Mark
-from slotproof.conformance.search.folder import Folder
-from slotproof.conformance.search.plan import Part, Plan
-from slotproof.conformance.search.rounds import Turn
-from slotproof.conformance.search.searching import Search, _Searching
+from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.examples import Search, _Examples
+from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.folder import Folder, by_mark
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.schedule import Turn
 from slotproof.conformance.search.workers import Processes
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace
@@ -33,31 +33,18 @@ NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
 REPORTED = "INV-SUM-FULL.reported@T-RESTORE"
 COUNT = 20
-PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=COUNT)
-
-
-class Log(Keeper):
-    """Every call, in order."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str, bool]] = []
-
-    def keep(self, mark: Mark, trace: Trace) -> None:
-        self.calls.append(("keep", mark.id, trace.minimal))
-
-    def forget(self, mark: Mark) -> None:
-        self.calls.append(("forget", mark.id, False))
+PLAN = Plan({"p1-draft": CONFIGS["p1-draft"]}, examples=COUNT, distinct=None)
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collected, Path]:
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Path]:
     """What is found where one bug only makes noise and the other loses memory."""
     out = tmp_path_factory.mktemp("traces")
-    found = collect(InProcessEngine(BOTH), "both", PLAN, keeper=Folder(out, "both", 0))
-    return found, out
+    keep = Folder(out, by_mark("both-seed0")).keep
+    return campaign.run(InProcessEngine(BOTH), "both", PLAN, keep=keep), out
 
 
-def test_noise_does_not_hide_a_leak(both: tuple[Collected, Path]) -> None:
+def test_noise_does_not_hide_a_leak(both: tuple[Outcome, Path]) -> None:
     """The double count happens at every restore, the leak at few of them, later."""
     found = {each.id: each for each in both[0].findings}
     assert REPORTED in found and "INV-SUM-FULL.equation@T-RESTORE" in found
@@ -67,22 +54,20 @@ def test_noise_does_not_hide_a_leak(both: tuple[Collected, Path]) -> None:
     assert 1 <= found[REPORTED].first < found["INV-SUM-FULL.equation@T-RESTORE"].first
 
 
-def test_every_finding_has_a_file_that_replays(both: tuple[Collected, Path]) -> None:
+def test_every_finding_has_a_file_that_replays(both: tuple[Outcome, Path]) -> None:
     found, out = both
     names = {f"both-seed0-{each.mark.slug}.itf.json" for each in found.findings}
     assert {path.name for path in out.iterdir()} == names
     for each in found.findings:
         trace = itf.load(out / f"both-seed0-{each.mark.slug}.itf.json")
-        log = campaign.replay(
-            InProcessEngine(BOTH), trace.config, 0, trace.commands, set_aside=trace.set_aside
-        ).log
+        log = play(InProcessEngine(BOTH), trace.setup, trace.commands).log
         assert each.mark.clause in {violation.clause for violation in log[-1].violations}
 
 
-def test_jobs_change_nothing(both: tuple[Collected, Path]) -> None:
+def test_jobs_change_nothing(both: tuple[Outcome, Path]) -> None:
     workers = Processes(EngineSpec(f"reference:{BOTH}"), 2)
     try:
-        found = collect(InProcessEngine(BOTH), "both", PLAN, workers)
+        found = campaign.run(InProcessEngine(BOTH), "both", PLAN, workers=workers)
     finally:
         workers.close()
     assert found.findings == both[0].findings
@@ -90,25 +75,23 @@ def test_jobs_change_nothing(both: tuple[Collected, Path]) -> None:
 
 
 def test_it_is_kept_at_once_and_again_when_shorter() -> None:
-    log = Log()
-    found = collect(InProcessEngine(NOISE), "x", PLAN, keeper=log)
+    kept: list[list[Finding]] = []
+    found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append)
     assert [each.id for each in found.findings] == [REPORTED]
-    assert log.calls[0][::2] == ("keep", False), "as it was found"
-    assert log.calls.index(("keep", REPORTED, True)) > 0
-    kept = {name for what, name, _ in log.calls if what == "keep"}
-    gone = {name for what, name, _ in log.calls if what == "forget"}
-    assert kept - gone == {REPORTED}
+    assert [each.trace.minimal for each in kept[0]] == [False], "as it was found"
+    assert kept[-1] == found.findings and found.findings[0].trace.minimal
 
 
 def test_what_is_accepted_is_seen_and_not_kept() -> None:
-    log = Log()
-    found = collect(InProcessEngine(NOISE), "x", PLAN, accepted=frozenset([REPORTED]), keeper=log)
+    kept: list[list[Finding]] = []
+    accepted = frozenset([REPORTED])
+    found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append, accepted=accepted)
     assert found.accepted == {REPORTED} and found.findings == [] and found.trace is None
-    assert not [call for call in log.calls if call[1] == REPORTED]
+    assert not [each for findings in kept for each in findings if each.id == REPORTED]
 
 
 def test_nothing_is_found_on_the_reference() -> None:
-    found = collect(InProcessEngine(), "x", replace(PLAN, examples=10))
+    found = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=10))
     assert found.findings == [] and found.examples >= 10 and found.configs == ["p1-draft"]
 
 
@@ -129,44 +112,45 @@ class Interrupted(InProcessEngine):
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     """In the middle of the search: what there is, as it is."""
     engine = Interrupted("leak-full", 120)
-    found = collect(engine, "x", PLAN, keeper=Folder(tmp_path, "x", 0))
+    found = campaign.run(engine, "x", PLAN, keep=Folder(tmp_path, by_mark("x")).keep)
     assert found.interrupted and found.examples < COUNT
     assert found.findings and not any(each.trace.minimal for each in found.findings)
     assert len(list(tmp_path.iterdir())) == len(found.findings)
 
 
 def test_time_that_is_over_ends_it() -> None:
-    found = collect(InProcessEngine(), "x", replace(PLAN, examples=5000, seconds=0.5))
-    assert found.out_of_time and not found.interrupted
-    assert found.examples < 5000
-    outcome = campaign.run(InProcessEngine(), "x", replace(PLAN, examples=5000, seconds=0.5))
-    assert outcome.out_of_time and outcome.examples < 5000
+    for distinct in (None, 4):
+        plan = replace(PLAN, examples=5000, seconds=0.5, distinct=distinct)
+        found = campaign.run(InProcessEngine(), "x", plan)
+        assert found.out_of_time and not found.interrupted
+        assert found.examples < 5000
 
 
 def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that ticks with each example: the search leaves off before the time is over."""
     examples = 0
-    begin = _Searching.begin
+    begin = _Examples.begin
 
-    def counted(searching: _Searching) -> Referee | None:
+    def counted(host: _Examples) -> Referee | None:
         nonlocal examples
-        judge = begin(searching)
+        judge = begin(host)
         examples += judge is not None
         return judge
 
-    monkeypatch.setattr(_Searching, "begin", counted)
+    monkeypatch.setattr(_Examples, "begin", counted)
     monkeypatch.setattr(
-        "slotproof.conformance.search.rounds.time.monotonic", lambda: float(examples)
+        "slotproof.conformance.search.schedule.time.monotonic", lambda: float(examples)
     )
-    found = collect(InProcessEngine(LEAK), "x", replace(PLAN, examples=5000, seconds=60))
+    plan = replace(PLAN, examples=5000, seconds=60)
+    found = campaign.run(InProcessEngine(LEAK), "x", plan)
     assert found.findings and all(each.trace.minimal for each in found.findings)
     assert found.out_of_time and 42 < found.examples <= 60, "it went on with what was left"
 
 
 def test_processes_that_were_stopped_work_again() -> None:
     """The end of a search is not that of the shrinking."""
-    part = Part("reference 1", "reference", "reference", PLAN, "p1-draft", CONFIGS["p1-draft"])
-    tasks = [Search(part, Turn("p1-draft", 0, 0, 20))]
+    blank = Trace("reference 1", "x", "reference", CONFIGS["p1-draft"], 0, [], [], minimal=False)
+    tasks = [Search(PLAN, Turn("p1-draft", 0, 0, 20), blank)]
     workers = Processes(EngineSpec("reference"), 2)
     try:
         cut = workers.map(tasks, lambda *_: None, lambda: True)

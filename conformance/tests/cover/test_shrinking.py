@@ -1,4 +1,4 @@
-"""Minimising: what is left can't be made smaller, and breaks the same clause."""
+"""Shrinking: what is left can't be made smaller, and breaks the same clause."""
 
 from __future__ import annotations
 
@@ -8,26 +8,44 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Iteration, Setup, play
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.search.minimise import Replay, _simpler, _size, minimise
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search.findings import Finding, mark
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.shrinking import (
+    Log,
+    Shown,
+    Shrink,
+    Spent,
+    _simpler,
+    _size,
+    minimise,
+    renamed,
+)
+from slotproof.conformance.traces.trace import Trace, rows_of
 
-BAD = [Violation("INV-ONCE", "reported", "x")]
-OTHER = [Violation("INV-ROWS", "twice", "x")]
 
+def toy(bad: Callable[[list[Command]], bool], other: int = 10**9) -> Shown:
+    """Shown at the first prefix that is bad; otherwise something else when it is long."""
 
-def toy(bad: Callable[[list[Command]], bool], other: int = 10**9) -> Replay:
-    """Violated at the first prefix that is bad; otherwise something else when it is long."""
-
-    def replay(commands: list[Command]) -> tuple[list[Command], list[Violation]]:
+    def shown(commands: list[Command]) -> Log | None:
         for end in range(1, len(commands) + 1):
             if bad(commands[:end]):
-                return commands[:end], BAD
+                return [Iteration(command) for command in commands[:end]]
             if end >= other:
-                return commands[:end], OTHER
-        return commands, []
+                return None
+        return None
 
-    return replay
+    return shown
+
+
+def played(log: Log | None) -> list[Command]:
+    """The commands of a log."""
+    return [entry.command for entry in log or ()]
 
 
 def submit(session: str, tokens: list[int]) -> Command:
@@ -82,33 +100,39 @@ def smaller(commands: list[Command]) -> Iterator[list[Command]]:
 def test_the_result_is_one_minimal(noise: list[Command]) -> None:
     """No candidate that is smaller breaks the clause; what came is as good as nothing lost."""
     start = [*noise, {"do": "open", "session": "s1"}, submit("s2", [7] * 5), {"do": "step", "n": 3}]
-    replay = toy(bad)
-    done, broken = replay(start)
-    best, found, minimal = minimise(done, broken, replay)
-    assert minimal and found == BAD and replay(best) == (best, BAD)
+    shown = toy(bad)
+    best, _, minimal = minimise(played(shown(start)), shown)
+    assert minimal and played(shown(best)) == best
     assert steps(best) == 3 and tokens(best) == 5 and len(best) <= 2 + 5
     for candidate in smaller(best):
-        again, violations = replay(candidate)
-        assert violations != BAD or not _size(again) < _size(best)
+        again = shown(candidate)
+        assert again is None or not _size(played(again)) < _size(best)
     for index in range(len(best)):
-        assert replay(best[:index] + best[index + 1 :])[1] == []
+        assert shown(best[:index] + best[index + 1 :]) is None
 
 
 def test_another_clause_is_not_taken_for_the_same() -> None:
     """A shorter sequence that breaks something else is another matter."""
     commands = [{"do": "flush"}] * 2 + [{"do": "step", "n": 3}]
-    replay = toy(lambda each: steps(each) >= 3, other=3)
-    best, found, _ = minimise(commands, BAD, replay)
-    assert (best, found) == ([{"do": "step", "n": 3}], BAD)
-    replay = toy(lambda _: False, other=1)
-    assert minimise(commands, BAD, replay) == (commands, BAD, True)
+    best, log, _ = minimise(commands, toy(lambda each: steps(each) >= 3, other=3))
+    assert best == played(log) == [{"do": "step", "n": 3}]
+    assert minimise(commands, toy(lambda _: False, other=1)) == (commands, [], True)
 
 
-def test_nothing_is_shrunk_without_a_budget() -> None:
-    """The best so far is returned, and said not to be minimal."""
-    commands: list[Command] = [{"do": "flush"}, {"do": "step", "n": 3}]
-    replay = toy(lambda each: steps(each) >= 3)
-    assert minimise(commands, BAD, replay, budget=0) == (commands, BAD, False)
+def test_the_best_so_far_is_returned_where_no_replay_is_left() -> None:
+    """And said not to be minimal."""
+    left = 2
+
+    def shown(commands: list[Command]) -> Log | None:
+        nonlocal left
+        if not left:
+            raise Spent
+        left -= 1
+        return [Iteration(command) for command in commands] if commands else None
+
+    steps_ = [{"do": "step", "n": 3} for _ in range(8)]
+    best, log, minimal = minimise(steps_, shown)
+    assert best == played(log) and len(best) == 4 and not minimal
 
 
 @pytest.mark.parametrize(
@@ -121,7 +145,7 @@ def test_nothing_is_shrunk_without_a_budget() -> None:
 )
 def test_candidates(first: list[Command], second: list[Command]) -> None:
     """Steps are merged, numbers lowered, tokens made plain."""
-    best, _, _ = minimise(first, BAD, toy(lambda each: each in (first, second)))
+    best, _, _ = minimise(first, toy(lambda each: each in (first, second)))
     assert best == second
 
 
@@ -130,12 +154,47 @@ def test_names_are_in_order() -> None:
     start = [submit("s3", [1]), submit("s2", [1]), submit("s3", [1])]
     for command, rid in zip(start, ("r7", "r2", "r9"), strict=True):
         command["rid"] = rid
-    best, _, _ = minimise(start, BAD, toy(lambda each: len(each) == 3))
-    assert [(each["session"], each["rid"]) for each in best] == [
+    assert [(each["session"], each["rid"]) for each in renamed(start)] == [
         ("s1", "r1"), ("s2", "r2"), ("s1", "r3"),
     ]  # fmt: skip
-    needs = toy(lambda each: len(each) == 3 and each[0]["session"] == "s3")
-    assert [each["session"] for each in minimise(start, BAD, needs)[0]] == ["s3", "s2", "s3"]
+
+
+class Picky(InProcessEngine):
+    """Dies of a certain name."""
+
+    name_of_death = "s3"
+
+    def do(self, command: Command) -> list[Snapshot]:
+        if command.get("session") == self.name_of_death:
+            raise EngineFailed("crash", "not that one")
+        return super().do(command)
+
+
+def shrunk(engine: InProcessEngine, commands: list[Command], plan: Plan) -> Trace:
+    """What is left of these commands, whose last one shows a violation."""
+    log = play(engine, Setup(CONFIGS["p1"]), commands).log
+    rows, violations = rows_of(log), log[-1].violations
+    trace = Trace("x", "x", "reference", CONFIGS["p1"], 0, rows, violations, minimal=False)
+    finding = Finding(mark(log[-1], violations[0]), trace, 1)
+    (small,) = Shrink(plan, (finding,), ()).run(engine, lambda _: None, lambda: False)
+    assert small is not None
+    return small.trace
+
+
+def test_a_name_stays_where_the_violation_needs_it() -> None:
+    """A trace that is shrunk still replays; names are plain where they may be."""
+    start: list[Command] = [{"do": "open", "session": name} for name in ("s2", "s1", "s3")]
+    trace = shrunk(Picky(), start, Plan({}))
+    assert trace.minimal and trace.commands == [{"do": "open", "session": "s3"}]
+    leak = [start[0], submit("s2", [1]), {"do": "step", "n": 9}, {"do": "close", "session": "s2"}]
+    trace = shrunk(InProcessEngine("leak-full"), [*leak, {"do": "step", "n": 1}], Plan({}))
+    assert {each.get("session") for each in trace.commands} <= {"s1", None}
+
+
+def test_nothing_is_shrunk_without_a_budget() -> None:
+    """``Plan.shrink``: replays; the trace is as long as it was, and not called minimal."""
+    start: list[Command] = [{"do": "open", "session": "s3"}] * 2
+    assert not shrunk(Picky(), start, Plan({}, shrink=0)).minimal
 
 
 def test_a_name_is_left_out_as_a_whole() -> None:
@@ -145,11 +204,12 @@ def test_a_name_is_left_out_as_a_whole() -> None:
     mixed = [command for pair in zip(needed, other, strict=True) for command in pair]
     tried: list[list[Command]] = []
 
-    def replay(commands: list[Command]) -> tuple[list[Command], list[Violation]]:
+    def shown(commands: list[Command]) -> Log | None:
         tried.append(commands)
-        return commands, BAD if all(each in commands for each in needed) else []
+        found = all(each in commands for each in needed)
+        return [Iteration(command) for command in commands] if found else None
 
-    minimise(mixed, BAD, replay, budget=1)
+    minimise(mixed, shown)
     assert tried[0] == needed
 
 
@@ -158,14 +218,14 @@ def test_nothing_is_replayed_twice() -> None:
     tried: list[str] = []
     whole = toy(bad)
 
-    def replay(commands: list[Command]) -> tuple[list[Command], list[Violation]]:
+    def shown(commands: list[Command]) -> Log | None:
         tried.append(repr(commands))
         return whole(commands)
 
     noise: list[Command] = [{"do": "abort", "rid": f"r{number}"} for number in range(90)]
     needed = [{"do": "open", "session": "s1"}, submit("s1", [1] * 5), {"do": "step", "n": 3}]
     start = [*noise[:30], needed[0], *noise[30:60], needed[1], *noise[60:], needed[2]]
-    best, _, minimal = minimise(start, BAD, replay)
+    best, _, minimal = minimise(start, shown)
     assert minimal and len(best) == 3
-    assert len(tried) - len(set(tried)) <= 1  # the last one: with requests renamed
+    assert len(tried) == len(set(tried))
     assert len(tried) < 250

@@ -1,8 +1,8 @@
 """Deals a plan out to its configurations: examples in rounds, and time in equal shares.
 
 Each configuration gets its examples in several rounds, so that none waits for all the others.
-Within a round the time that is left is shared: a part may go on until its share is over, and
-what one does not need is the next one's. A part that was cut short goes on before another
+Within a round the time that is left is shared: a turn may go on until its share is over, and
+what one does not need is the next one's. A turn that was cut short goes on before another
 round begins, exactly where it was. So what is run depends on the plan alone, and how far it gets
 on the time.
 """
@@ -18,19 +18,15 @@ from typing import TypeVar
 from slotproof.conformance.search.plan import Plan
 
 ROUNDS = 5
-"""Each configuration gets its examples in so many parts."""
+"""Each configuration gets its examples in so many turns."""
 LEAST = 10
-"""Examples in a part at least: the first one is always the simplest."""
+"""Examples in a turn at least: the first one is always the simplest."""
 FLOOR = 20
-"""Where the time is the plan: examples of a part, and what each configuration must have had."""
+"""Where the time is the plan: examples of a turn, and what each configuration must have had."""
 
 Name = TypeVar("Name")
 Stop = Callable[[], bool]
 """Whether to stop: out of time, or Ctrl-C."""
-
-
-class OutOfTime(BaseException):
-    """The time is over: not an error of anything."""
 
 
 class Clock:
@@ -59,7 +55,7 @@ class Turn:
 
     name: str
     index: int
-    """Of the part, in the whole campaign: it gives the seed."""
+    """Of the turn, in the whole campaign: it gives the seed."""
     first: int
     """Examples that are planned before it."""
     examples: int
@@ -71,7 +67,7 @@ class Turn:
     """When its share of the time is over."""
 
 
-class Rounds:
+class Schedule:
     """What there is to run, and what was."""
 
     def __init__(self, plan: Plan, names: list[str]) -> None:

@@ -1,0 +1,86 @@
+"""The folder of traces: a file per finding, at once; a disk that is full is told (issue 13)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.findings import Finding, Mark
+from slotproof.conformance.search.folder import Folder, by_mark, by_number
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.traces import itf
+from slotproof.conformance.traces.trace import Row, Trace
+
+
+def finding(transition: str, length: int = 1) -> Finding:
+    """A leak at a transition, in so many commands."""
+    rows = [Row({"do": "step", "n": 1})] * length
+    violations = [Violation("INV-OWNER", "lost", "x")]
+    trace = Trace("e 1", "x", "reference", CONFIGS["p1"], 0, rows, violations, minimal=False)
+    return Finding(Mark("INV-OWNER.lost", (transition,), "step"), trace, 1)
+
+
+SAVE, CLOSE = finding("T-SAVE", 2), finding("T-CLOSE", 3)
+
+
+def lengths(out: Path) -> dict[str, int]:
+    return {path.name: len(itf.load(path).rows) for path in out.iterdir()}
+
+
+def test_files_by_number_follow_the_order_of_findings(tmp_path: Path) -> None:
+    """The plainest has the plain name, whichever was seen first."""
+    folder = Folder(tmp_path, by_number("x-seed0"))
+    folder.keep([CLOSE])
+    assert lengths(tmp_path) == {"x-seed0.itf.json": 3}
+    folder.keep([SAVE, CLOSE])
+    assert lengths(tmp_path) == {"x-seed0.itf.json": 2, "x-seed0-2.itf.json": 3}
+    assert folder.path(CLOSE) == str(tmp_path / "x-seed0-2.itf.json")
+
+
+def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:
+    """Shrunk, it turned out to be another one; a file that was there before stays."""
+    (tmp_path / "x-of-last-week.itf.json").write_text("")
+    folder = Folder(tmp_path, by_mark("x"))
+    folder.keep([SAVE, CLOSE])
+    folder.keep([finding("T-SAVE")])
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "x-of-last-week.itf.json", "x-INV-OWNER.lost@T-SAVE.itf.json",
+    }  # fmt: skip
+    assert len(itf.load(tmp_path / "x-INV-OWNER.lost@T-SAVE.itf.json").rows) == 1, "the shorter one"
+
+
+def test_what_can_not_be_written_is_told_of_that_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and no more when a shorter one could be."""
+    folder, save, tried = Folder(tmp_path, by_mark("x")), itf.save, []
+
+    def full(trace: Trace, path: Path) -> None:
+        tried.append(trace)
+        if trace is SAVE.trace:
+            raise OSError(28, "No space left on device")
+        save(trace, path)
+
+    monkeypatch.setattr(itf, "save", full)
+    folder.keep([SAVE, CLOSE])
+    folder.keep([SAVE, CLOSE])
+    path = tmp_path / "x-INV-OWNER.lost@T-SAVE.itf.json"
+    assert folder.problem(SAVE) == f"could not be written to {path}: No space left on device"
+    assert folder.path(SAVE) is None and folder.path(CLOSE) is not None and len(tried) == 2
+    folder.keep([finding("T-SAVE"), CLOSE])
+    assert folder.problem(SAVE) is None and path.exists()
+
+
+@pytest.mark.parametrize("distinct", [1, 2])
+def test_a_plain_run_ends_with_so_many_findings(distinct: int, tmp_path: Path) -> None:
+    """And a campaign that shrinks a finding leaves no file of what it was before."""
+    plan = Plan({"p1": CONFIGS["p1"]}, distinct=distinct)
+    folder = Folder(tmp_path, by_mark("x"))
+    outcome = campaign.run(InProcessEngine("leak-full"), "x", plan, keep=folder.keep)
+    assert len(outcome.findings) == distinct and all(e.trace.minimal for e in outcome.findings)
+    assert {str(path) for path in tmp_path.iterdir()} == set(map(folder.path, outcome.findings))

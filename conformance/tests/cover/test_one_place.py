@@ -1,0 +1,63 @@
+"""Issue 13, done when 1: one place assembles a referee, one plays commands, one names a finding."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CODE = [
+    path
+    for folder in ("conformance", "bench")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if "tests" not in path.relative_to(ROOT).parts
+]
+
+
+def named(node: ast.expr) -> str:
+    """The last name of ``a.b.c``, or of ``c``."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def assembles(node: ast.AST) -> bool:
+    """``Referee(…)``, under any name of the module; not that of a subclass."""
+    return isinstance(node, ast.Call) and named(node.func) == "Referee"
+
+
+def plays(node: ast.AST) -> bool:
+    """A loop over commands, each of which a referee carries out."""
+    return isinstance(node, ast.For) and any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and each.func.attr == "do"
+        and named(each.func.value) == "referee"
+        for each in ast.walk(node)
+    )
+
+
+def names(node: ast.AST) -> bool:
+    """A mark is made: by it two findings are the same."""
+    return isinstance(node, ast.Call) and named(node.func) == "Mark"
+
+
+def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
+    for path in CODE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if what(node):
+                yield str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize(
+    ("what", "where"),
+    [
+        (assembles, ["conformance/lockstep/referee.py"]),
+        (plays, ["conformance/lockstep/referee.py"]),
+        (names, ["conformance/search/findings.py"] * 2),  # of the driver itself, of what it shows
+    ],
+)
+def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -> None:
+    """Whoever needs it asks there: a second place would soon be a second rule."""
+    assert sorted(places(what)) == where
