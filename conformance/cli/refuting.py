@@ -54,14 +54,12 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
     if found is not None and not replay(spec, found):
         raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
     document = None if found is None else to_itf(found)
-    staged = None if found is None else _stage(name, found)
     if as_json:
         say_json(
             {
                 "status": int(found is not None),
                 "nothing": {str(size): why for size, why in nothing.items()},
                 "itf": document,
-                "engine": staged,
             }
         )
         return int(found is not None)
@@ -69,46 +67,11 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
         say(f"{name}, page size {size}: {why}")
     if found is not None:
         say_all(_text(found, sentence))
-        if staged is not None:
-            say(f"engine          {staged['text']}")
         path = OUT / f"spec-{name}.itf.json"
         with writing(path, "the trace"):
             write_whole(path, json_text(document))
         say(f"trace           {path}")
     return int(found is not None)
-
-
-def _stage(name: str, found: Counterexample) -> dict[str, Any] | None:
-    """What the engine with the same bug does on the same way; ``None`` if there is none."""
-    from slotproof.conformance.engines.registry import EngineSpec
-    from slotproof.conformance.search.staging import stage
-    from slotproof.impl.mutants import MUTANTS
-
-    if name not in MUTANTS:
-        return None
-    where = f"reference:{name}"
-    engine = EngineSpec(where).open()
-    try:
-        referee = stage(engine, found)
-    finally:
-        engine.close()
-    if referee is None:
-        return {"shown": False, "text": f"{where} can't have sizes like these"}
-    last = referee.log[-1]
-    commands = [entry.command for entry in referee.log]
-    if not last.violations:
-        text = (
-            f"{where} shows nothing on this way, it takes more steps at once; "
-            f"`slotproof run --engine {where}` finds it"
-        )
-    else:
-        text = f"{where} breaks {last.violations[0].clause} in {len(commands)} commands"
-    return {
-        "shown": bool(last.violations),
-        "text": text,
-        "violated": [each.clause for each in last.violations],
-        "commands": commands,
-    }
 
 
 def _text(found: Counterexample, sentence: str) -> Iterator[str]:

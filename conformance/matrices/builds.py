@@ -143,7 +143,7 @@ def _run(
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     build.engine = f"{engine.name} {engine.version}".strip()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
-    build.keep = Folder(build.folder / "traces", slug, plan.seed)
+    build.keep = Folder(build.folder / "traces", slug, plan.seed, states=False)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = collect(engine, build.spec.text, plan, workers, keeper=build.keep, progress=tell)
     build.findings = {each.id: each for each in seen.findings}

@@ -13,8 +13,8 @@ from slotproof.conformance.traces.trace import Trace
 class Folder(Keeper):
     """One file per finding, written at once; what can't be written is told, not fatal."""
 
-    def __init__(self, out: Path, name: str, seed: int) -> None:
-        self.out, self.stem = out, f"{name}-seed{seed}"
+    def __init__(self, out: Path, name: str, seed: int, states: bool = True) -> None:
+        self.out, self.stem, self.states = out, f"{name}-seed{seed}", states
         self.problems: dict[str, str] = {}
 
     def path(self, mark: Mark) -> Path:
@@ -22,7 +22,7 @@ class Folder(Keeper):
 
     def keep(self, mark: Mark, trace: Trace) -> None:
         try:
-            itf.save(trace, self.path(mark))
+            itf.save(trace if self.states else trace.without_states(), self.path(mark))
             self.problems.pop(mark.id, None)
         except OSError as error:
             self.problems[mark.id] = f"could not be written to {self.path(mark)}: {error.strerror}"
