@@ -24,11 +24,10 @@ from slotproof.conformance.environments.store import MARKER, Entry, Store, defau
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TINY = Recipe(
     engine="tiny",
-    package="tiny",
     requirements=("torch==2", "numpy==1"),
     from_cpu_index="torch",
     cpu_index="https://cpu.invalid/simple",
-    pythons=((3, 1), (sys.version_info.major, sys.version_info.minor)),
+    pythons=("3.1", HERE),
     base_mb=2,
     release_mb=1,
     driver=Path(__file__).parent / "drivers" / "toy.py",
@@ -60,7 +59,7 @@ class FakePip:
         self.needs: list[str] = []
         self.gpu = "-"
 
-    def __call__(self, argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
+    def __call__(self, argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
         line = " ".join(argv)
         self.commands.append(line)
         tell("Collecting")
@@ -215,7 +214,7 @@ def test_no_space_is_told_before_anything_is_fetched(
 
 def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/no/python: there is no such program" in problem(maker, python=Path("/no/python"))
-    old = replace(maker, recipe=replace(TINY, pythons=((3, 1), (3, 2))))
+    old = replace(maker, recipe=replace(TINY, pythons=("3.1", "3.2")))
     here = Path(sys.executable)
     assert f"--python {here} is Python {HERE}; tiny takes 3.1 or 3.2" in problem(old, python=here)
     text = problem(old)
@@ -266,7 +265,9 @@ def test_a_folder_that_is_not_ours_is_never_touched(maker: Maker) -> None:
     mine.write_text("years of work")
     assert "tiny-1.0 is in the way: slotproof did not make it" in problem(maker, "1.0")
     assert mine.read_text() == "years of work"
-    for text in ("", "[]", "{}", '{"format": 1, "name": "x"}'):
+    fields = dict.fromkeys(("name", "engine", "release", "recipe", "python_version", "base"), "x")
+    numbered = json.dumps({"format": 1, **fields, "made": 5})
+    for text in ("", "[]", "{}", '{"format": 1, "name": "x"}', numbered):
         (mine.parent / MARKER).write_text(text)
         assert "is in the way" in problem(maker, "1.0")
 
@@ -300,10 +301,10 @@ def test_a_removal_that_is_cut_short_goes_on_later(
     entry = maker.ensure("1.0")
     rmtree, turns = shutil.rmtree, iter([0])
 
-    def interrupted(path: Path, ignore_errors: bool) -> None:
+    def interrupted(path: Path) -> None:
         if next(turns, None) is None:
             raise KeyboardInterrupt
-        rmtree(path, ignore_errors=ignore_errors)
+        rmtree(path)
 
     monkeypatch.setattr(shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt), maker.store.changing(print):
@@ -380,7 +381,7 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
 ) -> None:
     """3, as documented, and not the 130 that typer gives back; nothing is left, nothing locked."""
 
-    def interrupted(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
+    def interrupted(argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
         if "numpy" in " ".join(argv):
             raise KeyboardInterrupt
         return pip(argv, keep_open, tell)

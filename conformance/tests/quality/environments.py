@@ -10,11 +10,10 @@ from slotproof.conformance.environments.recipes import RECIPES, Recipe
 
 TINY = Recipe(
     engine="tiny",
-    package="tiny",
     requirements=("torch==2",),
     from_cpu_index="torch",
     cpu_index="https://cpu.invalid/simple",
-    pythons=((sys.version_info.major, sys.version_info.minor),),
+    pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
     base_mb=1,
     release_mb=1,
     driver=Path(__file__).parents[2] / "drivers" / "examples" / "toy.py",
