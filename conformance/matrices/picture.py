@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import jinja2
-
-from slotproof.conformance.markup import finalized
+from slotproof.conformance.markup import templates
 from slotproof.conformance.matrices.table import Row, Table
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
@@ -26,31 +22,10 @@ def svg(table: Table) -> str:
         for index, _ in enumerate(table.columns)
         if any(row.cells[index].kind != "none" and _short(row, index) for row in table.rows)
     ]
-    return (
-        _templates()
-        .get_template("picture.svg.jinja")
-        .render(
-            table=table,
-            shown=shown,
-            left=LEFT,
-            top=TOP,
-            cell=CELL,
-            line=LINE,
-            width=LEFT + CELL * len(shown) + 40,
-            height=TOP + LINE * len(table.rows) + 16,
-        )
-    )
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("slotproof.conformance.matrices", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=finalized,
-    )
+    sizes = {"left": LEFT, "top": TOP, "cell": CELL, "line": LINE}
+    width, height = LEFT + CELL * len(shown) + 40, TOP + LINE * len(table.rows) + 16
+    template = templates("matrices").get_template("picture.svg.jinja")
+    return template.render(sizes, table=table, shown=shown, width=width, height=height)
 
 
 def _short(row: Row, index: int) -> bool:
