@@ -1,4 +1,4 @@
-"""Carries a recipe out: a base, and the environment of a release on top of it."""
+"""Makes environments from a recipe: a base, and the environment of a release on top of it."""
 
 from __future__ import annotations
 

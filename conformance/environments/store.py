@@ -1,4 +1,4 @@
-"""Where environments are kept: a folder per user, one process at a time changing it.
+"""The folder that environments are kept in, per user; one process at a time changes it.
 
 An environment is a folder with a marker file in it, which says what it is. The marker
 says `ready` only once everything else is there, so one whose making was cut short is

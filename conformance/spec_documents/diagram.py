@@ -1,4 +1,4 @@
-"""A life as a picture: states in a row, moves onwards above, moves back below.
+"""A life cycle as SVG: states in a row, moves onwards above, moves back below.
 
 Arcs are nested, the shorter one inside, so that no line crosses another's name. Where
 everything lies is said here, how it is drawn in ``life.svg.jinja``.

@@ -1,4 +1,4 @@
-"""What the pages say of each other: bugs, where they live and what finds them; proofs' needs."""
+"""Relations between known bugs, transitions, invariants, and what their proofs used."""
 
 from __future__ import annotations
 
