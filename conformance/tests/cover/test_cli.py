@@ -321,8 +321,10 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("raise SystemExit", "bad_engines:make: SystemExit"),
         ("def make():\n    it.capabilities = None\n    return it", "its capabilities are no"),
         (
-            "def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n"
-            "    return it",
+            (
+                "def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n"
+                "    return it"
+            ),
             "makes no engine: there is no profile 'x'; there are: reference, wipe",
         ),
     ],
