@@ -7,7 +7,7 @@ The pages are in the ``.md.jinja`` beside this: they are given the spec itself, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -107,7 +107,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.globals |= {each.__name__.rpartition(".")[2]: each for each in modules}
     environment.globals |= {"CELL": CELL, "sizes": _sizes}
-    environment.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "cell": _cell,
         "formula": lambda expr: f"`{render.formula(expr)}`",
         "links": _links,
@@ -117,6 +117,7 @@ def _templates() -> jinja2.Environment:
         "variables": lambda group: list(vars(group).values()),
         "word": word,
     }
+    environment.filters |= filters
     return environment
 
 
