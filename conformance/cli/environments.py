@@ -10,6 +10,7 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.engines.releases import starts
 from slotproof.conformance.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.conformance.environments.use import environment, telling
 from slotproof.conformance.terminal import say, say_json
@@ -43,7 +44,7 @@ def create(
 ) -> int:
     """Make the environment of a release, or find it made."""
     began = time.monotonic()
-    entry = environment(name, _store(folder), python, again)
+    entry = environment(name, _store(folder), starts, python, again)
     seconds = time.monotonic() - began
     if as_json:
         say_json({**entry.to_json(), "seconds": round(seconds, 1)})

@@ -10,18 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slotproof.conformance import bounds, jsontext
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.environments import pip
-from slotproof.conformance.environments.processes import Done, Runner, Tell, clean_environment, run
+from slotproof.conformance.environments.processes import Done, Runner, Tell, run
 from slotproof.conformance.environments.recipes import EnvironmentProblem, Recipe
 from slotproof.conformance.environments.store import Entry, Store
 
-Check = Callable[[Path, Recipe], None]
-"""Starts a build, given its Python; raises :class:`EngineUnusable` where it does not start."""
-
-FIRST_START = 900.0
-"""Seconds for the first start of a build: Python compiles all that it imports."""
+Check = Callable[[Path, Recipe], str]
+"""Starts a build, given its Python; says why it does not start, or nothing."""
 
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _GPU_BUILD = (
@@ -31,21 +26,15 @@ _GPU_BUILD = (
 )
 
 
-def starts(python: Path, recipe: Recipe) -> None:
-    """The driver says hello: it imports the build and looks at a scheduler of it."""
-    argv = [str(python), str(recipe.driver)]
-    ProcessEngine(argv, env=clean_environment(), start_timeout=FIRST_START).close()
-
-
 @dataclass(frozen=True)
 class Maker:
     """Makes environments from one recipe. Every failure is an :class:`EnvironmentProblem`."""
 
     recipe: Recipe
     store: Store
+    check: Check
     tell: Tell
     runner: Runner = run
-    check: Check = starts
 
     def ensure(self, release: str, python: Path | None = None, again: bool = False) -> Entry:
         """The environment of a release; made where there is none, or a damaged one.
@@ -149,10 +138,8 @@ class Maker:
         self._pip(title, pip.install(base.python, *wheel, into=entry.python))
         (entry.site / "slotproof-base.pth").write_text(f"{base.site}\n", encoding="utf-8")
         self.tell("starting it, to see that it does")
-        try:
-            self.check(entry.python, self.recipe)
-        except EngineUnusable as error:
-            raise EnvironmentProblem(f"{entry.name} does not start here: {error}") from None
+        if why := self.check(entry.python, self.recipe):
+            raise EnvironmentProblem(f"{entry.name} does not start here: {why}")
 
     def _make(self, entry: Entry, megabytes: int, fill: Callable[[], None]) -> Entry:
         """Fill an empty folder and mark it ready; nothing stays of what fails."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from subprocess import PIPE
 
 from slotproof.conformance import bounds
-from slotproof.conformance.engines.children import Child
-from slotproof.conformance.engines.draining import Drain, Ends
+from slotproof.conformance.children import Child
+from slotproof.conformance.draining import Drain, Ends
 
 Tell = Callable[[str], None]
 """Is told, in a few words, what is being done right now."""

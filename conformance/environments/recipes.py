@@ -9,10 +9,8 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from slotproof.conformance.engines.base import EngineUnusable
 
-
-class EnvironmentProblem(EngineUnusable):
+class EnvironmentProblem(Exception):
     """An environment can't be made or used. One line; exit status 2."""
 
 

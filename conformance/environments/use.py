@@ -11,10 +11,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from slotproof.conformance.environments.making import Maker
+from slotproof.conformance.environments.making import Check, Maker
 from slotproof.conformance.environments.processes import Tell
-from slotproof.conformance.environments.recipes import EnvironmentProblem, parse
-from slotproof.conformance.environments.store import Entry, Store, default_folder
+from slotproof.conformance.environments.recipes import parse
+from slotproof.conformance.environments.store import Entry, Store
 from slotproof.conformance.terminal import complain, plain
 
 
@@ -37,24 +37,13 @@ def telling(title: str) -> Iterator[Tell]:
         yield lambda step: line.update(fitting(f"{title}: {step}"))
 
 
-def environment(name: str, store: Store, python: Path | None = None, again: bool = False) -> Entry:
+def environment(
+    name: str, store: Store, check: Check, python: Path | None = None, again: bool = False
+) -> Entry:
     """The environment called ``ENGINE==RELEASE``, made first where it is missing.
 
-    Raises :class:`EnvironmentProblem`.
+    ``check`` starts it then. Raises :class:`EnvironmentProblem`.
     """
     recipe, release = parse(name)
     with telling(f"making the environment of {name} in {store.folder}, once") as tell:
-        return Maker(recipe, store, tell).ensure(release, python, again)
-
-
-def for_engine(name: str) -> Entry:
-    """The environment an engine is to be started in; a damaged one is the user's to mend."""
-    recipe, release = parse(name)
-    store = Store(default_folder())
-    entry = store.find(f"{recipe.engine}=={release}")
-    if entry is not None and entry.ready and (damage := store.damage(entry)):
-        raise EnvironmentProblem(
-            f"the environment of {name} is damaged ({damage}); "
-            f"`slotproof env create {name}` makes it again"
-        )
-    return environment(name, store)
+        return Maker(recipe, store, check, tell).ensure(release, python, again)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypedDict
 
 import slotproof.model
-from slotproof.conformance.engines import children
+from slotproof.conformance import children
 from slotproof.model.outline import Outline, outline
 
 MODEL = Path(slotproof.model.__file__).resolve().parent

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines import releases
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments import making, use
+from slotproof.conformance.environments import use
 from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import Done, Tell
 from slotproof.conformance.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
@@ -88,8 +89,9 @@ class FakePip:
         return sum(word in line for line in self.commands)
 
 
-def fine(python: Path, recipe: Recipe) -> None:
+def fine(python: Path, recipe: Recipe) -> str:
     assert python.exists() and recipe.engine == "tiny"
+    return ""
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def pip() -> FakePip:
 
 @pytest.fixture
 def maker(pip: FakePip, tmp_path: Path) -> Maker:
-    return Maker(TINY, Store(tmp_path / "envs"), lambda _: None, pip, fine)
+    return Maker(TINY, Store(tmp_path / "envs"), fine, lambda _: None, pip)
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def cli(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> Maker:
     """The same, as the command line makes it."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
     monkeypatch.setenv("SLOTPROOF_ENVS", str(maker.store.folder))
-    make = lambda recipe, store, tell: Maker(recipe, store, tell, pip, fine)  # noqa: E731
+    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, pip)  # noqa: E731
     monkeypatch.setattr(use, "Maker", make)
     return maker
 
@@ -225,8 +227,8 @@ def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_build_that_does_not_start(maker: Maker) -> None:
-    def broken(python: Path, recipe: Recipe) -> None:
-        raise EngineUnusable("sglang can't be imported: ImportError: nope")
+    def broken(python: Path, recipe: Recipe) -> str:
+        return "sglang can't be imported: ImportError: nope"
 
     text = problem(replace(maker, check=broken), "1.0")
     assert text.startswith("tiny==1.0 does not start here: sglang can't be imported: ImportError")
@@ -234,10 +236,10 @@ def test_a_build_that_does_not_start(maker: Maker) -> None:
 
 
 def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
-    assert replace(maker, check=making.starts).ensure("1.0").ready
+    assert replace(maker, check=releases.starts).ensure("1.0").ready
     silent = replace(TINY, driver=tmp_path / "none.py")
     with pytest.raises(EnvironmentProblem) as caught:
-        replace(maker, recipe=silent, check=making.starts).ensure("1.1")
+        replace(maker, recipe=silent, check=releases.starts).ensure("1.1")
     text = str(caught.value)
     assert "tiny==1.1 does not start here: the driver does not start" in text
 
@@ -246,7 +248,7 @@ def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
 
 
 def test_a_making_cut_short_leaves_nothing_or_is_made_again(maker: Maker, pip: FakePip) -> None:
-    def interrupted(python: Path, recipe: Recipe) -> None:
+    def interrupted(python: Path, recipe: Recipe) -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -348,7 +350,7 @@ def test_a_damaged_environment_is_told_and_made_again_on_demand(
     if what == "base":
         shutil.rmtree(base)
     assert status(["env", "create", "tiny==1.0"]) == 0
-    assert use.for_engine("tiny==1.0").ready
+    assert releases.of_release("tiny==1.0").ready
 
 
 def test_again_makes_the_base_too(cli: Maker, pip: FakePip) -> None:
@@ -390,7 +392,7 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
             raise KeyboardInterrupt
         return pip(argv, keep_open, tell)
 
-    make = lambda recipe, store, tell: Maker(recipe, store, tell, interrupted, fine)  # noqa: E731
+    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, interrupted)  # noqa: E731
     with monkeypatch.context() as patched:
         patched.setattr(use, "Maker", make)
         assert status(["env", "create", "tiny==1.0", *["--json"] * as_json]) == 3

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.engines.releases import starts
 from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import run
 from slotproof.conformance.environments.recipes import EnvironmentProblem
@@ -28,7 +29,7 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
         monkeypatch.delenv(name)
     for name, value in wheels(tmp_path / "wheels").items():
         monkeypatch.setenv(name, value)
-    return Maker(TINY, Store(tmp_path / "envs"), lambda _: None)
+    return Maker(TINY, Store(tmp_path / "envs"), starts, lambda _: None)
 
 
 def test_two_at_once_share_one_base(maker: Maker) -> None:
