@@ -7,8 +7,10 @@ a driver or a file name becomes markup, a link, an image, a mention, or another 
 from __future__ import annotations
 
 import re
+from functools import cache
 from urllib.parse import quote
 
+import jinja2
 from markupsafe import Markup
 
 from slotproof.conformance.terminal import plain, plain_lines
@@ -56,6 +58,18 @@ def target(path: str) -> str:
     'traces/a%20%281%29.json'
     """
     return quote(path, errors="backslashreplace")
+
+
+@cache
+def templates(package: str) -> jinja2.Environment:
+    """The templates of HTML and SVG in a package of ours; what they are given is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(f"slotproof.conformance.{package}", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalized,
+    )
 
 
 def finalized(value: object) -> object:

@@ -70,10 +70,11 @@ def _run(argv: list[str]) -> int:
     from slotproof.conformance.cli.commands import app
     from slotproof.conformance.cli.errors import UsageProblem
     from slotproof.conformance.engines.base import EngineUnusable
+    from slotproof.conformance.environments.recipes import EnvironmentProblem
     from slotproof.conformance.protocol.config import BadConfig
     from slotproof.conformance.traces.itf import BadTrace
 
-    wrong = (UsageProblem, EngineUnusable, BadTrace, BadConfig)
+    wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, BadTrace, BadConfig)
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = typer.main.get_command(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def diff(
     choices = known_profile(profile) or known_profile(commands.chosen_profile)
     played = []
     for text, python, known in zip((a, b), (python_a, python_b), given, strict=True):
+        if known is not None and not known.states:
+            raise UsageProblem(
+                f"{text} has no states to compare: slotproof replay {shlex.quote(text)} --engine E "
+                "--out FILE makes them"
+            )
         if known is not None:
             played.append(sides.recorded(known))
         else:

@@ -68,7 +68,10 @@ def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> 
 def _diff(revision: str, as_json: bool) -> int:
     from slotproof.conformance.spec_documents import changes
 
-    found = changes.since(revision)
+    try:
+        found = changes.since(revision)
+    except changes.NoSpec as problem:
+        raise UsageProblem(str(problem)) from None
     if as_json:
         say_json({"status": 0, "revision": revision, "changes": found})
     else:

@@ -10,9 +10,9 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.engines.releases import starts
 from slotproof.conformance.environments.store import VARIABLE, Entry, Store, default_folder
-from slotproof.conformance.environments.telling import telling
-from slotproof.conformance.environments.use import environment
+from slotproof.conformance.environments.use import environment, telling
 from slotproof.conformance.terminal import say, say_json
 
 FolderOption = Annotated[
@@ -44,7 +44,7 @@ def create(
 ) -> int:
     """Make the environment of a release, or find it made."""
     began = time.monotonic()
-    entry = environment(name, _absolute(folder), python, again)
+    entry = environment(name, _store(folder), starts, python, again)
     seconds = time.monotonic() - began
     if as_json:
         say_json({**entry.to_json(), "seconds": round(seconds, 1)})
@@ -56,18 +56,16 @@ def create(
 @env.command("list")
 def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
     """List the environments there are, with their size and where they are."""
-    store = Store(_absolute(folder) or default_folder())
-    entries = store.entries()
+    store = _store(folder)
+    rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
     if as_json:
-        rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in entries]
         say_json({"folder": str(store.folder), "environments": rows})
         return 0
-    if not entries:
+    if not rows:
         say(f"no environments in {store.folder}")
-    width = max((len(entry.name) for entry in entries), default=0)
-    for entry in entries:
-        size = f"{entry.megabytes():>5} MB"
-        say(f"{entry.name:<{width}}  {size}  {_state(store, entry)}  {entry.path}")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        say(f"{row['name']:<{width}}  {row['megabytes']:>5} MB  {row['state']}  {row['path']}")
     return 0
 
 
@@ -83,15 +81,13 @@ def remove(
     """Remove environments. A base is shared, and stays until --all."""
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
-    store = Store(_absolute(folder) or default_folder())
-    removed = []
-    if store.folder.is_dir():
+    store = _store(folder)
+    removed = _chosen(store, names)
+    if store.folder.is_dir():  # what a kill left there goes, too
         with telling(f"removing environments in {store.folder}") as tell, store.changing(tell):
-            removed = _chosen(store, names)
+            removed = _chosen(store, names)  # somebody else may have removed some
             for entry in removed:
                 store.remove(entry)
-    elif names:
-        _chosen(store, names)
     if as_json:
         say_json({"removed": [entry.name for entry in removed]})
     else:
@@ -119,5 +115,5 @@ def _state(store: Store, entry: Entry) -> str:
     return f"damaged: {damage}" if damage else f"made {entry.made}"
 
 
-def _absolute(folder: Path | None) -> Path | None:
-    return folder.expanduser().absolute() if folder else None
+def _store(folder: Path | None) -> Store:
+    return Store(folder.expanduser().absolute() if folder else default_folder())

@@ -1,4 +1,4 @@
-"""What ends a command before its verdict: bad input, and bugs of our own. One line each."""
+"""Errors that end a command before its verdict: bad input, and bugs of our own. One line each."""
 
 from __future__ import annotations
 

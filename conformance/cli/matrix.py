@@ -113,7 +113,7 @@ def matrix(
     else:
         say_text(markdown(shown))
         say()
-        say(f"written to {out}: matrix.md, matrix.json, matrix.html, matrix.svg")
+        say(f"written to {out}: matrix.md, matrix.json, matrix.svg")
     return status
 
 

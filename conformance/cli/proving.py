@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.exporting import export_cores
-from slotproof.conformance.cli.options import JsonOption, jobs_count, number, z3_missing
+from slotproof.conformance.cli.options import (
+    JsonOption,
+    jobs_count,
+    number,
+    writable_file,
+    writing,
+    z3_missing,
+)
 from slotproof.conformance.cli.refuting import refute
-from slotproof.conformance.terminal import say_all, say_json
+from slotproof.conformance.files import write_whole
+from slotproof.conformance.terminal import json_text, say, say_all, say_json
 from slotproof.model.transitions import TRANSITIONS
 
 if TYPE_CHECKING:
@@ -62,7 +69,7 @@ def prove(
     if export is not None:
         if transition or any_page_size or page_size or mutant is not None or depth is not None:
             raise UsageProblem("--export proves everything: give it --jobs and --json at most")
-        return export_cores(export, jobs_count(jobs, 0) or None, as_json)
+        return _export(export, jobs_count(jobs, 0) or None, as_json)
     if mutant is not None or depth is not None:
         if transition or any_page_size or jobs:
             raise UsageProblem("--mutant and --depth search; --transition, --any, --jobs prove")
@@ -84,6 +91,31 @@ def prove(
     else:
         say_all(_text(results, document))
     return int(document["status"])
+
+
+def _export(path: Path, jobs: int | None, as_json: bool) -> int:
+    """Prove everything and every exhibit of the museum; keep what the proofs used."""
+    from slotproof.model import cores, prove as proofs
+    from slotproof.model.museum import EXHIBITS
+
+    writable_file(path, "--export")
+    results, vacuity = proofs.prove(page_sizes=[*proofs.PAGE_SIZES, None], jobs=jobs)
+    unproved = [each.name for each in results if each.status != "proved"]
+    unproved += [f"{each.transition} / {each.problem}" for each in vacuity if each.vacuous]
+    museum = {}
+    for name, exhibit in EXHIBITS.items():
+        spec = exhibit.spec
+        found, _ = proofs.prove(spec, [cores.CORES_AT], jobs, spec.rewritten or None)
+        museum[name] = cores.refutations(found)
+    document = cores.document(results, unproved, museum)
+    with writing(path, "--export"):
+        write_whole(path, json_text(document))
+    status = int(bool(unproved))
+    if as_json:
+        say_json({"status": status, "file": str(path), **document})
+    else:
+        say(f"{len(results)} obligations, {len(unproved)} not proved; written to {path}")
+    return status
 
 
 def _document(

@@ -10,6 +10,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import writing
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.terminal import json_text, say, say_all, say_json
+from slotproof.conformance.traces import spec_trace
 from slotproof.conformance.traces.itf import encode
 
 if TYPE_CHECKING:
@@ -54,23 +55,19 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
     if found is not None and not replay(spec, found):
         raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
     document = None if found is None else to_itf(found)
-    staged = None if found is None else _stage(name, found)
     if as_json:
         say_json(
             {
                 "status": int(found is not None),
                 "nothing": {str(size): why for size, why in nothing.items()},
                 "itf": document,
-                "engine": staged,
             }
         )
         return int(found is not None)
     for size, why in nothing.items():
         say(f"{name}, page size {size}: {why}")
-    if found is not None:
-        say_all(_text(found, sentence))
-        if staged is not None:
-            say(f"engine          {staged['text']}")
+    if found is not None and document is not None:
+        say_all(_text(found, document, sentence))
         path = OUT / f"spec-{name}.itf.json"
         with writing(path, "the trace"):
             write_whole(path, json_text(document))
@@ -78,54 +75,10 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
     return int(found is not None)
 
 
-def _stage(name: str, found: Counterexample) -> dict[str, Any] | None:
-    """What the engine with the same bug does on the same way; ``None`` if there is none."""
-    from slotproof.conformance.engines.registry import EngineSpec
-    from slotproof.conformance.search.staging import stage
-    from slotproof.impl.mutants import MUTANTS
-
-    if name not in MUTANTS:
-        return None
-    where = f"reference:{name}"
-    engine = EngineSpec(where).open()
-    try:
-        referee = stage(engine, found)
-    finally:
-        engine.close()
-    if referee is None:
-        return {"shown": False, "text": f"{where} can't have sizes like these"}
-    last = referee.log[-1]
-    commands = [entry.command for entry in referee.log]
-    if not last.violations:
-        text = (
-            f"{where} shows nothing on this way, it takes more steps at once; "
-            f"`slotproof run --engine {where}` finds it"
-        )
-    else:
-        text = f"{where} breaks {last.violations[0].clause} in {len(commands)} commands"
-    return {
-        "shown": bool(last.violations),
-        "text": text,
-        "violated": [each.clause for each in last.violations],
-        "commands": commands,
-    }
-
-
-def _text(found: Counterexample, sentence: str) -> Iterator[str]:
-    yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
-    totals = f"{found.start['full.total']} tokens"
-    yield f"page size {found.page_size}, pool of {totals}"
-    yield ""
-    before = found.start
-    for number, move in enumerate(found.moves, 1):
-        params = {k: v for k, v in move.params.items() if v and not k.startswith("page_")}
-        said = " ".join(f"{key}={value}" for key, value in params.items())
-        yield f"{number:>3}  {move.transition} {said}".rstrip()
-        changed = {k: v for k, v in move.after.items() if v != before[k]}
-        yield "       " + " ".join(f"{key}={value}" for key, value in changed.items())
-        before = move.after
-    yield ""
-    yield f"violated: {', '.join(found.clauses)}"
+def _text(found: Counterexample, document: dict[str, Any], sentence: str) -> Iterator[str]:
+    head, *rest, _ = spec_trace.render(document).splitlines()  # (the last: how to come here)
+    yield f"{head}: {sentence}"
+    yield from rest
     yield (
         f"shortest: {found.depth} transitions; every shorter way of one session alone is proved "
         "to keep them all"
@@ -135,22 +88,15 @@ def _text(found: Counterexample, sentence: str) -> Iterator[str]:
 def to_itf(found: Counterexample) -> dict[str, Any]:
     """The counterexample as an ITF document of transitions."""
     names = [name for name in found.start if not name.startswith(("frame.", "config."))]
+    ways = [(each.transition, each.params, each.after) for each in found.moves]
     states = [
         {
-            "#meta": {"index": 0},
-            "mbt::actionTaken": "init",
-            "mbt::nondetPicks": {},
-            **encode({name: found.start[name] for name in names}),
-        }
-    ]
-    states += [
-        {
             "#meta": {"index": index},
-            "mbt::actionTaken": move.transition,
-            "mbt::nondetPicks": encode(move.params),
-            **encode({name: move.after[name] for name in names}),
+            "mbt::actionTaken": action,
+            "mbt::nondetPicks": encode(params),
+            **encode({name: after[name] for name in names}),
         }
-        for index, move in enumerate(found.moves, 1)
+        for index, (action, params, after) in enumerate([("init", {}, found.start), *ways])
     ]
     return {
         "#meta": {

@@ -1,4 +1,4 @@
-"""Standard streams that hold: a reader who leaves or a disk that is full ends no command.
+"""Standard streams whose writes never fail: a reader who leaves or a full disk ends no command.
 
 A verdict must not depend on who reads it. What can't be delivered is dropped, and remembered for
 the exit status; no character is without a form in the encoding of the terminal.

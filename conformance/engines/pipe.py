@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from subprocess import PIPE
 
 from slotproof.conformance import bounds
+from slotproof.conformance.children import Child
+from slotproof.conformance.draining import Drain
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.engines.children import Child
-from slotproof.conformance.engines.draining import Drain
 
 
 class Pipe:

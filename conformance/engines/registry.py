@@ -10,13 +10,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotproof.conformance.engines import children
+from slotproof.conformance import children
 from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
+from slotproof.conformance.engines.releases import of_release
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
-from slotproof.conformance.environments.use import for_engine
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
@@ -61,7 +61,7 @@ class EngineSpec:
         name, _, rest = self.text.partition(":")
         if family := self._family():
             self._without_python(family)
-            return [str(for_engine(self.text).python), str(RECIPES[family].driver)]
+            return [str(of_release(self.text).python), str(RECIPES[family].driver)]
         if self.text == "sglang":
             return self._sglang()
         self._without_python()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import InvalidVersion, Version
 
 from slotproof.conformance.environments.processes import Done
 
@@ -20,7 +24,7 @@ _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|Errno 28|Er
 _NO_VERSION = re.compile(
     r"satisfies the requirement (?P<what>[^\s(]+) \(from versions: (?P<there>[^)]*)\)"
 )
-_GPU = re.compile(r"(?:nvidia-|cuda-|triton\b|pytorch-triton|rocm)", re.IGNORECASE)
+_GPU = re.compile(r"nvidia-|cuda-|triton$|pytorch-triton|rocm", re.IGNORECASE)
 
 
 def install(python: Path, *arguments: str, into: Path | None = None) -> list[str]:
@@ -46,8 +50,7 @@ def gpu_packages(needs: Sequence[str]) -> list[str]:
     >>> gpu_packages(["filelock", "nvidia-nccl-cu13==2.29.7; platform_system == 'Linux'"])
     ['nvidia-nccl-cu13']
     """
-    names = (re.split(r"[^A-Za-z0-9._-]", need.strip(), maxsplit=1)[0] for need in needs)
-    return [name for name in names if _GPU.match(name)]
+    return [name for need in needs if _GPU.match(name := Requirement(need).name)]
 
 
 def problem(done: Done) -> str:
@@ -60,31 +63,26 @@ def problem(done: Done) -> str:
     if _NO_SPACE.search(text):
         return "there is no space left on the device (of the environments, or of temporary files)"
     missing = _NO_VERSION.search(text)
-    there = missing["there"].split(", ") if missing else []
-    if missing and there != ["none"]:
-        return _no_release(missing["what"], there)
+    if missing and missing["there"] != "none":
+        return _no_release(missing["what"], missing["there"].split(", "))
     if _UNREACHABLE.search(text):
-        return f"the package index can't be reached{_errno(text)}; it takes a network, once"
+        errors = re.findall(r"\[Errno -?[0-9]+\] ([^'\")\n]+)", text)
+        why = f" ({errors[-1].strip()})" if errors else ""
+        return f"the package index can't be reached{why}; it takes a network, once"
     if missing:
         return f"the package index has nothing for {missing['what']} and this Python"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = done.lines
     errors = [line for line in lines if line.lower().startswith("error")]
     said = (errors or lines[-1:] or ["nothing said"])[0]
     return f"pip ended with status {done.status}: {said[:200]}"
 
 
 def _no_release(what: str, there: list[str]) -> str:
+    """``there`` is in order, as pip has it."""
     package, _, wanted = what.partition("==")
-    below = [each for each in there if _figures(each) <= _figures(wanted)]
-    above = there[len(below) :]
-    near = ", ".join((*below[-NEAR:], *above[:NEAR]))
+    try:
+        at = bisect(there, Version(wanted), key=Version)
+    except InvalidVersion:  # a range was asked for
+        at = len(there)
+    near = ", ".join(there[max(0, at - NEAR) : at + NEAR])
     return f"there is no {package} {wanted} (for this Python and machine); near it: {near}"
-
-
-def _figures(release: str) -> list[int]:
-    return [int(figure) for figure in re.findall("[0-9]+", release)]
-
-
-def _errno(text: str) -> str:
-    found = re.findall(r"\[Errno -?[0-9]+\] ([^'\")\n]+)", text)
-    return f" ({found[-1].strip()})" if found else ""

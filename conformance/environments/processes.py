@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from subprocess import PIPE
-from typing import Protocol
 
 from slotproof.conformance import bounds
-from slotproof.conformance.engines.children import Child
-from slotproof.conformance.engines.draining import Drain, Ends
+from slotproof.conformance.children import Child
+from slotproof.conformance.draining import Drain, Ends
 
 Tell = Callable[[str], None]
 """Is told, in a few words, what is being done right now."""
@@ -25,11 +24,14 @@ class Done:
     status: int
     text: str
 
+    @property
+    def lines(self) -> list[str]:
+        """Those with something on them."""
+        return [line.strip() for line in self.text.splitlines() if line.strip()]
 
-class Runner(Protocol):
-    """Runs a program. ``keep_open`` is a file descriptor that the program inherits."""
 
-    def __call__(self, argv: Sequence[str], keep_open: int, tell: Tell) -> Done: ...
+Runner = Callable[[Sequence[str], Sequence[int], Tell], Done]
+"""Runs a program, which inherits some file descriptors."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -38,13 +40,14 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in astray}
 
 
-def run(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
-    """Run a program to its end; it and all it started are killed if this is interrupted."""
+def run(argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
+    """Run a program to its end; it and all it started are killed if this is interrupted.
+
+    It inherits the file descriptors ``keep_open``.
+    """
     first, last = bounds.INSTALLER_FIRST, bounds.INSTALLER_LAST
     try:
-        child = Child(
-            argv, stdout=PIPE, stderr=PIPE, env=clean_environment(), pass_fds=(keep_open,)
-        )
+        child = Child(argv, stdout=PIPE, stderr=PIPE, env=clean_environment(), pass_fds=keep_open)
     except OSError as error:
         return Done(127, f"{argv[0]}: {error.strerror}")
     with child:

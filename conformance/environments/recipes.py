@@ -1,19 +1,16 @@
-"""What an engine's build needs to run on a CPU: recipes, and names like ``sglang==0.5.18``."""
+"""Recipes: what an engine's build needs to run on a CPU, and names such as ``sglang==0.5.18``."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from slotproof.conformance.engines.base import EngineUnusable
-
-_RELEASE = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
+from packaging.version import InvalidVersion, Version
 
 
-class EnvironmentProblem(EngineUnusable):
+class EnvironmentProblem(Exception):
     """An environment can't be made or used. One line; exit status 2."""
 
 
@@ -26,14 +23,13 @@ class Recipe:
     """
 
     engine: str
-    package: str
-    """The engine's name in the package index, and of the module it is imported as."""
+    """Its name here, in the package index, and of the module it is imported as."""
     requirements: tuple[str, ...]
     """What the base holds, as lines of pip's requirements format."""
     from_cpu_index: str
     """The requirement that other indexes may serve as a build for GPUs."""
     cpu_index: str
-    pythons: tuple[tuple[int, int], ...]
+    pythons: tuple[str, ...]
     base_mb: int
     release_mb: int
     driver: Path
@@ -45,22 +41,14 @@ class Recipe:
         >>> SGLANG.digest == SGLANG.digest and len(SGLANG.digest)
         8
         """
-        text = "\n".join((self.package, *self.requirements))
+        text = "\n".join((self.engine, *self.requirements))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
     def first(self) -> str:
         """The line of the requirements that comes from the index of CPU builds."""
-        return next(
-            line for line in self.requirements if line.partition("==")[0] == self.from_cpu_index
-        )
-
-    def versions(self) -> str:
-        """
-        >>> SGLANG.versions()
-        '3.11 or 3.12'
-        """
-        return " or ".join(f"{major}.{minor}" for major, minor in self.pythons)
+        name = f"{self.from_cpu_index}=="
+        return next(line for line in self.requirements if line.startswith(name))
 
 
 def requirements(text: str) -> tuple[str, ...]:
@@ -77,11 +65,10 @@ _SGLANG = files("slotproof.conformance.drivers.sglang")
 
 SGLANG = Recipe(
     engine="sglang",
-    package="sglang",
     requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text(encoding="utf-8")),
     from_cpu_index="torch",
     cpu_index="https://download.pytorch.org/whl/cpu",
-    pythons=((3, 11), (3, 12)),
+    pythons=("3.11", "3.12"),
     base_mb=1500,  # while it is made; about 1100 afterwards
     release_mb=300,
     driver=Path(str(_SGLANG.joinpath("__main__.py"))),
@@ -95,7 +82,7 @@ def parse(text: str) -> tuple[Recipe, str]:
 
     Raises :class:`EnvironmentProblem`.
 
-    >>> recipe, release = parse("sglang==0.5.10.post1")
+    >>> recipe, release = parse("sglang==0.5.10-1")
     >>> recipe.engine, release
     ('sglang', '0.5.10.post1')
     """
@@ -106,6 +93,8 @@ def parse(text: str) -> tuple[Recipe, str]:
         )
     if not release:
         raise EnvironmentProblem(f"{text!r} names no release; try {engine}==0.5.23")
-    if not _RELEASE.fullmatch(release):
-        raise EnvironmentProblem(f"{text!r}: {release!r} is no release number, such as 0.5.23")
-    return RECIPES[engine], release
+    try:
+        return RECIPES[engine], str(Version(release))
+    except InvalidVersion:
+        text = f"{text!r}: {release!r} is no release number, such as 0.5.23"
+        raise EnvironmentProblem(text) from None

@@ -1,4 +1,4 @@
-"""Where environments are kept: a folder per user, one process at a time changing it.
+"""The folder that environments are kept in, per user; one process at a time changes it.
 
 An environment is a folder with a marker file in it, which says what it is. The marker
 says `ready` only once everything else is there, so one whose making was cut short is
@@ -8,18 +8,20 @@ recognised, and made again. A folder without a marker is somebody else's: never 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
-import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+from packaging.version import InvalidVersion, Version
+from platformdirs import user_cache_path
+from pydantic import TypeAdapter
+
+from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.environments.processes import Tell
 from slotproof.conformance.environments.recipes import EnvironmentProblem
 from slotproof.conformance.files import TEMPORARY, write_whole
@@ -32,14 +34,11 @@ _REMOVED = ".removed-"
 
 
 def default_folder() -> Path:
-    """``$SLOTPROOF_ENVS``, or ``slotproof/envs`` in the user's cache folder (XDG)."""
+    """``$SLOTPROOF_ENVS``, or ``slotproof/envs`` in the user's cache folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen).expanduser().absolute()
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not cache.is_absolute():  # the XDG specification: a relative one is to be ignored
-        cache = Path.home() / ".cache"
-    return cache / "slotproof" / "envs"
+    return user_cache_path("slotproof", appauthor=False) / "envs"
 
 
 @dataclass(frozen=True)
@@ -87,16 +86,11 @@ class Entry:
         return round(total / 1e6)
 
     def to_json(self) -> dict[str, Any]:
-        fields = asdict(self)
-        fields.pop("recipe")
-        return fields | {
-            "made": self.made or None,
-            "release": self.release or None,
-            "base": self.base or None,
-            "path": str(self.path),
-            "python": str(self.python),
-            "megabytes": self.megabytes(),
-        }
+        shown = {key: str(value) or None for key, value in asdict(self).items() if key != "recipe"}
+        return shown | {"python": str(self.python), "megabytes": self.megabytes()}
+
+
+_ENTRY = TypeAdapter(Entry)
 
 
 class Store:
@@ -104,13 +98,14 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.lock: Sequence[int] = ()
+        """The lock's file descriptor, while :meth:`changing`."""
 
     def entries(self) -> list[Entry]:
         """Everything slotproof made here, finished or not, bases last."""
         with contextlib.suppress(OSError):
-            paths = (p for p in self.folder.iterdir() if not p.name.startswith(_REMOVED))
-            found = [entry for path in paths if (entry := _read(path))]
-            return sorted(found, key=lambda each: (each.release == "", _natural(each.name)))
+            paths = [p for p in self.folder.iterdir() if not p.name.startswith(_REMOVED)]
+            return sorted((entry for path in paths if (entry := _read(path))), key=_order)
         return []
 
     def find(self, name: str) -> Entry | None:
@@ -130,35 +125,35 @@ class Store:
             return f"its base {self.folder / entry.base} is gone"
         return self.damage(base)
 
-    @contextmanager
-    def changing(self, tell: Tell) -> Iterator[int]:
-        """Nobody else changes the folder meanwhile; yields the lock's file descriptor.
+    @contextlib.contextmanager
+    def changing(self, tell: Tell) -> Iterator[None]:
+        """Nobody else changes the folder meanwhile.
 
-        Programs that inherit the descriptor hold the lock too: where this process is
+        Programs that inherit the lock's descriptor hold it too: where this process is
         killed, the next one waits until the last of them is gone.
         """
+        held: list[int] = []
+        lock = FileLock(self.folder / ".lock", on_acquired=held.append)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                holding = lock.acquire(blocking=False)
+            except Timeout:
+                tell(f"waiting for another slotproof that works in {self.folder}")
+                holding = lock.acquire()
         except OSError as error:
             raise EnvironmentProblem(
                 f"environments can't be kept in {self.folder}: {error.strerror}; "
                 f"{VARIABLE} names another folder"
             ) from None
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                tell(f"waiting for another slotproof that works in {self.folder}")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with holding:
+            self.lock = held
             for left in self.folder.glob(f"{_REMOVED}*"):
                 _delete(left)
             for left in self.folder.glob(TEMPORARY):
                 with contextlib.suppress(OSError):
                     left.unlink()
-            yield lock
-        finally:
-            os.close(lock)
+            yield
 
     def start(self, entry: Entry) -> None:
         """An empty folder for an environment, marked as not ready. Needs the lock."""
@@ -183,12 +178,12 @@ class Store:
             raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
         _delete(away)
 
-    def sweep(self, digests: set[str]) -> None:
+    def sweep(self, digest: str) -> None:
         """Remove bases of former recipes that no release uses. Needs the lock."""
         entries = self.entries()
         used = {entry.base for entry in entries}
         for entry in entries:
-            if not entry.release and entry.recipe not in digests and entry.path.name not in used:
+            if not entry.release and entry.recipe != digest and entry.path.name not in used:
                 self.remove(entry)
 
 
@@ -205,27 +200,27 @@ def _delete(path: Path) -> None:
             return
         for each in path.iterdir():
             if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
+                shutil.rmtree(each)
             elif each.name != MARKER:
                 each.unlink()
-        if [each.name for each in path.iterdir()] == [MARKER]:
-            (path / MARKER).unlink()
-            path.rmdir()
+        (path / MARKER).unlink()
+        path.rmdir()
 
 
 def _read(path: Path) -> Entry | None:
     """The environment in a folder, or none if slotproof did not make the folder."""
     try:
-        fields = json.loads((path / MARKER).read_text(encoding="utf-8"))
+        fields = jsontext.read(path / MARKER, bounds.MARKER_BYTES)
         fields.pop("format")
-        return Entry(**fields, path=path)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return _ENTRY.validate_python(fields | {"path": path})
+    except (ValueError, TypeError, LookupError, AttributeError):
         return None
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """An order in which 0.5.9 comes before 0.5.10."""
-    return [
-        (int(part) if re.fullmatch("[0-9]+", part) else -1, part)
-        for part in name.replace("==", ".").split(".")
-    ]
+def _order(entry: Entry) -> tuple[bool, str, Version, str]:
+    """By engine and release; bases last. A marker may say anything."""
+    try:
+        version = Version(entry.release)
+    except InvalidVersion:
+        version = Version("0")
+    return not entry.release, entry.engine, version, entry.name

@@ -1,37 +1,49 @@
-"""``--engine sglang==0.5.18``: the Python of that environment."""
+"""The environment of a release, made where it is missing; its progress is told."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-from slotproof.conformance.environments.making import Maker
-from slotproof.conformance.environments.recipes import EnvironmentProblem, parse
-from slotproof.conformance.environments.store import Entry, Store, default_folder
-from slotproof.conformance.environments.telling import telling
+from rich.console import Console
+from rich.markup import escape
+
+from slotproof.conformance.environments.making import Check, Maker
+from slotproof.conformance.environments.processes import Tell
+from slotproof.conformance.environments.recipes import parse
+from slotproof.conformance.environments.store import Entry, Store
+from slotproof.conformance.terminal import complain, plain
+
+
+@contextmanager
+def telling(title: str) -> Iterator[Tell]:
+    """Yields what is told each step: a line that moves on a terminal, else one line.
+
+    Says nothing at all where nothing is told.
+    """
+    if not sys.stderr.isatty():
+        once = cache(complain)
+        yield lambda _: once(title)
+        return
+    console = Console(stderr=True)
+
+    def fitting(text: str) -> str:
+        return escape(plain(text)[: max(20, console.width - 4)])
+
+    with console.status(fitting(title)) as line:
+        yield lambda step: line.update(fitting(f"{title}: {step}"))
 
 
 def environment(
-    name: str, folder: Path | None = None, python: Path | None = None, again: bool = False
+    name: str, store: Store, check: Check, python: Path | None = None, again: bool = False
 ) -> Entry:
     """The environment called ``ENGINE==RELEASE``, made first where it is missing.
 
-    Raises :class:`EnvironmentProblem`.
+    ``check`` starts it then. Raises :class:`EnvironmentProblem`.
     """
     recipe, release = parse(name)
-    store = Store(folder or default_folder())
-    title = f"making the environment of {name} in {store.folder}, once"
-    with telling(title) as tell:
-        return Maker(recipe, store, tell).ensure(release, python, again)
-
-
-def for_engine(name: str) -> Entry:
-    """The environment an engine is to be started in; a damaged one is the user's to mend."""
-    parse(name)
-    store = Store(default_folder())
-    entry = store.find(name)
-    if entry is not None and entry.ready and (damage := store.damage(entry)):
-        raise EnvironmentProblem(
-            f"the environment of {name} is damaged ({damage}); "
-            f"`slotproof env create {name}` makes it again"
-        )
-    return environment(name)
+    with telling(f"making the environment of {name} in {store.folder}, once") as tell:
+        return Maker(recipe, store, check, tell).ensure(release, python, again)

@@ -142,7 +142,7 @@ def _run(
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     build.engine = f"{engine.name} {engine.version}".strip()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
-    build.keep = Folder(build.folder / "traces", by_mark(f"{slug}-seed{plan.seed}"))
+    build.keep = Folder(build.folder / "traces", by_mark(f"{slug}-seed{plan.seed}"), states=False)
     whole = replace(plan, distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)

@@ -1,4 +1,4 @@
-"""Who alone would have found it: groups of oracles, each as good as it gets without the others."""
+"""Groups of oracles, each to be run without the others: what would it find alone?"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slotproof.conformance.matrices.table import Row, Table, template
+from slotproof.conformance.markup import templates
+from slotproof.conformance.matrices.table import Row, Table
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
 """Pixels: of the names, of the slanted heads, of a column, of a row."""
@@ -21,16 +22,10 @@ def svg(table: Table) -> str:
         for index, _ in enumerate(table.columns)
         if any(row.cells[index].kind != "none" and _short(row, index) for row in table.rows)
     ]
-    return template("picture.svg.jinja").render(
-        table=table,
-        shown=shown,
-        left=LEFT,
-        top=TOP,
-        cell=CELL,
-        line=LINE,
-        width=LEFT + CELL * len(shown) + 40,
-        height=TOP + LINE * len(table.rows) + 16,
-    )
+    sizes = {"left": LEFT, "top": TOP, "cell": CELL, "line": LINE}
+    width, height = LEFT + CELL * len(shown) + 40, TOP + LINE * len(table.rows) + 16
+    template = templates("matrices").get_template("picture.svg.jinja")
+    return template.render(sizes, table=table, shown=shown, width=width, height=height)
 
 
 def _short(row: Row, index: int) -> bool:

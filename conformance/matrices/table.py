@@ -1,17 +1,13 @@
-"""A table of findings: as Markdown, as JSON, and as one HTML page without anything beside it."""
+"""A table of findings: as Markdown, as JSON and as a picture."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-import jinja2
-
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.markup import finalized, target, text
+from slotproof.conformance.markup import target, text
 from slotproof.conformance.terminal import json_text
 
 
@@ -70,29 +66,10 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-@cache
-def template(name: str) -> jinja2.Template:
-    """A template of this package; what it is given is escaped."""
-    file = files("slotproof.conformance.matrices").joinpath(name)
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=finalized
-    )
-    return environment.from_string(file.read_text(encoding="utf-8"))
-
-
-def html(table: Table) -> str:
-    """One page; no script, nothing to load."""
-    return template("matrix.html.jinja").render(table=table)
-
-
 def write(table: Table, out: Path) -> None:
-    """``matrix.md``, ``.json``, ``.html`` and ``.svg`` in the folder. Raises ``OSError``."""
+    """``matrix.md``, ``.json`` and ``.svg`` in the folder. Raises ``OSError``."""
     from slotproof.conformance.matrices.picture import svg
 
-    for name, document in (
-        ("matrix.md", markdown(table)),
-        ("matrix.json", json_text(asdict(table))),
-        ("matrix.html", html(table)),
-        ("matrix.svg", svg(table)),
-    ):
-        write_whole(out / name, document)
+    write_whole(out / "matrix.md", markdown(table))
+    write_whole(out / "matrix.json", json_text(asdict(table)))
+    write_whole(out / "matrix.svg", svg(table))

@@ -27,8 +27,8 @@ def by_number(stem: str) -> Name:
 class Folder:
     """One file per finding, written at once; what can't be written is told, not fatal."""
 
-    def __init__(self, out: Path, name: Name) -> None:
-        self.out, self.name = out, name
+    def __init__(self, out: Path, name: Name, states: bool = True) -> None:
+        self.out, self.name, self.states = out, name, states
         self.paths: dict[str, Path] = {}
         """By the identity of the finding."""
         self._there: dict[Path, Trace] = {}
@@ -50,7 +50,7 @@ class Folder:
             self._there[path] = each.trace  # tried once, whatever comes of it
             self._problems.pop(path, None)
             try:
-                itf.save(each.trace, path)
+                itf.save(each.trace if self.states else each.trace.without_states(), path)
             except OSError as error:
                 self._problems[path] = f"could not be written to {path}: {error.strerror}"
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
 
 import slotproof.model
-from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.engines import children
+from slotproof.conformance import children
 from slotproof.model.outline import Outline, outline
 
 MODEL = Path(slotproof.model.__file__).resolve().parent
@@ -28,6 +24,10 @@ from slotproof.model.outline import outline
 assert pathlib.Path(slotproof.model.__file__).parent == pathlib.Path("slotproof/model").resolve()
 print(json.dumps(outline()))
 """
+
+
+class NoSpec(Exception):
+    """There is none to compare with; one line that says why."""
 
 
 class Change(TypedDict):
@@ -43,7 +43,7 @@ class Change(TypedDict):
 def since(revision: str) -> list[Change]:
     """What the spec in this checkout says and did not say at the revision.
 
-    Raises :class:`UsageProblem` where there is no git, no checkout, no such revision, or no
+    Raises :class:`NoSpec` where there is no git, no checkout, no such revision, or no
     spec in it.
     """
     return list(between(_outline_at(revision), outline()))
@@ -62,14 +62,9 @@ def between(old: Outline, new: Outline) -> Iterator[Change]:
         for name in dict.fromkeys([*ours, *theirs]):
             before, after = theirs.get(name, {}), ours.get(name, {})
             for field in dict.fromkeys([*after, *before]):
-                if before.get(field) != after.get(field):
-                    yield Change(
-                        section=section,
-                        name=name,
-                        field=field,
-                        before=before.get(field),
-                        after=after.get(field),
-                    )
+                was, now = before.get(field), after.get(field)
+                if was != now:
+                    yield Change(section=section, name=name, field=field, before=was, after=now)
 
 
 def text(changes: list[Change], revision: str) -> str:
@@ -103,44 +98,37 @@ def text(changes: list[Change], revision: str) -> str:
 
 def _outline_at(revision: str) -> Outline:
     """The spec of a revision, read by a process that has that model and today's readers."""
-    top = Path(_git("rev-parse", "--show-toplevel", problem="--diff needs a checkout of slotproof"))
-    if top.resolve() / "model" != MODEL:
-        raise UsageProblem("--diff needs a checkout of slotproof, and this one is installed")
-    commit = _git(
-        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
-        problem=f"--diff: there is no revision {revision!r}",
-    )  # fmt: skip
-    _git("cat-file", "-e", f"{commit}:model/transitions.py",
-         problem=f"--diff: there is no spec at {revision}: no model/transitions.py")  # fmt: skip
-    archive = _run("git", "-C", str(top), "archive", "--format=tar", commit, "--", "model").stdout
+    top = _git(
+        MODEL, "rev-parse", "--show-toplevel", problem="--diff needs a checkout of slotproof"
+    )
+    if Path(top).resolve() / "model" != MODEL:
+        raise NoSpec("--diff needs a checkout of slotproof, and this one is installed")
+    named = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    commit = _git(MODEL, *named, problem=f"--diff: there is no revision {revision!r}")
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder).resolve()
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            files.extractall(here / "slotproof", filter="data")
+        archive = ["archive", f"--output={here}/spec.tar", "--prefix=slotproof/", commit, "--"]
+        missing = f"--diff: there is no spec at {revision}: no model/transitions.py"
+        _git(Path(top), *archive, "model", "model/transitions.py", problem=missing)
+        shutil.unpack_archive(here / "spec.tar", here, filter="data")
         for name in READERS:
-            (here / "slotproof" / "model" / name).write_bytes((MODEL / name).read_bytes())
-        done = _run(sys.executable, "-c", _READ, within=here)
+            shutil.copyfile(MODEL / name, here / "slotproof" / "model" / name)
+        # Python in a folder imports from there first.
+        paths = {"PYTHONPATH": str(here), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = children.run([sys.executable, "-c", _READ], cwd=here, env={**os.environ, **paths})
     if done.returncode:
         why = (done.stderr.decode().strip().splitlines() or ["no reason given"])[-1]
-        raise UsageProblem(f"--diff: the spec at {revision} can't be read: {why}")
+        raise NoSpec(f"--diff: the spec at {revision} can't be read: {why}")
     found: Outline = json.loads(done.stdout)
     return found
 
 
-def _git(*arguments: str, problem: str) -> str:
+def _git(folder: Path, *arguments: str, problem: str) -> str:
     """What git says; the problem in one line where it refuses."""
-    done = _run("git", "-C", str(MODEL), *arguments)
+    git = shutil.which("git")
+    if git is None:
+        raise NoSpec("--diff needs git")
+    done = children.run([git, "-C", folder, *arguments])
     if done.returncode:
-        raise UsageProblem(problem)
+        raise NoSpec(problem)
     return done.stdout.decode().strip()
-
-
-def _run(
-    program: str, *arguments: str, within: Path | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    """A program to its end; Python inside a folder imports from there first."""
-    found = shutil.which(program)
-    if found is None:
-        raise UsageProblem(f"--diff needs {program}")
-    paths = {"PYTHONPATH": str(within), "PYTHONDONTWRITEBYTECODE": "1"} if within else {}
-    return children.run([found, *arguments], cwd=within, env={**os.environ, **paths})

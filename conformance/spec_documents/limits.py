@@ -1,30 +1,20 @@
-"""What the page of bounds shows: each with the reason that is written below it."""
+"""The bounds of ``bounds.py``, each with the reason that is written below it."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from slotproof.conformance import bounds
 
 
-@dataclass(frozen=True)
-class Limit:
-    """A bound on what a file or a driver may ask for."""
+def limits() -> Iterator[tuple[str, str, str]]:
+    """Name, value and reason of every bound, in the order of the module.
 
-    name: str
-    value: str
-    reason: str
-
-
-def limits() -> Iterator[Limit]:
-    """Every bound, in the order of its module, with the reason that is written below it.
-
-    >>> next(limits()).name
-    'LINE_BYTES'
+    >>> next(limits())[:2]
+    ('LINE_BYTES', '8 388 608')
     """
     body = ast.parse(inspect.getsource(bounds)).body
     for statement, below in pairwise(body):
@@ -34,4 +24,4 @@ def limits() -> Iterator[Limit]:
             ]
             values = [f"{getattr(bounds, name):,}".replace(",", " ") for name in names]
             reason = " ".join(str(ast.literal_eval(below.value)).split()).replace("``", "`")
-            yield Limit("`, `".join(names), ", ".join(values), reason)
+            yield "`, `".join(names), ", ".join(values), reason

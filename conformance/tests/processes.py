@@ -11,8 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.engines import children
-from slotproof.conformance.engines.children import Argv
+from slotproof.conformance import children
+from slotproof.conformance.children import Argv
 
 _NAME = "SLOTPROOF_TEST_DESCENT"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,21 +91,25 @@ def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
 
 
 def to_itf(trace: Trace) -> dict[str, Any]:
-    """The trace as an ITF document."""
+    """The trace as an ITF document; without variables where it has no states."""
+    variables = VARS if trace.states else ()
     states = []
     for index, row in enumerate(trace.rows):
         picks = {key: value for key, value in row.command.items() if key != "do"}
+        seen = {
+            "transitions": row.transitions,
+            **{name: _map(getattr(row, name)) for name in FIGURES},
+            "iterations": [
+                _frame(frame, last=number == len(row.frames))
+                for number, frame in enumerate(row.frames, 1)
+            ],
+        }
         states.append(
             {
                 "#meta": {"index": index},
                 "mbt::actionTaken": row.command["do"],
                 "mbt::nondetPicks": encode(picks),
-                "transitions": row.transitions,
-                **{name: _map(getattr(row, name)) for name in FIGURES},
-                "iterations": [
-                    _frame(frame, last=number == len(row.frames))
-                    for number, frame in enumerate(row.frames, 1)
-                ],
+                **{name: seen[name] for name in variables},
             }
         )
     return {
@@ -140,7 +143,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                 ],
             },
         },
-        "vars": list(VARS),
+        "vars": list(variables),
         "states": states,
     }
 
@@ -216,6 +219,7 @@ def from_itf(data: Any) -> Trace:
         config_name=mine.get("config_name", ""),
         chosen_profile=mine.get("chosen_profile") or None,
         set_aside=tuple(mine.get("set_aside", ())),
+        states=bool(document["vars"]),
     )
 
 
@@ -287,8 +291,8 @@ def save(trace: Trace, path: Path) -> None:
 
 
 def _text(trace: Trace) -> str:
-    """The document. One that no reader would take is written without its figures."""
-    for each in (trace, replace(trace, rows=[Row(row.command) for row in trace.rows])):
+    """The document. One that no reader would take is written without its states."""
+    for each in (trace, trace.without_states()):
         text = json_text(to_itf(each))
         if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
             break

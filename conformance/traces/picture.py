@@ -154,7 +154,8 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
     if not any(pool in frame.pages for frame in frames):
-        return [None] * len(frames), "the trace has no pages: it is an older one, replay it"
+        why = "the trace has no pages: it is an older one or has no states, replay it"
+        return [None] * len(frames), why
     if size > bounds.DRAWN_PAGES:
         return [None] * len(frames), f"the pool has {size} pages: too many to draw"
     try:

@@ -89,7 +89,10 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
     )
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
-    yield f"again: {again(trace, path)}"
+    if trace.states:
+        yield f"again: {again(trace, path)}"
+    else:
+        yield f"it has no states: {again(trace, path)} --out FILE makes them"
 
 
 def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:

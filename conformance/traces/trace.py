@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.conformance.environments.recipes import RECIPES
@@ -49,10 +49,16 @@ class Trace:
     """The profile that was named instead of the engine's own."""
     set_aside: tuple[str, ...] = ()
     """Clauses that were passed over."""
+    states: bool = True
+    """It says what was seen, not only what was sent."""
 
     @property
     def commands(self) -> list[Command]:
         return [row.command for row in self.rows]
+
+    def without_states(self) -> Trace:
+        """The commands and what was found; a replay makes the states again."""
+        return replace(self, rows=[Row(row.command) for row in self.rows], states=False)
 
     @property
     def setup(self) -> Setup:

@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from slotproof.conformance import bounds
+from slotproof.conformance.children import Child, run
+from slotproof.conformance.draining import Drain
 from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.engines.children import Child, run
-from slotproof.conformance.engines.draining import Drain
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.tests.processes import Descent
 from slotproof.model.pool import pool
@@ -46,7 +46,7 @@ while True:
 
 PARENT = f"""
 import os, sys, threading, time
-from slotproof.conformance.engines.children import PIPE, Child
+from slotproof.conformance.children import PIPE, Child
 child = Child([sys.executable, "-c", {FAMILY!r}], stdout=PIPE)
 for _ in range(4):
     child.process.stdout.readline()

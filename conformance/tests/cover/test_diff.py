@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.traces import itf
 
 ROOT = Path(__file__).parents[3]
 TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
@@ -55,6 +56,19 @@ def test_what_was_recorded_is_a_side(tmp_path: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert status(["diff", TRACE, str(again)]) == 1
     assert status(["diff", str(again), "reference"]) == 0
+
+
+def test_a_trace_without_states_is_no_side(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing to compare is not "the same"; its commands can be played."""
+    bare = tmp_path / "bare.itf.json"
+    itf.save(itf.load(Path(TRACE)).without_states(), bare)
+    assert status(["diff", str(bare), TRACE]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"{bare} has no states to compare: slotproof replay {bare} --engine E --out FILE" in err
+    assert status(["diff", MUTANT, TRACE, "--trace", str(bare)]) == 0
 
 
 def test_a_build_that_dies_goes_no_further(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_every_module_is_in_the_manifest() -> None:
 def test_links_resolve(path: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text())
     local = [link for link in links if "://" not in link]
-    assert [link for link in local if not (path.parent / link).exists()] == []
+    assert [link for link in local if not (path.parent / unquote(link)).exists()] == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.itf.json")), ids=lambda p: p.stem)

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines import releases
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments import making, use
+from slotproof.conformance.environments import use
 from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import Done, Tell
 from slotproof.conformance.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
@@ -24,11 +25,10 @@ from slotproof.conformance.environments.store import MARKER, Entry, Store, defau
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TINY = Recipe(
     engine="tiny",
-    package="tiny",
     requirements=("torch==2", "numpy==1"),
     from_cpu_index="torch",
     cpu_index="https://cpu.invalid/simple",
-    pythons=((3, 1), (sys.version_info.major, sys.version_info.minor)),
+    pythons=("3.1", HERE),
     base_mb=2,
     release_mb=1,
     driver=Path(__file__).parent / "drivers" / "toy.py",
@@ -60,7 +60,7 @@ class FakePip:
         self.needs: list[str] = []
         self.gpu = "-"
 
-    def __call__(self, argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
+    def __call__(self, argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
         line = " ".join(argv)
         self.commands.append(line)
         tell("Collecting")
@@ -89,8 +89,9 @@ class FakePip:
         return sum(word in line for line in self.commands)
 
 
-def fine(python: Path, recipe: Recipe) -> None:
+def fine(python: Path, recipe: Recipe) -> str:
     assert python.exists() and recipe.engine == "tiny"
+    return ""
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def pip() -> FakePip:
 
 @pytest.fixture
 def maker(pip: FakePip, tmp_path: Path) -> Maker:
-    return Maker(TINY, Store(tmp_path / "envs"), lambda _: None, pip, fine)
+    return Maker(TINY, Store(tmp_path / "envs"), fine, lambda _: None, pip)
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def cli(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> Maker:
     """The same, as the command line makes it."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
     monkeypatch.setenv("SLOTPROOF_ENVS", str(maker.store.folder))
-    make = lambda recipe, store, tell: Maker(recipe, store, tell, pip, fine)  # noqa: E731
+    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, pip)  # noqa: E731
     monkeypatch.setattr(use, "Maker", make)
     return maker
 
@@ -215,7 +216,7 @@ def test_no_space_is_told_before_anything_is_fetched(
 
 def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/no/python: there is no such program" in problem(maker, python=Path("/no/python"))
-    old = replace(maker, recipe=replace(TINY, pythons=((3, 1), (3, 2))))
+    old = replace(maker, recipe=replace(TINY, pythons=("3.1", "3.2")))
     here = Path(sys.executable)
     assert f"--python {here} is Python {HERE}; tiny takes 3.1 or 3.2" in problem(old, python=here)
     text = problem(old)
@@ -226,8 +227,8 @@ def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_build_that_does_not_start(maker: Maker) -> None:
-    def broken(python: Path, recipe: Recipe) -> None:
-        raise EngineUnusable("sglang can't be imported: ImportError: nope")
+    def broken(python: Path, recipe: Recipe) -> str:
+        return "sglang can't be imported: ImportError: nope"
 
     text = problem(replace(maker, check=broken), "1.0")
     assert text.startswith("tiny==1.0 does not start here: sglang can't be imported: ImportError")
@@ -235,10 +236,10 @@ def test_a_build_that_does_not_start(maker: Maker) -> None:
 
 
 def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
-    assert replace(maker, check=making.starts).ensure("1.0").ready
+    assert replace(maker, check=releases.starts).ensure("1.0").ready
     silent = replace(TINY, driver=tmp_path / "none.py")
     with pytest.raises(EnvironmentProblem) as caught:
-        replace(maker, recipe=silent, check=making.starts).ensure("1.1")
+        replace(maker, recipe=silent, check=releases.starts).ensure("1.1")
     text = str(caught.value)
     assert "tiny==1.1 does not start here: the driver does not start" in text
 
@@ -247,7 +248,7 @@ def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
 
 
 def test_a_making_cut_short_leaves_nothing_or_is_made_again(maker: Maker, pip: FakePip) -> None:
-    def interrupted(python: Path, recipe: Recipe) -> None:
+    def interrupted(python: Path, recipe: Recipe) -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -266,7 +267,9 @@ def test_a_folder_that_is_not_ours_is_never_touched(maker: Maker) -> None:
     mine.write_text("years of work")
     assert "tiny-1.0 is in the way: slotproof did not make it" in problem(maker, "1.0")
     assert mine.read_text() == "years of work"
-    for text in ("", "[]", "{}", '{"format": 1, "name": "x"}'):
+    fields = dict.fromkeys(("name", "engine", "release", "recipe", "python_version", "base"), "x")
+    numbered = json.dumps({"format": 1, **fields, "made": 5})
+    for text in ("", "[]", "{}", '{"format": 1, "name": "x"}', numbered):
         (mine.parent / MARKER).write_text(text)
         assert "is in the way" in problem(maker, "1.0")
 
@@ -289,8 +292,12 @@ def test_only_what_carries_our_marker_is_deleted(maker: Maker) -> None:
         maker.store.remove(entry)
     assert [path.read_text() for path in mine] == ["years of work"] * len(mine)
     assert {path.name for path in folder.glob(".*")} == {
-        ".lock", ".removed-tiny-1.0", ".removed-thesis.txt", ".removed-away", ".marker-mine"
-    }  # fmt: skip
+        ".lock",
+        ".removed-tiny-1.0",
+        ".removed-thesis.txt",
+        ".removed-away",
+        ".marker-mine",
+    }
 
 
 def test_a_removal_that_is_cut_short_goes_on_later(
@@ -300,10 +307,10 @@ def test_a_removal_that_is_cut_short_goes_on_later(
     entry = maker.ensure("1.0")
     rmtree, turns = shutil.rmtree, iter([0])
 
-    def interrupted(path: Path, ignore_errors: bool) -> None:
+    def interrupted(path: Path) -> None:
         if next(turns, None) is None:
             raise KeyboardInterrupt
-        rmtree(path, ignore_errors=ignore_errors)
+        rmtree(path)
 
     monkeypatch.setattr(shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt), maker.store.changing(print):
@@ -343,7 +350,7 @@ def test_a_damaged_environment_is_told_and_made_again_on_demand(
     if what == "base":
         shutil.rmtree(base)
     assert status(["env", "create", "tiny==1.0"]) == 0
-    assert use.for_engine("tiny==1.0").ready
+    assert releases.of_release("tiny==1.0").ready
 
 
 def test_again_makes_the_base_too(cli: Maker, pip: FakePip) -> None:
@@ -380,12 +387,12 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
 ) -> None:
     """3, as documented, and not the 130 that typer gives back; nothing is left, nothing locked."""
 
-    def interrupted(argv: Sequence[str], keep_open: int, tell: Tell) -> Done:
+    def interrupted(argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
         if "numpy" in " ".join(argv):
             raise KeyboardInterrupt
         return pip(argv, keep_open, tell)
 
-    make = lambda recipe, store, tell: Maker(recipe, store, tell, interrupted, fine)  # noqa: E731
+    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, interrupted)  # noqa: E731
     with monkeypatch.context() as patched:
         patched.setattr(use, "Maker", make)
         assert status(["env", "create", "tiny==1.0", *["--json"] * as_json]) == 3

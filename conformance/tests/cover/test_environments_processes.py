@@ -8,57 +8,28 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.engines.releases import starts
 from slotproof.conformance.environments.making import Maker
 from slotproof.conformance.environments.processes import run
-from slotproof.conformance.environments.recipes import EnvironmentProblem, Recipe
+from slotproof.conformance.environments.recipes import EnvironmentProblem
 from slotproof.conformance.environments.store import Entry, Store
 from slotproof.conformance.tests.processes import Descent
-
-TINY = Recipe(
-    engine="tiny",
-    package="tiny",
-    requirements=("torch==2",),
-    from_cpu_index="torch",
-    cpu_index="https://cpu.invalid/simple",
-    pythons=((sys.version_info.major, sys.version_info.minor),),
-    base_mb=1,
-    release_mb=1,
-    driver=Path(__file__).parent / "drivers" / "toy.py",
-)
-
-
-def wheel(folder: Path, name: str, version: str, code: str) -> None:
-    info = f"{name}-{version}.dist-info"
-    tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
-        file.writestr(f"{name}/__init__.py", code)
-        file.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        file.writestr(f"{info}/WHEEL", tags)
-        file.writestr(f"{info}/RECORD", "")
+from slotproof.conformance.tests.quality.environments import TINY, wheels
 
 
 @pytest.fixture
 def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
     """pip sees a folder of wheels, and no network."""
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    wheel(wheels, "torch", "2", "class version:\n    cuda = hip = None\n")
-    for release in ("1.0", "1.1"):
-        wheel(wheels, "tiny", release, f"import torch\nrelease = {release!r}\n")
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    return Maker(TINY, Store(tmp_path / "envs"), lambda _: None)
+    for name, value in wheels(tmp_path / "wheels").items():
+        monkeypatch.setenv(name, value)
+    return Maker(TINY, Store(tmp_path / "envs"), starts, lambda _: None)
 
 
 def test_two_at_once_share_one_base(maker: Maker) -> None:
@@ -92,9 +63,10 @@ import sys
 from pathlib import Path
 from slotproof.conformance.environments.processes import run
 from slotproof.conformance.environments.store import Store
-with Store(Path(sys.argv[1])).changing(print) as lock:
+store = Store(Path(sys.argv[1]))
+with store.changing(print):
     code = "import os, time; os.fork(); os.write(1, b'installing\\\\n'); time.sleep(600)"
-    run([sys.executable, "-c", code], lock, lambda line: print(line, flush=True))
+    run([sys.executable, "-c", code], store.lock, lambda line: print(line, flush=True))
 """
 
 
@@ -115,32 +87,42 @@ def test_a_killed_one_takes_its_pip_along(
         assert descent.outlive(5.0) == {}
 
 
+HOLDER = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from slotproof.conformance.environments.store import Store
+store = Store(Path(sys.argv[1]))
+with store.changing(print):
+    code = "import sys; print('installing', flush=True); sys.stdin.read()"
+    subprocess.Popen([sys.executable, "-c", code], pass_fds=store.lock)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_what_a_killed_one_started_holds_the_lock(tmp_path: Path) -> None:
     """Were it there still, what it writes must not meet what the next one makes."""
-    code = "import sys; print('installing', flush=True); sys.stdin.read()"
-    with Store(tmp_path).changing(print) as lock:
-        pip = subprocess.Popen(
-            [sys.executable, "-c", code], pass_fds=(lock,), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+    argv = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    killed = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert killed.stdin is not None and killed.stdout is not None
+    assert killed.stdout.readline() == "installing\n"
+    assert killed.wait() == -signal.SIGKILL
     told: list[str] = []
 
     def waiting(text: str) -> None:
         told.append(text)
-        pip.communicate()
+        killed.communicate()
 
     with Store(tmp_path).changing(waiting):
         assert told and told[0].startswith("waiting for another slotproof")
 
 
-def test_output_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a line of pip's nor its standard error; the beginning and the end are there."""
     monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_FIRST", 1000)
     monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_LAST", 1000)
     code = "import os; os.write(1, b'a' + b'x' * 999_998 + b'b'); os.write(2, b'c' * 999_999)"
     told: list[str] = []
-    with Store(tmp_path).changing(print) as lock:
-        done = run([sys.executable, "-c", code], lock, told.append)
+    done = run([sys.executable, "-c", code], [], told.append)
     assert done.status == 0 and max(map(len, told)) == 1000
     assert done.text.startswith("ax") and "xb" in done.text and done.text.endswith("ccc")
     assert len(done.text) < 4100
@@ -152,13 +134,12 @@ def test_an_interrupted_program_does_not_go_on(tmp_path: Path) -> None:
 
     late = tmp_path / "late"
     code = f"print('x', flush=True); import time; time.sleep(1); open({str(late)!r}, 'w')"
-    with pytest.raises(KeyboardInterrupt), Store(tmp_path).changing(print) as lock:
-        run([sys.executable, "-c", code], lock, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run([sys.executable, "-c", code], [], interrupt)
     time.sleep(1.2)
     assert not late.exists()
 
 
-def test_a_program_that_is_not_there(tmp_path: Path) -> None:
-    with Store(tmp_path).changing(print) as lock:
-        done = run(["/no/such/program"], lock, print)
+def test_a_program_that_is_not_there() -> None:
+    done = run(["/no/such/program"], [], print)
     assert done.status == 127 and "No such file" in done.text

@@ -1,4 +1,4 @@
-"""`prove --mutant`, its way on an engine, `run`'s word on shorter traces, `matrix --spec`."""
+"""`prove --mutant`, `run`'s word on shorter traces, `matrix --spec`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.kill import Verdict
 
 
-def test_a_mutant_is_refuted_and_its_way_taken_on_the_engine(
+def test_a_mutant_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -27,8 +27,6 @@ def test_a_mutant_is_refuted_and_its_way_taken_on_the_engine(
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
-    assert found["engine"]["shown"]
-    assert "INV-INFLIGHT.one" in found["engine"]["violated"]
     assert status(["prove", "--mutant", "22790d-two-in-flight"]) == 1
     assert "shortest: 3 transitions" in capsys.readouterr().out
     assert (tmp_path / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()

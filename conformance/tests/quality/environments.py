@@ -10,11 +10,10 @@ from slotproof.conformance.environments.recipes import RECIPES, Recipe
 
 TINY = Recipe(
     engine="tiny",
-    package="tiny",
     requirements=("torch==2",),
     from_cpu_index="torch",
     cpu_index="https://cpu.invalid/simple",
-    pythons=((sys.version_info.major, sys.version_info.minor),),
+    pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
     base_mb=1,
     release_mb=1,
     driver=Path(__file__).parents[2] / "drivers" / "examples" / "toy.py",
@@ -39,9 +38,7 @@ def wheels(folder: Path) -> dict[str, str]:
     wheel(folder, "torch", "2", "class version:\n    cuda = hip = None\n")
     for release in ("1.0", "1.1"):
         wheel(folder, "tiny", release, f"import torch\nrelease = {release!r}\n")
-    return {
-        "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)
-    }  # fmt: skip
+    return {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments.use import for_engine
+from slotproof.conformance.engines.releases import of_release
 
 
 class Lent:
@@ -47,7 +47,7 @@ def start() -> Iterator[Callable[[str], Engine]]:
 @pytest.fixture(scope="session")
 def python_of() -> Callable[[str], Path]:
     """The interpreter of a release's environment, made where it is missing."""
-    return lambda release: for_engine(f"sglang=={release}").python
+    return lambda release: of_release(f"sglang=={release}").python
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from slotproof.conformance.engines.children import Child
+from slotproof.conformance.children import Child
 from slotproof.conformance.tests.processes import finished
 
 pytestmark = pytest.mark.sglang

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.environments.use import for_engine
+from slotproof.conformance.engines.releases import of_release
 from slotproof.conformance.logs import judging, report
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.tests.processes import finished
@@ -52,7 +52,7 @@ def live(
     **settings: str
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:  # fmt: skip
     """Run the loop with the recorder on: the log, and how the process ended."""
-    python = for_engine(f"sglang=={release}").python
+    python = of_release(f"sglang=={release}").python
     script: dict[str, Any] = {"config": {"page_size": 4, "context_len": 64}, "feed": feed}
     (folder / "script.json").write_text(json.dumps({**script, "loop": loop}))
     log = folder / "log.jsonl"
