@@ -31,6 +31,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 def test_the_reference_engine_shows_everything() -> None:
     """Issue 3, done 4: every transition, both outcomes of every guard; the counts are pinned."""
     engine = InProcessEngine()

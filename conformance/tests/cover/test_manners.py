@@ -20,6 +20,8 @@ from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 
+pytestmark = pytest.mark.slow
+
 DRIVERS = Path(__file__).parent / "drivers"
 EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
 NODE = shutil.which("node")
