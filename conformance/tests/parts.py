@@ -44,8 +44,8 @@ class Part:
     """Patterns of files, and folders; none where ``make test`` runs all of the part."""
 
     def files(self, root: Path = ROOT) -> Iterator[Path]:
-        """What it depends on, in order of names."""
-        for pattern in self.inputs:
+        """What it depends on: the inputs, and the versions of what is installed."""
+        for pattern in (*self.inputs, "constraints.txt"):
             for path in sorted(root.glob(pattern)):
                 inside = path.rglob("*") if path.is_dir() else [path]
                 yield from (
@@ -102,15 +102,15 @@ PARTS = {
 }  # fmt: skip
 
 
-def passed(path: Path = PASSED) -> dict[str, str]:
+def passed() -> dict[str, str]:
     """By part, the fingerprint of the inputs it passed with."""
-    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    found: dict[str, str] = json.loads(PASSED.read_text()) if PASSED.exists() else {}
     return found
 
 
-def changed(names: Iterable[str] = PARTS, path: Path = PASSED) -> list[str]:
-    """Parts that have not passed with their inputs as they are."""
-    known = passed(path)
+def changed(names: Iterable[str]) -> list[str]:
+    """Of these parts, those that have not passed with their inputs as they are."""
+    known = passed()
     return [
         name
         for name in names
