@@ -1,7 +1,11 @@
 # make run    check the reference engine (installs what it needs into .venv)
-# make test   formatter, linter, type checker, doctests, all tests, in parallel; SGLANG=no
-#             leaves out the SGLang builds, which take a network the first time
+# make check  while you work: formatter, linter, type checker, doctests and the fast tests
+# make test   before a commit: the same and all tests, few of those that are drawn by chance;
+#             SGLANG=no leaves out the SGLang builds, which take a network the first time;
 #             tests of pages in a browser run where there is a Chromium
+# make test-all  before an issue is closed: everything, part by part, with the minutes of each;
+#             writes down what passed, for make test-changed; PARTS="kills fuzz" is these alone
+# make test-changed  what test-all does more than test, where its inputs changed since it passed
 # make fuzz   files and drivers that nobody vouches for, as long as it is told: SECONDS=600, or
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
@@ -22,26 +26,46 @@ CHROMIUM := $(shell command -v chromium || command -v chromium-browser || comman
 ifeq ($(CHROMIUM),)
 BROWSER := not browser
 BROWSER_SAYS := Pages were NOT tested in a browser: there is no chromium on the PATH
+WITHOUT := --without browser
 else
 BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run test lint types site soak fuzz sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
 
 ifeq ($(SGLANG),no)
-test: lint types
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not sglang and $(BROWSER)"
-	@echo "SGLang builds were NOT tested: SGLANG=no"
-	@echo "$(BROWSER_SAYS)"
+BUILDS := not sglang
+BUILDS_SAYS := SGLang builds were NOT tested: SGLANG=no
+WITHOUT += --without sglang
 else
-test: lint types sglang-envs
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "(sglang or not sglang) and $(BROWSER)"
-	@echo "$(BROWSER_SAYS)"
+BUILDS := (sglang or not sglang)
+BUILDS_SAYS := SGLang builds were tested: $(SGLANG)
+ENVIRONMENTS := sglang-envs
 endif
+
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --durations-min=1
+FAST := not slow and not quality and not exhaustive and not sglang and not browser
+
+check: lint types
+	$(PYTEST) --durations=5 -m "$(FAST)"
+
+test: lint types $(ENVIRONMENTS)
+	$(PYTEST) --durations=20 -m "$(BUILDS) and $(BROWSER)"
+	@echo "$(BUILDS_SAYS)"
+	@echo "$(BROWSER_SAYS)"
+
+test-all: lint types $(ENVIRONMENTS)
+	$(BIN)/python -m slotproof.conformance.tests.parts $(WITHOUT) $(PARTS)
+	@echo "$(BUILDS_SAYS)"
+	@echo "$(BROWSER_SAYS)"
+
+# make test sees to the part `spec` itself.
+test-changed: $(VENV)/.tested
+	$(BIN)/python -m slotproof.conformance.tests.parts --changed interrupts kills fuzz
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.config import EngineConfig
 from slotproof.impl.req import Req
 from slotproof.impl.rows import NO_ROW
-
-if TYPE_CHECKING:
-    from slotproof.impl.scheduler import Scheduler
+from slotproof.impl.session_cache import SessionCache
 
 UNLIMITED = 1 << 60
 
@@ -16,12 +16,25 @@ UNLIMITED = 1 << 60
 class PrefillAdder:
     """Collects a prefill batch. Memory is checked here and allocated when the batch runs."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.cache = scheduler.cache
-        self.kv = scheduler.cache.kv
+    def __init__(
+        self,
+        config: EngineConfig,
+        cache: SessionCache,
+        running: ScheduleBatch,
+        waiting: list[Req],
+        make_room: Callable[[int], bool],
+        out_of_memory: Callable[[Req], None],
+    ) -> None:
+        """``make_room`` and ``out_of_memory`` are the scheduler's."""
+        self.config = config
+        self.cache = cache
+        self.kv = cache.kv
+        self.running = running
+        self.waiting = waiting
+        self.make_room = make_room
+        self.out_of_memory = out_of_memory
         self.can_run: list[Req] = []
-        self.tokens_left = scheduler.config.chunk or UNLIMITED
+        self.tokens_left = config.chunk or UNLIMITED
         self.promised = 0
         self.promised_swa = 0
         self.promised_rows = 0
@@ -32,12 +45,12 @@ class PrefillAdder:
         May evict, discard idle slots, and end a request that is alone and does not fit.
         """
         hi = min(req.seqlen, req.kv_committed_len + self.tokens_left)
-        if self.scheduler.make_room(self.kv.new_pages(req, hi)):
+        if self.make_room(self.kv.new_pages(req, hi)):
             self._take(req, hi, *self._whole_need(req))
             return True
-        if self.scheduler.running_batch.reqs:
+        if self.running.reqs:
             return False
-        self.scheduler.out_of_memory(req)
+        self.out_of_memory(req)
         return True
 
     def add_one_req(self, req: Req) -> bool:
@@ -60,10 +73,10 @@ class PrefillAdder:
         while not self._has_row(req) and self.cache.discard_one():
             pass
         need = self.kv.new_pages(req, hi)
-        if self._has_row(req) and self.scheduler.make_room(need):
+        if self._has_row(req) and self.make_room(need):
             self._admit(req, hi, need, need)
         else:
-            self.scheduler.out_of_memory(req)
+            self.out_of_memory(req)
         return True
 
     def _whole_need(self, req: Req) -> tuple[int, int]:
@@ -72,16 +85,15 @@ class PrefillAdder:
         Between chunks the sliding-window pool gets back what no window reaches.
         """
         need = self.kv.new_pages(req, req.seqlen)
-        page, config = self.kv.page_size, self.scheduler.config
+        page, config = self.kv.page_size, self.config
         at_once = self.kv.ceil_page(config.chunk) + self.kv.ceil_page(config.window) + page
         return need, min(need, at_once) if config.chunk else need
 
     def _fits(self, req: Req, need: int, swa_need: int) -> bool:
         """Room for the prompt, and for a share of what everybody may still generate."""
-        scheduler = self.scheduler
-        others = (*scheduler.running_batch.reqs, *self.can_run)
+        others = (*self.running.reqs, *self.can_run)
         new_tokens = sum(each.remaining_new_tokens for each in (req, *others))
-        reserved = new_tokens * scheduler.config.reserve // 100
+        reserved = new_tokens * self.config.reserve // 100
         short = self.kv.shortage(
             self.promised + need + self.kv.ceil_page(reserved), self.promised_swa + swa_need
         )
@@ -92,15 +104,13 @@ class PrefillAdder:
         return req.req_pool_idx != NO_ROW or free > self.promised_rows
 
     def _batch_has_room(self) -> bool:
-        scheduler = self.scheduler
-        running = len(scheduler.running_batch.reqs) + len(self.can_run)
-        return running < scheduler.config.max_running
+        return len(self.running.reqs) + len(self.can_run) < self.config.max_running
 
     def _others_hold_memory(self) -> bool:
-        return bool(self.can_run or self.scheduler.running_batch.reqs)
+        return bool(self.can_run or self.running.reqs)
 
     def _admit(self, req: Req, hi: int, need: int, swa_need: int) -> None:
-        self.scheduler.waiting_queue.remove(req)
+        self.waiting.remove(req)
         req.counts.admissions += 1
         self._take(req, hi, need, swa_need)
 

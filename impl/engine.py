@@ -44,10 +44,11 @@ class ReferenceEngine:
         self.consumed: list[Command] = []
         """Commands that the last iteration read."""
         self.outbox = Outbox()
-        self.kv = parts.kv(config, parts)
-        self.cache = parts.cache(config, parts, self.kv, self.outbox)
-        self.controller = parts.controller(config, parts, self.cache, self.outbox)
-        self.scheduler = parts.scheduler(config, parts, self.cache, self.outbox)
+        model = parts.models[config.model]
+        self.kv = parts.kv(config, model.head_dim, parts.allocators, parts.rows, parts.tree)
+        self.cache = parts.cache(config, parts.slot, self.kv, self.outbox)
+        self.controller = parts.controller(config, parts.session, self.cache, self.outbox)
+        self.scheduler = parts.scheduler(config, model(config, self.kv), self.cache, self.outbox)
         self.intake = Intake(config, self.controller, self.scheduler, self.outbox)
         self.checker = parts.checker(config, self.scheduler, log)
 

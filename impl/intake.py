@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Outbox
-from slotproof.impl.req import Req
+from slotproof.impl.req import Req, Session
 from slotproof.impl.scheduler import ABORT, Scheduler
-from slotproof.impl.session import Session
 from slotproof.impl.session_controller import SessionController
 
 Command: TypeAlias = dict[str, Any]

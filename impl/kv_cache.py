@@ -6,8 +6,7 @@ here knows of sessions or emits a transition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from torch import Tensor
 
@@ -15,14 +14,11 @@ from slotproof.impl.config import EngineConfig
 from slotproof.impl.device import upload
 from slotproof.impl.kernels import memory_kernels
 from slotproof.impl.kernels.plain_memory import Span, new_pages
-from slotproof.impl.pool import KVPool
+from slotproof.impl.pool import KVPool, PageAllocator
 from slotproof.impl.req import KVRecord, Req
-from slotproof.impl.rows import NO_ROW
+from slotproof.impl.rows import NO_ROW, ReqToTokenPool
 from slotproof.impl.stamps import PageStamps
-from slotproof.impl.tree import TreeNode
-
-if TYPE_CHECKING:
-    from slotproof.impl.parts import Parts
+from slotproof.impl.tree import PrefixTree, TreeNode
 
 FULL, SWA = "full", "swa"
 
@@ -30,7 +26,14 @@ FULL, SWA = "full", "swa"
 class KVCache:
     """Allocators and KV per pool (``full``, and ``swa`` where there is a window), rows, tree."""
 
-    def __init__(self, config: EngineConfig, parts: Parts) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        head_dim: int,
+        allocators: Mapping[str, type[PageAllocator]],
+        rows: type[ReqToTokenPool],
+        tree: type[PrefixTree],
+    ) -> None:
         self.page_size = config.page_size
         self.window = config.window
         self.device = config.device
@@ -40,21 +43,20 @@ class KVCache:
             SWA: range(1, config.num_layers),
         }
         kernels = memory_kernels(config.device, config.page_size, config.kernels)
-        dim = parts.models[config.model].head_dim
         self.kv_pools = {
-            p: KVPool(tokens[p], layers[p], dim, config.device, kernels=kernels)
+            p: KVPool(tokens[p], layers[p], head_dim, config.device, kernels=kernels)
             for p in config.pools
         }
         self.stamps = {
             p: PageStamps(tokens[p] // config.page_size, config.device) for p in config.pools
         }
         self.allocators = {
-            p: parts.allocators[p](tokens[p], config.page_size, config.device) for p in config.pools
+            p: allocators[p](tokens[p], config.page_size, config.device) for p in config.pools
         }
-        self.req_to_token_pool = parts.rows(
+        self.req_to_token_pool = rows(
             config.rows, config.row_width, config.page_size, config.pools, config.device, kernels
         )
-        self.tree = parts.tree(config.page_size)
+        self.tree = tree(config.page_size)
 
     # Sizes. No read-backs, nothing changes. ---------------------------------
 

@@ -10,9 +10,9 @@ from slotproof.impl.kv_cache import FULL, SWA, KVCache
 from slotproof.impl.model import StampModel
 from slotproof.impl.paged_model import PagedModel
 from slotproof.impl.pool import PageAllocator
+from slotproof.impl.req import Session
 from slotproof.impl.rows import ReqToTokenPool
 from slotproof.impl.scheduler import Scheduler
-from slotproof.impl.session import Session
 from slotproof.impl.session_cache import SessionCache
 from slotproof.impl.session_controller import SessionController
 from slotproof.impl.slot import SessionSlot

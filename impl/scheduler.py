@@ -8,7 +8,7 @@ request that came last goes back to waiting.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from slotproof.impl.admission import PrefillAdder
 from slotproof.impl.batch import ScheduleBatch
@@ -19,9 +19,6 @@ from slotproof.impl.req import Phase, Req
 from slotproof.impl.rows import NO_ROW
 from slotproof.impl.session_cache import SessionCache
 
-if TYPE_CHECKING:
-    from slotproof.impl.parts import Parts
-
 ABORT = "abort"
 ExtendSpan: TypeAlias = tuple[Req, int, list[int]]
 """A request, a position, and the tokens whose KV is written from there on."""
@@ -31,13 +28,13 @@ class Scheduler:
     """Requests on their way: waiting, between chunks, just prefilled, running."""
 
     def __init__(
-        self, config: EngineConfig, parts: Parts, cache: SessionCache, outbox: Outbox
+        self, config: EngineConfig, model: PagedModel, cache: SessionCache, outbox: Outbox
     ) -> None:
         self.config = config
         self.cache = cache
         self.kv = cache.kv
         self.outbox = outbox
-        self.model: PagedModel = parts.models[config.model](config, cache.kv)
+        self.model = model
         self.reqs: dict[str, Req] = {}
         """Every request that has no final answer yet, in order of arrival."""
         self.waiting_queue: list[Req] = []
@@ -74,7 +71,14 @@ class Scheduler:
         """Who is prefilled now; ``None`` leaves the iteration to decoding."""
         if self.chunked_req is not None and self._prefilled_last and self.running_batch.reqs:
             return None  # a long prompt takes turns with decoding
-        adder = PrefillAdder(self)
+        adder = PrefillAdder(
+            self.config,
+            self.cache,
+            self.running_batch,
+            self.waiting_queue,
+            self.make_room,
+            self.out_of_memory,
+        )
         if self.chunked_req is not None and not adder.add_chunked_req(self.chunked_req):
             return None
         for req in tuple(self.waiting_queue):

@@ -7,30 +7,27 @@ requests without a session on.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Outbox
 from slotproof.impl.kv_cache import FULL, SWA, KVCache
-from slotproof.impl.req import Phase, Req
-from slotproof.impl.session import Session
+from slotproof.impl.req import Phase, Req, Session
 from slotproof.impl.slot import SessionSlot
 from slotproof.impl.tree_cache import TreeCache
-
-if TYPE_CHECKING:
-    from slotproof.impl.parts import Parts
 
 
 class SessionCache:
     """Slots by session id. A slot is there exactly while its session holds KV."""
 
-    def __init__(self, config: EngineConfig, parts: Parts, kv: KVCache, outbox: Outbox) -> None:
+    def __init__(
+        self, config: EngineConfig, slot: type[SessionSlot], kv: KVCache, outbox: Outbox
+    ) -> None:
         self.config = config
         self.kv = kv
         self.inner = TreeCache(kv, outbox)
         self.outbox = outbox
         self.slots: dict[str, SessionSlot] = {}
-        self._new_slot = parts.slot
+        self._new_slot = slot
         self._clock = 0
 
     # A turn gets KV --------------------------------------------------------------

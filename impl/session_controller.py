@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Outbox
-from slotproof.impl.session import Session
+from slotproof.impl.req import Session
 from slotproof.impl.session_cache import SessionCache
-
-if TYPE_CHECKING:
-    from slotproof.impl.parts import Parts
 
 
 class SessionController:
     """Sessions by id. A closed one stays here, empty, until its id is opened again."""
 
     def __init__(
-        self, config: EngineConfig, parts: Parts, cache: SessionCache, outbox: Outbox
+        self, config: EngineConfig, session: type[Session], cache: SessionCache, outbox: Outbox
     ) -> None:
         self.timeout = config.timeout
         self.cache = cache
@@ -25,7 +20,7 @@ class SessionController:
         self.sessions: dict[str, Session] = {}
         self.clock = 0.0
         """Seconds that went by, as ``tick`` says."""
-        self._new_session = parts.session
+        self._new_session = session
 
     def get(self, sid: str) -> Session | None:
         """The open session of that id."""

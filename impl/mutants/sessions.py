@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotproof.impl.mutants.registry import Mutant, swap
-from slotproof.impl.req import Req
-from slotproof.impl.session import Session
+from slotproof.impl.req import Req, Session
 from slotproof.impl.session_cache import SessionCache
 from slotproof.impl.session_controller import SessionController
 

@@ -133,6 +133,7 @@ def test_write_kv(triton_device: str, kind: torch.dtype) -> None:
     agree()
 
 
+@pytest.mark.slow
 def test_all_kernels_compile_for_a_gpu(triton_device: str) -> None:
     """The interpreter accepts what the compiler does not; the compiler needs no GPU.
 

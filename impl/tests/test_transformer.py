@@ -11,8 +11,7 @@ import torch
 from slotproof.impl import EngineConfig, ReferenceEngine
 from slotproof.impl.mutants import mutant_named
 from slotproof.impl.parts import Parts
-from slotproof.impl.req import Req
-from slotproof.impl.session import Session
+from slotproof.impl.req import Req, Session
 from slotproof.impl.tests.test_walks import command, configuration
 from slotproof.impl.transformer import expected_tokens
 

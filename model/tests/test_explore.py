@@ -73,6 +73,7 @@ def explored() -> dict[str, Explored]:
     return {bounds.name: explore(bounds) for bounds in DEFAULT}
 
 
+@pytest.mark.slow
 def test_counts_are_pinned(explored: dict[str, Explored]) -> None:
     assert {n: (e.states, e.edges, e.depth) for n, e in explored.items()} == COUNTS
 

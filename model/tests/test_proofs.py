@@ -20,6 +20,7 @@ from slotproof.model.symbolic import Symbols, variables
 from slotproof.model.transitions import TRANSITIONS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 4, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-ABORT-PARTIAL", "INIT"])
 def test_the_hardest_transitions_keep_every_invariant(name: str, page_size: int | None) -> None:
@@ -146,6 +147,7 @@ _BREAKS = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
     """Its length is pinned, in both pools; shorter ones are excluded; evaluate follows it."""
@@ -160,6 +162,7 @@ def test_a_known_bug_has_a_shortest_counterexample(name: str) -> None:
     assert replay(exhibit.spec, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["22790d-two-in-flight", "22790a-abort-drops-row", "22897-no-trim"]
 )
@@ -187,6 +190,7 @@ def test_one_known_bug_is_invisible_at_page_size_1() -> None:
     assert all(each.status == "proved" for each in results)
 
 
+@pytest.mark.exhaustive
 def test_the_page_layer_alone_sees_pages_freed_at_the_wrong_end() -> None:
     """INV-OWNER: as many pages come back as should, so every sum stays balanced."""
     found = Search(EXHIBITS["free-wrong-end"].spec, page_size=1).run(6)

@@ -117,6 +117,7 @@ def test_what_a_reviewer_left_out_of_a_conjunction(mutant: Mutant, clause: str) 
     assert clause in refuted
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("transition", TRANSITIONS)
 def test_no_mutant_survives(transition: str) -> None:
     """Killed by an obligation, or proved equivalent; nothing third."""

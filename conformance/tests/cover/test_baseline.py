@@ -30,6 +30,7 @@ def run(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
     return result, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_the_life_of_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Found, written, explained by hand, known from then on, and gone one day."""
     path, out = tmp_path / "baseline.json", ["--out", str(tmp_path / "out")]

@@ -29,6 +29,8 @@ from slotproof.conformance.search.workers import Processes
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace
 
+pytestmark = pytest.mark.slow
+
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
 REPORTED = "INV-SUM-FULL.reported@T-RESTORE"

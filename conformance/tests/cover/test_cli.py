@@ -167,6 +167,7 @@ def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "A referee for session-slot KV accounting" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_status_0_when_nothing_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configs = [word for name in ("p1-tight", "p4-wipe", "p4-swa") for word in ("--config", name)]
     argv = ["run", *configs, "--examples", "90", "--out", str(tmp_path / "out"), "--json"]

@@ -1,4 +1,4 @@
-"""What the documents say of the tree: every file is in the manifest, every link resolves."""
+"""What the documents say of the tree: every link resolves, every shipped trace can be read."""
 
 import re
 from pathlib import Path
@@ -12,18 +12,6 @@ from slotproof.conformance.traces.text import render
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
-
-
-def test_every_module_is_in_the_manifest() -> None:
-    manifest = (ROOT / "ARCHITECTURE.md").read_text()
-    files = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("model", "impl", "conformance")
-        for path in (ROOT / folder).rglob("*.py")
-        if "tests" not in path.parts and "__pycache__" not in path.parts
-    ]
-    assert len(files) > 80
-    assert [name for name in files if f"`{name}`" not in manifest] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -18,6 +18,8 @@ import pytest
 
 from slotproof.conformance.cli.app import status
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
 PROGRAM = [sys.executable, "-m", "slotproof.conformance.cli.app"]

@@ -32,6 +32,7 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
     return Maker(TINY, Store(tmp_path / "envs"), starts, lambda _: None)
 
 
+@pytest.mark.slow
 def test_two_at_once_share_one_base(maker: Maker) -> None:
     """Each environment sees its own release and the base; pip's own words for a wrong one."""
     made: dict[str, Entry] = {}

@@ -143,6 +143,7 @@ def run_file(path: Path, engine: str | None = None) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.slow
 def test_the_pytest_file_fails_on_the_bug_and_passes_without_it(tmp_path: Path) -> None:
     path = tmp_path / "test_double_count.py"
     assert status(["show", "--format", "pytest", "--out", str(path), str(TRACE)]) == 0

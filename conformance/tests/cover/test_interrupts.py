@@ -30,6 +30,8 @@ from slotproof.conformance.traces import sides
 from slotproof.conformance.traces.trace import Trace, rows_of
 from slotproof.model import pool
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan({"p1": CONFIGS["p1"], "p4": CONFIGS["p4"]}, examples=200)
 OPEN: Command = {"do": "open", "session": "s1"}
 STEP: Command = {"do": "step", "n": 1}
@@ -200,17 +202,6 @@ def test_none_is_lost_while_processes_are_started() -> None:
 
 
 # Whole commands ----------------------------------------------------------------
-
-
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("name", RUNS)
-def test_an_interrupted_run_says_nothing(name: str, tmp_path: Path) -> None:
-    """Done when 3, a few times: status 3, no finding, no trace, no process left.
-
-    ``conformance/tests/quality/test_interrupts.py`` does it fifty times.
-    """
-    left = interrupt(RUNS[name], 1.5, tmp_path / "here")
-    assert left.clean, left
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")

@@ -21,6 +21,8 @@ from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
 
+pytestmark = pytest.mark.slow
+
 DRIVERS = Path(__file__).parent / "drivers"
 EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
 NODE = shutil.which("node")

@@ -148,6 +148,7 @@ def test_how_a_build_is_named(text: str, name: str, engine: str, python: str | N
     assert build.spec.python == (Path(python) if python else None)
 
 
+@pytest.mark.slow
 def test_a_mutant_and_who_finds_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check that skips a pool leaves nothing for the equation to see; a leak does."""
     names = ("21499-one-pool-check", "leak-full")

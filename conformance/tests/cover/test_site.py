@@ -24,6 +24,7 @@ OUTSIDE = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_needs_no_network(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 60
@@ -31,6 +32,7 @@ def test_the_site_builds_and_needs_no_network(site: Path) -> None:
     assert {name: found for name, found in loading.items() if found} == {}
 
 
+@pytest.mark.slow
 def test_search_works_from_disk(site: Path) -> None:
     """The index is a script beside the page, and the shim that reads it is in the site."""
     assert (site / "search" / "search_index.js").read_text().startswith("var __index")
@@ -38,6 +40,7 @@ def test_search_works_from_disk(site: Path) -> None:
     assert (site / "theme" / "iframe-worker.js").exists()
 
 
+@pytest.mark.slow
 def test_every_document_is_in_the_site(site: Path) -> None:
     """Also files outside of `docs/` that a document links to."""
     built = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}

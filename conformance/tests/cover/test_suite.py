@@ -12,6 +12,8 @@ import pytest
 
 from slotproof.conformance.traces import itf
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 PLUGIN = "slotproof.conformance.plugin.hooks"

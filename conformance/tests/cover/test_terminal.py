@@ -78,6 +78,7 @@ def hostile_toy(tmp_path: Path) -> str:
     return f"cmd:{sys.executable} {driver}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_a_hostile_driver(
     as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

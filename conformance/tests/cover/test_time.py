@@ -28,6 +28,8 @@ from slotproof.conformance.search.schedule import FLOOR, Schedule, Turn
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.traces.trace import Trace
 
+pytestmark = pytest.mark.slow
+
 LEAK, NOISE = "22862-no-free-tail", "22213-double-count"
 THREE = ["--config", "p1", "--config", "p1-draft", "--config", "p4-draft"]
 SMALL = {name: CONFIGS[name] for name in ("p1", "p4", "p1-swa")}

@@ -53,6 +53,7 @@ def test_inputs_of_chance(kind: str, folder: Path) -> None:
     judge()
 
 
+@pytest.mark.slow
 def test_drivers_that_turn_on_us(folder: Path) -> None:
     """Processes of their own: they die, hang, flood, and nothing of them stays."""
     for number in (0, 3, 5, 8):  # changed lines, a flood, a death
@@ -65,6 +66,7 @@ def test_the_corpus_is_judged_as_what_it_is(folder: Path) -> None:
     assert len(verdicts) > 150 and "refused" not in verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["queue.jsonl", "page-16-window.jsonl"])
 def test_each_figure_of_a_log_off_by_one(name: str, folder: Path) -> None:
     """Pages, rows and lengths of every iteration, one of each kind: never conforming."""

@@ -1,6 +1,6 @@
-"""Interrupts of runs on a correct engine at any moment, and nothing is said of it: a few each.
+"""Interrupts of runs on a correct engine at any moment, and nothing is said of it: two each.
 
-``SLOTPROOF_INTERRUPTS=500 pytest -m quality conformance/tests/quality/test_interrupts.py``
+``make test-all`` draws 50; ``SLOTPROOF_INTERRUPTS=500 make test-all PARTS=interrupts`` more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from slotproof.conformance.tests.interrupting import RUNS, interrupt
 
-TIMES = int(os.environ.get("SLOTPROOF_INTERRUPTS", "5"))
+TIMES = int(os.environ.get("SLOTPROOF_INTERRUPTS", "2"))
 LONGEST = 8.0
 """Seconds of a run that an interrupt may come in: starting, searching, all the configurations."""
 SHORTEST = 1.0

@@ -1,6 +1,6 @@
 """Kills at any moment: nothing lost, nothing half-written, no process left (issue 12, "done" 3).
 
-``SLOTPROOF_KILLS=3`` makes 24 of each signal, three per phase; one without it.
+``make test-all`` makes 27 of each signal, three per phase; one of each without it.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ def test_run_that_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFixture[
     compare("run-inconclusive", without_speed(capsys.readouterr().out))
 
 
+@pytest.mark.slow
 def test_run_that_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

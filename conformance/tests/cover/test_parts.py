@@ -1,0 +1,87 @@
+"""`make test-all` leaves nothing out, and `make test-changed` nothing that changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.tests import parts
+from slotproof.conformance.tests.parts import PARTS, ROOT, Part, changed
+
+MORE = {"spec", "interrupts", "kills", "fuzz"}
+"""Those that `make test` runs only a little of."""
+
+
+def test_every_test_is_in_a_part() -> None:
+    """Of fuzzing, both the tests and the inputs by number."""
+    asked = [ROOT / word for part in PARTS.values() for word in part.argv if "tests" in word]
+    folders = [path for path in asked if "/" in path.name or path.exists()]
+    tests = [
+        path
+        for package in ("model", "impl", "conformance")
+        for path in (ROOT / package / "tests").rglob("test_*.py")
+    ]
+    assert len(tests) > 60
+    assert [path for path in tests if not {path, *path.parents} & set(folders)] == []
+    assert {name for name, part in PARTS.items() if part.inputs} == MORE
+
+
+@pytest.mark.parametrize("name", sorted(MORE))
+def test_inputs_of_a_part_are_there(name: str) -> None:
+    """A file that moved must not fall out of them unseen."""
+    for pattern in PARTS[name].inputs:
+        assert list(Part((), inputs=(pattern,)).files()), pattern
+    words = [ROOT / word for word in PARTS[name].argv if word.endswith(".py")]
+    assert all(path in set(PARTS[name].files()) for path in words)
+
+
+def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
+    part = Part((), inputs=("a", "*.txt"))
+    (tmp_path / "a" / "__pycache__").mkdir(parents=True)
+    seen = {part.fingerprint(tmp_path)}
+    for name, text in (("a/b.py", "1"), ("a/c.py", "1"), ("a/b.py", "2"), ("d.txt", ""),
+                       ("constraints.txt", "torch")):  # fmt: skip
+        (tmp_path / name).write_text(text)
+        seen.add(part.fingerprint(tmp_path))
+    assert len(seen) == 6
+    (tmp_path / "a" / "__pycache__" / "b.pyc").write_text("x")
+    (tmp_path / "a.py").write_text("of nobody")
+    assert part.fingerprint(tmp_path) in seen
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Three parts, one of which fails; where it is written down that one passed."""
+    monkeypatch.setattr(parts, "PASSED", tmp_path / "passed.json")
+    code = "import os, sys; sys.exit(os.environ.get('HOW_MANY') == '13')"
+    run = (sys.executable, "-c", code)
+    some = ("constraints.txt",)
+    known = {
+        "good": Part(run, {"HOW_MANY": "2"}, some),
+        "bad": Part(run, {"HOW_MANY": "13"}, some),
+        "whole": Part(run),
+    }
+    monkeypatch.setattr(parts, "PARTS", known)
+    return tmp_path / "passed.json"
+
+
+def test_only_what_passed_whole_is_left_out_next_time(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["parts"])
+    monkeypatch.setenv("HOW_MANY", "1")
+    assert parts.main() == 0, "fewer than 13"
+    assert not small.exists(), "and so nothing is known of all of them"
+    monkeypatch.delenv("HOW_MANY")
+    assert changed(["good", "bad", "whole"]) == ["good", "bad"]
+    assert parts.main() == 1
+    said = capfd.readouterr().out
+    assert said.count("0.0 min") == 6 and said.count("FAILED") == 1
+    assert list(json.loads(small.read_text())) == ["good"]
+    assert changed(["good", "bad", "whole"]) == ["bad"]
+    monkeypatch.setattr(sys, "argv", ["parts", "--changed", "--without", "bad"])
+    assert parts.main() == 0
+    assert capfd.readouterr().out == "bad         NOT run\n"

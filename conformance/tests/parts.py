@@ -1,0 +1,157 @@
+"""``make test-all``, part by part: what each runs, how long it took, what it depends on.
+
+Parts that ``make test`` runs only a little of have inputs: files and folders whose change may
+change what the part says. When such a part has passed, a fingerprint of them goes into
+``passed.json``, to be committed. ``--changed`` leaves out parts that passed with these inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PASSED = Path(__file__).with_name("passed.json")
+TESTS = "conformance/tests"
+
+PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup")
+COST = ("--durations=10", "--durations-min=1")
+
+_COMMANDS = (
+    "conformance/*.py", "conformance/cli", "conformance/engines", "conformance/search",
+    "conformance/matrices", "conformance/driver_checks", "conformance/drivers/served.py",
+    "model/pool.py",
+)  # fmt: skip
+"""What deals with signals, processes and the ends of commands."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A command, and the environment it runs in."""
+
+    argv: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those of the environment win: who asks for less gets that, and no fingerprint."""
+    inputs: tuple[str, ...] = ()
+    """Patterns of files, and folders; none where ``make test`` runs all of the part."""
+
+    def files(self, root: Path = ROOT) -> Iterator[Path]:
+        """What it depends on: the inputs, and the versions of what is installed."""
+        for pattern in (*self.inputs, "constraints.txt"):
+            for path in sorted(root.glob(pattern)):
+                inside = path.rglob("*") if path.is_dir() else [path]
+                yield from (
+                    each
+                    for each in sorted(inside)
+                    if each.is_file() and "__pycache__" not in each.parts
+                )
+
+    def fingerprint(self, root: Path = ROOT) -> str:
+        digest = hashlib.sha256()
+        for path in self.files(root):
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()
+
+    @property
+    def whole(self) -> bool:
+        """Whether nobody asks for less of it."""
+        return all(os.environ.get(name, value) == value for name, value in self.settings.items())
+
+
+def pytest_of(*arguments: str) -> tuple[str, ...]:
+    return (*PYTEST, *COST, *arguments)
+
+
+QUALITY = f"{TESTS}/quality"
+PARTS = {
+    "spec": Part(
+        pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)
+    ),
+    "reference": Part(pytest_of("impl/tests")),
+    "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
+    "mutants": Part(
+        pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference")))
+    ),
+    "interrupts": Part(
+        pytest_of(f"{QUALITY}/test_interrupts.py"), {"SLOTPROOF_INTERRUPTS": "50"},
+        (*_COMMANDS, f"{TESTS}/interrupting.py", f"{QUALITY}/test_interrupts.py"),
+    ),
+    "kills": Part(
+        pytest_of(f"{QUALITY}/test_kills.py"), {"SLOTPROOF_KILLS": "3"},
+        (*_COMMANDS, "conformance/environments", "conformance/traces", f"{TESTS}/processes.py",
+         f"{QUALITY}/test_kills.py", f"{QUALITY}/stuck.py", f"{QUALITY}/environments.py"),
+    ),
+    "fuzz": Part(
+        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "500"),
+        inputs=(
+            "conformance/*.py", "conformance/cli", "conformance/engines", "conformance/lockstep",
+            "conformance/logs", "conformance/protocol", "conformance/search",
+            "conformance/traces", "model", f"{TESTS}/fuzz"),
+    ),
+    "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
+    "sglang": Part(pytest_of("-m", "sglang", f"{TESTS}/sglang")),
+}  # fmt: skip
+
+
+def passed() -> dict[str, str]:
+    """By part, the fingerprint of the inputs it passed with."""
+    found: dict[str, str] = json.loads(PASSED.read_text()) if PASSED.exists() else {}
+    return found
+
+
+def changed(names: Iterable[str]) -> list[str]:
+    """Of these parts, those that have not passed with their inputs as they are."""
+    known = passed()
+    return [
+        name
+        for name in names
+        if PARTS[name].inputs and known.get(name) != PARTS[name].fingerprint()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make test-all", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PART", help="Default: all parts.")
+    parser.add_argument("--changed", action="store_true", help="Those whose inputs changed.")
+    parser.add_argument("--without", action="append", default=[], metavar="PART")
+    asked = parser.parse_args()
+    if unknown := {*asked.names, *asked.without} - PARTS.keys():
+        parser.error(f"there is no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+    chosen = asked.names or list(PARTS)
+    if asked.changed:
+        chosen = changed(chosen)
+    said = {name: "NOT run" for name in chosen if name in asked.without}
+    failed = [name for name in chosen if name not in said and not _passes(name, said)]
+    for name in chosen:
+        print(f"{name:<12}{said[name]}")
+    if not chosen:
+        print("no part of `make test-all` has other inputs than when it passed")
+    return int(bool(failed))
+
+
+def _passes(name: str, said: dict[str, str]) -> bool:
+    """Run a part; what is said of it, and its fingerprint if it ran whole and passed."""
+    part = PARTS[name]
+    print(f"\n==== {name}: {' '.join(part.argv[1:])}", flush=True)
+    fingerprint, begin = part.fingerprint(), time.monotonic()
+    done = subprocess.run(part.argv, cwd=ROOT, env={**part.settings, **os.environ}, check=False)
+    passes = done.returncode == 0
+    minutes = (time.monotonic() - begin) / 60
+    said[name] = f"{minutes:6.1f} min{'' if passes else '  FAILED'}"
+    if passes and part.inputs and part.whole:
+        known = passed() | {name: fingerprint}
+        PASSED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    return passes
+
+
+if __name__ == "__main__":
+    sys.exit(main())
