@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.model.language import *
-from slotproof.model.transitions import in_batch, is_plain, is_turn, known, turn_locked
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The evaluate reading: the spec on plain integers, compiled once per page size.
 
-A state is a flat list ``v`` in the order of :data:`LAYOUT`: pools and rows,
-the actor, the frame, the configuration. Parameters are a dictionary ``p``.
+A state is a vector ``v`` (see ``layout``), parameters are a dictionary ``p``.
 """
 
 from __future__ import annotations
@@ -16,13 +15,10 @@ from slotproof.model import state
 from slotproof.model.expr import App, Const, Expr, Op, Var, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT, Vector
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
-LAYOUT: tuple[str, ...] = tuple(var.name for var in (*state.STATE, *state.FRAME, *state.CONFIG))
-INDEX: dict[str, int] = {name: index for index, name in enumerate(LAYOUT)}
-
-Vector = list[int]
 Params = Mapping[str, int]
 
 

@@ -11,16 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from slotproof.model import state
-from slotproof.model.evaluate import Params, Step, Vector, compile_step, step_check
+from slotproof.model.evaluate import Params, Step, compile_step, step_check
 from slotproof.model.explore_bounds import Bounds
 from slotproof.model.expr import Expr, variables
+from slotproof.model.layout import ACTOR, POOLS, Values, Vector
 from slotproof.model.transition import Transition
-from slotproof.model.world import POOLS
-
-Values = tuple[int, ...]
-"""An actor, in the order of ``state.STATE`` without the pools; or pools; or a view."""
-END = len(state.STATE)
 
 NOBODY = frozenset({"T-EVICT"})
 """Steps of the tree: no actor takes them."""
@@ -122,8 +117,8 @@ class Moves:
                 yield Move(
                     id_,
                     tuple(params.values()),
-                    tuple(map(int, after[:POOLS])),
-                    tuple(map(int, after[POOLS:END])),
+                    tuple(map(int, after[POOLS])),
+                    tuple(map(int, after[ACTOR])),
                     params["prompt"] if detaches else None,
                     tuple(self._check(view, after)),
                 )

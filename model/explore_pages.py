@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from slotproof.model import state
-from slotproof.model.evaluate import INDEX, Params, Vector, source
-from slotproof.model.explore import Explorer, State, alone
+from slotproof.model.evaluate import Params, source
+from slotproof.model.explore import Explorer, State
 from slotproof.model.explore_bounds import Bounds
-from slotproof.model.explore_moves import SESSION, Move, Values
+from slotproof.model.explore_moves import SESSION, Move
 from slotproof.model.expr import TRUE, Expr, Var, substitute
+from slotproof.model.layout import EMPTY_ACTOR, INDEX, Values, Vector, alone, by_itself
 from slotproof.model.memory import Move as Handover
 from slotproof.model.pages import span
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, POOLS
 
 Table = tuple[tuple[int, int], ...]
 """(position, page): what a row owns."""
@@ -101,7 +101,7 @@ class PageMoves:
         """Positions of the pages that an actor's lengths say it owns."""
         found = self._owned.get(actor)
         if found is None:
-            view = [*(0,) * POOLS, *actor, *(0,) * len(state.FRAME), *self._constants]
+            view = by_itself(actor, self._constants)
             found = tuple(at for at in self._positions if self._owns(view, {"at": at}))
             self._owned[actor] = found
         return found

@@ -15,11 +15,6 @@ u, swa_u, swa_x = param("u"), param("swa_u"), param("swa_x")
 dup, swa_dup, q = param("dup"), param("swa_dup"), param("q")
 LOCK = (u, swa_u)
 
-is_turn = turn.kind == TURN
-is_plain = turn.kind == PLAIN
-known = turn.prompt + turn.output
-"""Tokens that the request knows: all that KV may be computed for."""
-
 
 # Shared pieces -------------------------------------------------------------
 
@@ -71,11 +66,6 @@ def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, mine, 0)),
         "swa_u_others": (swa.protected - swa_u >= 0) & (swa.protected - swa_u <= left),
     }
-
-
-turn_locked = turn_kv.locked | (slot.lent & slot_kv.locked)
-turn_row = turn_kv.row != NO_ROW
-in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
 
 
 def to_tree(upto: Var) -> tuple[Mem, Mem]:

@@ -12,12 +12,11 @@ from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.machine import prompt
-from slotproof.model.evaluate import INDEX
+from slotproof.model.layout import INDEX, OWN
 from slotproof.model.state import MATCHED
-from slotproof.model.world import POOLS, World
+from slotproof.model.world import World
 
 Class = tuple[object, ...]
-_AT = {name: index - POOLS for name, index in INDEX.items()}
 
 
 # States -----------------------------------------------------------------------
@@ -37,30 +36,33 @@ def class_of(world: World) -> Class:
             alone.add(_request(values, page))
         else:
             sessions.append((*_session(values), *_slot(values, page), *_request(values, page)))
-    _, available, evictable, _, _, swa_available, _, _, _, free_rows = world.pools
+    available, evictable, swa_available, free_rows = (
+        world.pools[INDEX[name]]
+        for name in ("full.available", "full.evictable", "swa.available", "rows.free")
+    )
     pools = (available >= page, evictable > 0, swa_available >= page, free_rows > 0)
     return (*pools, tuple(sorted(sessions)), tuple(sorted(alone)))
 
 
 def _session(values: list[int]) -> tuple[int, ...]:
     names = ("open", "closing", "inflight")
-    return (*(values[_AT[f"session.{name}"]] for name in names), values[_AT["session.history"]] > 0)
+    return (*(values[OWN[f"session.{name}"]] for name in names), values[OWN["session.history"]] > 0)
 
 
 def _slot(values: list[int], page: int) -> tuple[int, ...]:
     """Whether there is one, on loan, past the history; how it ends, what it owns not."""
     holding, lent, C, A, Q, E = (
-        values[_AT[f"slot.{name}"]] for name in ("holding", "lent", "C", "A", "Q", "E")
+        values[OWN[f"slot.{name}"]] for name in ("holding", "lent", "C", "A", "Q", "E")
     )
     if not holding or lent:
         return (holding, lent, 0, 0, 0, 0)
-    return (holding, lent, values[_AT["session.history"]] < C, A % page > 0, Q > 0, E > 0)
+    return (holding, lent, values[OWN["session.history"]] < C, A % page > 0, Q > 0, E > 0)
 
 
 def _request(values: list[int], page: int) -> tuple[int, ...]:
     """Kind and phase; with KV: whether it has generated, is prefilled, has slack, and so on."""
     kind, phase, prompt_, output, C, A, Q, E = (
-        values[_AT[f"turn.{name}"]]
+        values[OWN[f"turn.{name}"]]
         for name in ("kind", "phase", "prompt", "output", "C", "A", "Q", "E")
     )
     if phase < MATCHED:

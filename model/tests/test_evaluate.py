@@ -9,8 +9,6 @@ from hypothesis import given, settings, strategies as st
 
 from slotproof.model import state
 from slotproof.model.evaluate import (
-    INDEX,
-    LAYOUT,
     _define,
     compile_step,
     contributions,
@@ -36,6 +34,7 @@ from slotproof.model.expr import (
 )
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.model.evaluate import INDEX
 from slotproof.model.expr import show
+from slotproof.model.layout import EMPTY_ACTOR, OWN
 from slotproof.model.memory import (
     Interval,
     Mem,
@@ -27,7 +27,7 @@ from slotproof.model.memory import (
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import slot, slot_kv
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, POOLS, Constants, World
+from slotproof.model.world import Constants, World
 
 NO_LOCK = {"u": 0, "swa_u": 0}
 
@@ -64,7 +64,7 @@ class Hand:
         given = {"session.open": 1, "slot.holding": 1, "slot.locked": 1, "slot.row": 0}
         given |= {name.replace("_", "."): number for name, number in values.items()}
         for name, number in given.items():
-            actor[INDEX[name] - POOLS] = number
+            actor[OWN[name]] = number
         q, a, e = values.get("slot_Q", 0), values["slot_A"], values.get("slot_E", 0)
         page = self.world.constants.page_size
         owned = -(-a // page) * page
@@ -97,11 +97,11 @@ class Hand:
     def slot(self) -> tuple[int, ...]:
         """C, A, Q, E."""
         actor = self.world.actors["s"]
-        return tuple(actor[INDEX[f"slot.{name}"] - POOLS] for name in "CAQE")
+        return tuple(actor[OWN[f"slot.{name}"]] for name in "CAQE")
 
     def turn(self) -> tuple[int, ...]:
         actor = self.world.actors["s"]
-        return tuple(actor[INDEX[f"turn.{name}"] - POOLS] for name in "CAQE")
+        return tuple(actor[OWN[f"turn.{name}"]] for name in "CAQE")
 
 
 def test_turn_1_leaves_the_museums_slot() -> None:
@@ -148,7 +148,7 @@ def test_discard_keeps_the_session() -> None:
     """T-DISCARD."""
     hand = Hand().turn1().do("T-DISCARD", u=4, swa_u=0)
     assert hand.figures == (96, 4, 0, 0, 0)
-    assert hand.world.actors["s"][INDEX["session.history"] - POOLS] == 11
+    assert hand.world.actors["s"][OWN["session.history"]] == 11
 
 
 def test_free_tail_gives_back_what_drafts_left() -> None:

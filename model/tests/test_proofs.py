@@ -8,10 +8,11 @@ from hypothesis import given, settings, strategies as st
 
 from slotproof.model import others, state, transitions as t
 from slotproof.model.bounded import Search, replay, shortest, suspects
-from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source, state_check
+from slotproof.model.evaluate import compile_step, source, state_check
 from slotproof.model.expr import App, Expr, Op, Sort
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.memory import Interval, Mem, Move
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.obligations import Spec, conjuncts, framing, tasks

@@ -19,10 +19,11 @@ from hypothesis import Phase, given, settings, strategies as st
 from tree_sitter import Language, Node, Parser
 
 from slotproof.model import state, tla
-from slotproof.model.evaluate import INDEX, LAYOUT, source, steps
+from slotproof.model.evaluate import source, steps
 from slotproof.model.expr import Const, Expr, Sort, substitute
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.obligations import INIT, Spec, tasks
 from slotproof.model.tla_formula import identifier
 from slotproof.model.transitions import TRANSITIONS

@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slotproof.model.evaluate import INDEX, Vector, compile_step, outcomes
+from slotproof.model.evaluate import compile_step, outcomes
 from slotproof.model.expr import variables
+from slotproof.model.layout import INDEX, OWN, Vector, initial_pools
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import POOLS, Constants, World
+from slotproof.model.world import Constants, World
 
 ROWS = 3
 WALKS, LENGTH, DRAWS = 24, 80, 12
-SLOT_ROW, TURN_ROW = INDEX["slot.row"] - POOLS, INDEX["turn.row"] - POOLS
+SLOT_ROW, TURN_ROW = OWN["slot.row"], OWN["turn.row"]
 PROGRESS = {
     "T-SUBMIT",
     "T-MATCH",
@@ -65,7 +66,7 @@ def fresh(page_size: int, window: int, profile: str = "reference", pages: int = 
     constants = Constants(page_size, 10 * page_size, window, PROFILES[profile])
     tokens = pages * page_size
     second = tokens if window else 0
-    return World(constants, [tokens, tokens, 0, 0, second, second, 0, 0, ROWS, ROWS])
+    return World(constants, initial_pools(tokens, second, ROWS))
 
 
 class Draw:
