@@ -74,4 +74,4 @@ from slotproof.model.state import (
     turn_rows,
     uncached,
 )
-from slotproof.model.transition import Transition, assign, param
+from slotproof.model.transition import Allowance, Transition, assign, given, param

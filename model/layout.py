@@ -15,7 +15,7 @@ from slotproof.model.expr import Const, Expr, Var
 Vector = list[int]
 Values = tuple[int, ...]
 
-LAYOUT: tuple[str, ...] = tuple(var.name for var in (*state.STATE, *state.FRAME, *state.CONFIG))
+LAYOUT: tuple[str, ...] = tuple(var.name for var in state.SEEN)
 """The variables, in their order."""
 INDEX: dict[str, int] = {name: index for index, name in enumerate(LAYOUT)}
 """Where each stands in a vector."""

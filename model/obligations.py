@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slotproof.model import pages, state
-from slotproof.model.allowances import ALLOWED
 from slotproof.model.expr import Expr, Var, is_aligned, lift, substitute, variables, walk
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
-from slotproof.model.meaning import MEANING
-from slotproof.model.transition import Transition
+from slotproof.model.transition import Transition, given
 from slotproof.model.transitions import TRANSITIONS
 
 INIT = "INIT"
@@ -128,8 +126,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
         goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
         goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
-        means = MEANING.get(transition.id, {})
-        goals += [Goal(f"MEANS.{name}", expr) for name, expr in means.items()]
+        goals += [Goal(f"MEANS.{name}", expr) for name, expr in transition.means.items()]
         yield Task(
             transition.id,
             "counts",
@@ -158,8 +155,9 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
 
 def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     """Where the environment asks for it, every conjunct of the guard holds."""
-    allowance = ALLOWED[transition.id]
-    values = {f"param.{name}": expr for name, expr in allowance.params.items()}
+    allowance = transition.allows
+    values: dict[str, Expr] = {var.name: given(var) for var in transition.params}
+    values |= {f"param.{name}": expr for name, expr in allowance.params.items()}
     goals = tuple(
         Goal(f"ALLOWS.{name}", substitute(expr, values))
         for name, expr in transition.full_guard.items()

@@ -164,6 +164,8 @@ STATE: tuple[Var, ...] = (*POOLS, *ACTOR)
 FRAME: tuple[Var, ...] = tuple(frame)
 PAGE: tuple[Var, ...] = tuple(page)
 CONFIG: tuple[Var, ...] = tuple(config)
+SEEN: tuple[Var, ...] = (*STATE, *FRAME, *CONFIG)
+"""All that an actor sees, in the order of a vector."""
 TOTALS = (full.total, swa.total, rows.total)
 """Of the state, but never written."""
 

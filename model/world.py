@@ -13,6 +13,7 @@ from slotproof.model import layout, state
 from slotproof.model.evaluate import contributions, state_check, step_check, steps
 from slotproof.model.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
 from slotproof.model.profiles import Profile
+from slotproof.model.transitions import TRANSITIONS
 
 _NOBODY = list(EMPTY_ACTOR)
 _PHASE = INDEX["turn.phase"]
@@ -118,13 +119,13 @@ class World:
         step = self._steps.get(transition)
         if step is None:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
-        wanted = {var.name.removeprefix("param.") for var in step.transition.params}
-        missing = wanted - params.keys()
+        missing = sorted(name for name in step.transition.names if name not in params)
         if missing:
-            text = f"{transition} came without {', '.join(sorted(missing))}"
+            text = f"{transition} came without {', '.join(missing)}"
             return [Problem("INV-STEP", "unknown", text)]
         key = self.key(transition, sid, rid)
-        if key is not None and key not in self.actors and transition not in _BIRTHS:
+        born = step.transition.starts in ("session", "request")
+        if key is not None and key not in self.actors and not born:
             return [Problem("INV-STEP", "unknown", f"{transition} of {key}, which does not exist")]
         before = self.vector(key)
         problems = []
@@ -150,9 +151,11 @@ class World:
 
     def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
         """Which actor an event speaks of."""
-        if transition == "T-EVICT":
+        known = TRANSITIONS.get(transition)
+        if known is not None and not known.has_actor:
             return None
-        if rid is not None and ("/" + rid in self.actors or transition == "T-PLAIN-SUBMIT"):
+        born = known is not None and known.starts == "request"
+        if rid is not None and (born or "/" + rid in self.actors):
             return "/" + rid
         return sid
 
@@ -175,6 +178,3 @@ def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> 
             want = after[INDEX[f"{whose}.{name}"]]
             text = f"{whose}.{name} is {said} after {transition}, the spec says {want}"
             yield Problem("INV-STEP", "state", text)
-
-
-_BIRTHS = {"T-OPEN", "T-PLAIN-SUBMIT"}

@@ -7,14 +7,18 @@ from typing import Any
 
 from slotproof.conformance.spec_documents import facts
 from slotproof.model import cores, render
-from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.meaning import MEANING
 from slotproof.model.profiles import CHOICES
-from slotproof.model.transition import Transition
+from slotproof.model.transition import Cause, Transition
 from slotproof.model.transitions import TRANSITIONS
 
+_CAUSES: dict[Cause, str] = {
+    "client": "a client",
+    "time": "time that passes",
+    "scheduler": "the scheduler",
+    "tree": "the tree",
+}
 CELL = 64
 """Characters of a formula in a table's cell before it is broken."""
 
@@ -54,6 +58,7 @@ def of_transition(each: Transition) -> dict[str, Any]:
         "id": each.id,
         "sentence": each.sentence,
         "source": facts.linked(each.source),
+        "by": _CAUSES[each.by],
         "profile": _profile_choice(each),
         "detaches": each.detaches,
         "text": render.text(each),
@@ -98,7 +103,7 @@ def of_transition(each: Transition) -> dict[str, Any]:
 
 def _meanings(each: Transition) -> Iterator[tuple[str, str]]:
     """What a parameter says, and what the event's own name does where it says something."""
-    means = MEANING.get(each.id, {})
+    means = each.means
     names = [render.symbol(var.name) for var in each.params]
     for name in names:
         told = cell(render.block(means[name], CELL)) if name in means else "what the guard says"
@@ -109,10 +114,10 @@ def _meanings(each: Transition) -> Iterator[tuple[str, str]]:
 
 def _profile_choice(each: Transition) -> str:
     """The choice that decides whether the transition exists at all."""
-    for expr in each.guard.values():
-        names = variables(expr)
-        if len(names) == 1 and min(names).removeprefix("config.") in CHOICES:
-            return f"`{render.formula(expr)}`"
+    for name, value in each.choices.items():
+        choice = name.removeprefix("config.")
+        if choice in CHOICES:
+            return f"`{'' if value else '¬'}{choice}`"
     return ""
 
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slotproof.model.transition import Stage
+from slotproof.model.transitions import TRANSITIONS
+
 
 @dataclass(frozen=True)
 class Area:
-    """Code that changes together, the transitions it carries out, and what to ask of it."""
+    """Code that changes together, the stage it carries out, and what to ask of it."""
 
     name: str
     code: str
-    transitions: tuple[str, ...]
+    stage: Stage | None
     questions: tuple[str, ...]
     """Each ends with the clauses that it is about, in brackets."""
+
+    @property
+    def transitions(self) -> tuple[str, ...]:
+        return tuple(id_ for id_, each in TRANSITIONS.items() if each.stage == self.stage)
 
 
 AREAS = (
     Area(
         "Open, close, time out",
         "`SessionController`: `open`, `_close`, `maybe_reap`",
-        ("T-OPEN", "T-CLOSE", "T-CLOSE-DEFER", "T-REAP"),
+        "session",
         (
             "Does a close that finds a turn in flight wait for it? [INV-INFLIGHT, INV-OWNER]",
             "Is the slot's tree lock dropped once, and only then? [INV-LOCK]",
@@ -29,7 +36,7 @@ AREAS = (
     Area(
         "A turn is queued, or rejected",
         "`_request_dispatcher`, `Session.create_req`, `init_next_round_input`",
-        ("T-SUBMIT", "T-REJECT", "T-DOOM", "T-PLAIN-SUBMIT"),
+        "queue",
         (
             ("Is a second turn turned away before it touches slot, history or in-flight? "
             "[INV-INFLIGHT-STEP]"),
@@ -41,7 +48,7 @@ AREAS = (
     Area(
         "Match and restore",
         "`match_prefix`, `restore_to_req`, `free_tail`, `PrefillAdder.add_one_req`",
-        ("T-MATCH", "T-RESTORE", "T-REFUSE", "T-DISCARD"),
+        "match",
         (
             ("Is what lies past the matched prefix freed, from the next page boundary on, once? "
             "[INV-OWNER, INV-ALIGN]"),
@@ -55,7 +62,7 @@ AREAS = (
         "Prefill and decode",
         "`prepare_for_extend`, `prepare_for_decode`, `cache_unfinished_req`, "
         "`free_swa_out_of_window_slots`",
-        ("T-EXTEND", "T-PARK", "T-INSERT", "T-DECODE", "T-SWA-ADVANCE"),
+        "run",
         (
             "Is a turn between two chunks still counted, once? [INV-SUM-FULL, INV-CHECKER]",
             "Does the cursor stay below every window that is still needed? [INV-WINDOW]",
@@ -66,7 +73,7 @@ AREAS = (
     Area(
         "Finish and save",
         "`cache_finished_req`, `release_kv_cache`, `save_from_req`, `trim_overshoot`",
-        ("T-SAVE", "T-PLAIN-FINISH"),
+        "finish",
         (
             ("Is what speculation left past the finished length given back, and C, A **and** E "
             "capped? [INV-COVER, INV-CURSOR]"),
@@ -76,8 +83,7 @@ AREAS = (
     Area(
         "Abort and out of memory",
         "`abort_request`, `release_kv_cache`, `retract_decode` when a turn is alone",
-        ("T-ABORT", "T-ABORT-PUBLISH", "T-OOM", "T-ABORT-WAITING", "T-ABORT-PARTIAL",
-         "T-PLAIN-ABORT"),
+        "abort",
         (
             ("Do KV, row **and** lock go back, on the first turn (no slot yet) as well? "
             "[INV-OWNER, INV-ROWS, INV-LOCK]"),
@@ -88,7 +94,7 @@ AREAS = (
     Area(
         "Retract and evict",
         "`retract_decode`, `release_kv_cache`, the tree's `evict`",
-        ("T-RETRACT", "T-RETRACT-WIPE", "T-PLAIN-RETRACT", "T-EVICT"),
+        "retract",
         (
             "Is the turn still in flight, and the history unchanged? [INV-INFLIGHT, INV-HISTORY]",
             "Does memory come free, so that the batch gets on? [INV-PROGRESS]",
@@ -97,7 +103,7 @@ AREAS = (
     Area(
         "The engine's own check",
         "`self_check_during_busy`, `session_held_tokens`, `_get_batch_uncached_size`",
-        (),
+        None,
         (
             ("Does it run in every iteration with a batch, drafts included, for every pool? "
             "[INV-CHECKER]"),

@@ -108,9 +108,9 @@ def environment(vector: list[int], params: dict[str, int]) -> Env:
 def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
     """Each conjunct alone, the guard as a whole, and the effect: every transition, every P."""
     transition, step = TRANSITIONS[id_], steps(page)[id_]
-    names = [var.name.removeprefix("param.") for var in transition.params]
+    names = transition.names
     alone = {
-        name: compile_step(Transition(id_, "", {name: expr}), page)
+        name: compile_step(Transition(id_, "", "tree", "run", {name: expr}), page)
         for name, expr in transition.full_guard.items()
     }
 

@@ -245,7 +245,7 @@ def agrees_on_transition(
     transition = TRANSITIONS[id_]
     step = steps(page_size)[id_]
     name = identifier(id_)
-    p = {each.name.removeprefix("param."): params[at] for at, each in enumerate(transition.params)}
+    p = dict(zip(transition.names, params, strict=False))
     now = {**seen(values, page_size), **p}
     v = [values[each] for each in LAYOUT]
     guard = reader.guard(name)
