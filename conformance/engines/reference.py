@@ -37,6 +37,7 @@ from slotproof.impl.mutants import MUTANTS, mutant_named
 from slotproof.impl.parts import Parts
 from slotproof.impl.req import KVRecord, Req
 from slotproof.impl.transformer import expected_tokens
+from slotproof.model.state import config
 from slotproof.model.transitions import TRANSITIONS
 
 COMMANDS = frozenset(
@@ -57,7 +58,7 @@ COMMANDS = frozenset(
 )
 
 _TRANSITIONS = frozenset(
-    id_ for id_, each in TRANSITIONS.items() if "config.abort_publishes" not in each.choices
+    id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
 )
 """An aborted turn leaves nothing to the tree, whatever the configuration."""
 _NOT_OVERLAPPED = {"overlap scheduling": "the reference engine has none"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from slotproof.model.expr import show
-from slotproof.model.layout import EMPTY_ACTOR, OWN
+from slotproof.model.layout import EMPTY_ACTOR, INDEX, OWN
 from slotproof.model.memory import (
     Interval,
     Mem,
@@ -69,12 +69,12 @@ class Hand:
         page = self.world.constants.page_size
         owned = -(-a // page) * page
         pools = self.world.pools
-        pools[1] -= owned
-        pools[3] += q
+        pools[INDEX["full.available"]] -= owned
+        pools[INDEX["full.protected"]] += q
         if self.swa:
-            pools[5] -= q + owned - max(q, e)
-            pools[7] += q
-        pools[9] -= 1
+            pools[INDEX["swa.available"]] -= q + owned - max(q, e)
+            pools[INDEX["swa.protected"]] += q
+        pools[INDEX["rows.free"]] -= 1
         self.world.put("s", actor)
         assert list(self.world.violations()) == []
         return self
@@ -109,7 +109,7 @@ def test_turn_1_leaves_the_museums_slot() -> None:
     hand = Hand().turn1()
     assert hand.slot() == (10, 10, 4, 0)
     assert hand.figures == (90, 0, 4, 6, 0)
-    assert hand.world.pools[9] == 2, "the row stays with the slot"
+    assert hand.world.pools[INDEX["rows.free"]] == 2, "the row stays with the slot"
 
 
 def test_restore_lends_and_extend_allocates() -> None:
@@ -119,7 +119,7 @@ def test_restore_lends_and_extend_allocates() -> None:
     assert hand.turn() == (10, 10, 4, 0)
     hand.do("T-EXTEND", t=13, sampled=1, row=0)
     assert hand.figures == (87, 0, 4, 0, 9)
-    assert hand.world.pools[9] == 2, "on loan: one row"
+    assert hand.world.pools[INDEX["rows.free"]] == 2, "on loan: one row"
 
 
 def test_refuse_changes_nothing_of_a_restored_slot() -> None:
@@ -134,7 +134,7 @@ def test_abort_gives_everything_back() -> None:
     hand = Hand().turn1().do("T-SUBMIT", new=2).do("T-RESTORE")
     hand.do("T-EXTEND", t=13, sampled=1, row=0).do("T-ABORT", u=4, swa_u=0)
     assert hand.figures == (96, 4, 0, 0, 0)
-    assert hand.world.pools[9] == 3
+    assert hand.world.pools[INDEX["rows.free"]] == 3
 
 
 def test_close_releases_the_slot() -> None:
@@ -220,7 +220,7 @@ def test_plain_finish_leaves_the_tree_only() -> None:
     ):
         assert hand.world.apply(transition, None, "p", params) == []
     assert hand.figures == (97, 3, 0, 0, 0)
-    assert hand.world.pools[9] == 3
+    assert hand.world.pools[INDEX["rows.free"]] == 3
 
 
 def test_every_move_changes_the_figures_it_names() -> None:

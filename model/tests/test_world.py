@@ -156,7 +156,7 @@ def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
 def test_the_frame_is_the_sum_of_the_others() -> None:
     """Kept up to date as actors change; the longest lock is that of another actor."""
     rng = random.Random(0)
-    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     for _ in range(300):
         values = list(EMPTY_ACTOR)
         for name in ("slot.holding", "slot.Q", "slot.A", "turn.kind", "turn.phase", "turn.Q"):
@@ -171,7 +171,7 @@ def test_the_frame_is_the_sum_of_the_others() -> None:
 
 def test_what_is_not_there_and_is_not_zero_is_kept() -> None:
     """INV-CLEAN: a session that is not open has no history."""
-    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     values = list(EMPTY_ACTOR)
     values[OWN["session.history"]] = 1
     world.put("t", values)
