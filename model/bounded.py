@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import z3
 
 from slotproof.model import pages, state
-from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source
-from slotproof.model.expr import Expr, Sort, Var, variables
+from slotproof.model.evaluate import compile_step, compiled
+from slotproof.model.expr import FALSE, Expr, Sort, Var, lift, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.obligations import POOLS, Spec, conjuncts, tasks
 from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
@@ -93,29 +94,14 @@ class Search:
 
     def _initial(self) -> None:
         first = self.layers[0]
-        totals = {"full.total", "swa.total", "rows.total"}
-        free = {
-            "full.available": "full.total",
-            "swa.available": "swa.total",
-            "rows.free": "rows.total",
-        }
-        for name, term in first.items():
-            if name in totals:
-                self.solver.add(term >= 0)
-            elif name in free:
-                self.solver.add(term == first[free[name]])
-            elif name.startswith(("config.",)):
-                continue
-            elif z3.is_bool(term):
-                self.solver.add(z3.Not(term))
-            else:
-                zero = state.NO_ROW if name.endswith(".row") else int(name == "page.free")
-                self.solver.add(term == zero)
-        self._assert(first, list(ENVIRONMENT.values()))
+        nobody = {var.name: lift(0) for var in state.FRAME}
+        place = {state.page.here.name: FALSE, state.page.at.name: lift(0)}
+        beginning = {**state.INITIAL, **state.INITIAL_PAGE, **place, **nobody}
+        for name, expr in beginning.items():
+            self.solver.add(first[name] == self.symbols.term(expr, first))
+        self._assert(first, [*state.SIZES.values(), *ENVIRONMENT.values()])
         if self.pool == "swa":
             self.solver.add(first["config.swa"])
-        for total in ("full.total", "swa.total"):
-            self.solver.add(first[total] % self.page_size == 0)
 
     def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
         self.solver.add(*(self.symbols.term(expr, values) for expr in formulas))
@@ -274,7 +260,7 @@ def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> boo
     """A formula about the last state, or about the last step, on plain integers."""
     steps = any(name.endswith("'") for name in variables(expr))
     v, w = (before, now) if steps else (now, now)
-    return bool(eval(source(expr, page_size), {"v": v, "w": w, "min": min, "max": max}))  # noqa: S307  # our own text
+    return bool(compiled(expr, page_size, "v, w")(v, w))
 
 
 def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:

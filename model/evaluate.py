@@ -1,7 +1,6 @@
 """The evaluate reading: the spec on plain integers, compiled once per page size.
 
-A state is a flat list ``v`` in the order of :data:`LAYOUT`: pools and rows,
-the actor, the frame, the configuration. Parameters are a dictionary ``p``.
+A state is a vector ``v`` (see ``layout``), parameters are a dictionary ``p``.
 """
 
 from __future__ import annotations
@@ -15,14 +14,11 @@ from typing import Any
 from slotproof.model import state
 from slotproof.model.expr import App, Const, Expr, Op, Var, variables
 from slotproof.model.invariant import Kind
-from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, Vector
+from slotproof.model.obligations import Spec, conjuncts
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
-LAYOUT: tuple[str, ...] = tuple(var.name for var in (*state.STATE, *state.FRAME, *state.CONFIG))
-INDEX: dict[str, int] = {name: index for index, name in enumerate(LAYOUT)}
-
-Vector = list[int]
 Params = Mapping[str, int]
 
 
@@ -75,6 +71,15 @@ def _define(name: str, args: str, lines: Iterable[str]) -> Callable[..., Any]:
     return function
 
 
+def compiled(expr: Expr, page_size: int, args: str = "v, p") -> Callable[..., int]:
+    """One formula; ``args`` are ``v, w`` where it speaks of the state after, too.
+
+    >>> compiled(state.has_kv, 1)([0] * len(INDEX), {})
+    False
+    """
+    return _define("value", args, [f"return {source(expr, page_size)}"])
+
+
 @dataclass(frozen=True)
 class Step:
     """A transition, compiled for one page size."""
@@ -90,7 +95,7 @@ class Step:
 def steps(page_size: int) -> dict[str, Step]:
     """Every transition by ID.
 
-    >>> empty = [0] * len(LAYOUT)
+    >>> empty = [0] * len(INDEX)
     >>> steps(4)["T-RESTORE"].blocked(empty, {})
     'turn'
     >>> steps(4)["T-OPEN"].apply(empty, {})
@@ -103,7 +108,7 @@ def steps(page_size: int) -> dict[str, Step]:
 def compile_step(transition: Transition, page_size: int) -> Step:
     """Compile guard and effect of any transition (a mutated one, too).
 
-    >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(LAYOUT), {})
+    >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(INDEX), {})
     """
     guard = [
         f"if not {source(expr, page_size)}: return {name!r}"
@@ -124,23 +129,11 @@ StateCheck = Callable[[Vector], list[tuple[str, str]]]
 StepCheck = Callable[[Vector, Vector], list[tuple[str, str]]]
 
 
-def _check(kinds: Kind, args: str, page_size: int, ids: Iterable[str] | None) -> Callable[..., Any]:
-    known = set(LAYOUT)
+def _check(kind: Kind, args: str, page_size: int) -> Callable[..., Any]:
     lines = ["bad = []"]
-    for invariant in INVARIANTS.values():
-        if ids is not None and invariant.id not in ids:
-            continue
-        for name, expr in invariant.conjuncts.items():
-            over = {var.rstrip("'") for var in variables(expr)}
-            if (
-                invariant.kind is not Kind.HARNESS
-                and invariant.kind is not kinds
-                and not (kinds is Kind.STEP and any(var.endswith("'") for var in variables(expr)))
-            ):
-                continue
-            if over <= known:
-                label = (invariant.id, name)
-                lines.append(f"if not {source(expr, page_size)}: bad.append({label!r})")
+    for clause, expr in conjuncts(Spec(), kind).items():
+        label = tuple(clause.split("."))
+        lines.append(f"if not {source(expr, page_size)}: bad.append({label!r})")
     return _define("check", args, [*lines, "return bad"])
 
 
@@ -150,25 +143,25 @@ def state_check(page_size: int) -> StateCheck:
 
     Conjuncts over an arbitrary page are left to the page oracle, which looks at all of them.
 
-    >>> state = [0] * len(LAYOUT)
+    >>> state = [0] * len(INDEX)
     >>> state[INDEX["full.available"]] = 1  # of a pool of none
     >>> ("INV-SUM-FULL", "equation") in state_check(1)(state)
     True
     """
-    return _check(Kind.STATE, "v", page_size, None)
+    return _check(Kind.STATE, "v", page_size)
 
 
 @cache
 def step_check(page_size: int) -> StepCheck:
     """All conjuncts of step invariants on the state before (v) and after (w).
 
-    >>> before, after = [0] * len(LAYOUT), [0] * len(LAYOUT)
+    >>> before, after = [0] * len(INDEX), [0] * len(INDEX)
     >>> before[INDEX["session.open"]] = after[INDEX["session.open"]] = 1
     >>> after[INDEX["session.history"]] = 5  # and no turn finished
     >>> ("INV-HISTORY", "only_at_finish") in step_check(1)(before, after)
     True
     """
-    return _check(Kind.STEP, "v, w", page_size, None)
+    return _check(Kind.STEP, "v, w", page_size)
 
 
 @cache

@@ -17,15 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slotproof.model import state
-from slotproof.model.evaluate import INDEX, contributions, outcomes, state_check
+from slotproof.model import layout
+from slotproof.model.evaluate import contributions, outcomes, state_check
 from slotproof.model.explore_bounds import Bounds
-from slotproof.model.explore_moves import NOBODY, REQUEST, SESSION, Move, Moves, Values
+from slotproof.model.explore_moves import NOBODY, REQUEST, SESSION, Move, Moves
+from slotproof.model.layout import EMPTY_ACTOR, Values
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, POOLS
-
-_MAX = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
 
 
 class State(NamedTuple):
@@ -101,22 +99,19 @@ class Explorer:
         """What the tree and each different actor sees, what only it can do, and who it is."""
         shares = [self.share(each) for each in (*at.sessions, *at.requests)]
         total = [sum(column) for column in zip(*shares, strict=True)]
-        longest, second = sorted((0, 0, *(share[_MAX] for share in shares)))[:-3:-1]
+        longest = layout.two_longest(shares)
         for births, actors in ((SESSION, at.sessions), (REQUEST, at.requests)):
             for actor in dict.fromkeys(actors):
-                mine = self.share(actor)
-                rest = [both - own for both, own in zip(total, mine, strict=True)]
-                rest[_MAX] = second if mine[_MAX] == longest else longest
+                rest = layout.others(total, longest, self.share(actor))
                 yield (*at.pools, *actor, *rest, *self._constants), births, actor
-        total[_MAX] = longest
-        yield (*at.pools, *EMPTY_ACTOR, *total, *self._constants), NOBODY, None
+        rest = layout.others(total, longest, None)
+        yield (*at.pools, *EMPTY_ACTOR, *rest, *self._constants), NOBODY, None
 
     def share(self, actor: Values) -> Values:
         """What an actor adds to the frame of the others."""
         found = self._shares.get(actor)
         if found is None:
-            zeros = (0,) * len(state.FRAME)
-            vector = [*(0,) * POOLS, *actor, *zeros, *self._constants]
+            vector = layout.by_itself(actor, self._constants)
             found = self._shares[actor] = tuple(map(int, self._contributions(vector)))
         return found
 
@@ -157,7 +152,7 @@ class Explorer:
         if move.prompt is not None:
             if EMPTY_ACTOR not in requests:
                 return None
-            requests = _replaced(requests, EMPTY_ACTOR, alone(move.prompt))
+            requests = _replaced(requests, EMPTY_ACTOR, layout.alone(move.prompt))
         return State(move.pools, sessions, requests)
 
 
@@ -165,14 +160,6 @@ def _replaced(actors: tuple[Values, ...], old: Values | None, new: Values) -> tu
     rest = list(actors)
     rest[rest.index(old)] = new  # type: ignore[arg-type]  # only the tree has no actor
     return tuple(sorted(rest))
-
-
-def alone(prompt: int) -> Values:
-    """A request that goes on without its session: it waits and holds nothing."""
-    values = list(EMPTY_ACTOR)
-    for name, value in (("kind", state.PLAIN), ("phase", state.WAITING), ("prompt", prompt)):
-        values[INDEX[f"turn.{name}"] - POOLS] = value
-    return tuple(values)
 
 
 def explore(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from slotproof.model.evaluate import INDEX
+from slotproof.model.layout import INDEX, Values, initial_pools
 from slotproof.model.profiles import PROFILES
 from slotproof.model.world import Constants
 
@@ -59,10 +59,9 @@ class Bounds:
         return Constants(self.page_size, self.width, self.window, PROFILES[self.profile])
 
     @property
-    def pools(self) -> tuple[int, ...]:
-        """The initial figures: everything is free."""
-        second = self.tokens if self.window else 0
-        return (self.tokens, self.tokens, 0, 0, second, second, 0, 0, self.rows, self.rows)
+    def pools(self) -> Values:
+        """The initial figures."""
+        return initial_pools(self.tokens, self.tokens if self.window else 0, self.rows)
 
     def values(self, name: str) -> Sequence[int]:
         """Every value that a parameter may have here; the guards choose among them.

@@ -11,21 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from slotproof.model import state
-from slotproof.model.evaluate import Params, Step, Vector, compile_step, step_check
+from slotproof.model.evaluate import Params, Step, compile_step, step_check
 from slotproof.model.explore_bounds import Bounds
 from slotproof.model.expr import Expr, variables
+from slotproof.model.layout import ACTOR, POOLS, Values, Vector
 from slotproof.model.transition import Transition
-from slotproof.model.world import POOLS
+from slotproof.model.transitions import TRANSITIONS
 
-Values = tuple[int, ...]
-"""An actor, in the order of ``state.STATE`` without the pools; or pools; or a view."""
-END = len(state.STATE)
-
-NOBODY = frozenset({"T-EVICT"})
+NOBODY = frozenset(id_ for id_, each in TRANSITIONS.items() if not each.has_actor)
 """Steps of the tree: no actor takes them."""
-SESSION = frozenset({"T-OPEN"})
-REQUEST = frozenset({"T-PLAIN-SUBMIT"})
+SESSION, REQUEST = (
+    frozenset(id_ for id_, each in TRANSITIONS.items() if each.starts == actor)
+    for actor in ("session", "request")
+)
 """Steps that bring an actor of one sort to life."""
 
 
@@ -47,7 +45,6 @@ class _Choice:
     """A transition whose guard is asked as soon as its parameters are chosen, one by one."""
 
     step: Step
-    names: tuple[str, ...]
     domains: tuple[Sequence[int], ...]
     levels: tuple[Step, ...]
     """Level n: the guard conjuncts that the first n parameters decide."""
@@ -59,10 +56,11 @@ class _Choice:
             yield from self._rest(view, params, 0)
 
     def _rest(self, view: Vector, params: dict[str, int], level: int) -> Iterator[Params]:
-        if level == len(self.names):
+        names = self.step.transition.names
+        if level == len(names):
             yield params
             return
-        name, blocked = self.names[level], self.levels[level + 1].blocked
+        name, blocked = names[level], self.levels[level + 1].blocked
         for value in self.domains[level]:
             params[name] = value
             if blocked(view, params) is None:
@@ -70,16 +68,14 @@ class _Choice:
 
 
 def _choice(transition: Transition, bounds: Bounds) -> _Choice:
-    names = tuple(var.name.removeprefix("param.") for var in transition.params)
     order = {var.name: level for level, var in enumerate(transition.params, 1)}
-    guards: list[dict[str, Expr]] = [{} for _ in range(len(names) + 1)]
+    guards: list[dict[str, Expr]] = [{} for _ in range(len(transition.params) + 1)]
     for name, expr in transition.full_guard.items():
         guards[max((order.get(var, 0) for var in variables(expr)), default=0)][name] = expr
     page = bounds.page_size
     return _Choice(
         compile_step(transition, page),
-        names,
-        tuple(bounds.values(name) for name in names),
+        tuple(bounds.values(name) for name in transition.names),
         tuple(
             compile_step(replace(transition, guard=guard, memory=(), effect={}), page)
             for guard in guards
@@ -98,7 +94,7 @@ class Moves:
 
     def names(self, transition: str) -> tuple[str, ...]:
         """The parameters of a transition, in the order in which a move has them."""
-        return self._choices[transition].names
+        return self._choices[transition].step.transition.names
 
     def of(self, view: Values, births: frozenset[str]) -> tuple[Move, ...]:
         """What whoever sees this can do; ``births``: steps that only its sort takes."""
@@ -122,8 +118,8 @@ class Moves:
                 yield Move(
                     id_,
                     tuple(params.values()),
-                    tuple(map(int, after[:POOLS])),
-                    tuple(map(int, after[POOLS:END])),
+                    tuple(map(int, after[POOLS])),
+                    tuple(map(int, after[ACTOR])),
                     params["prompt"] if detaches else None,
                     tuple(self._check(view, after)),
                 )

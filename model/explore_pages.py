@@ -16,19 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from slotproof.model import state
-from slotproof.model.evaluate import INDEX, Params, Vector, source
-from slotproof.model.explore import Explorer, State, alone
+from slotproof.model.evaluate import Params, compiled
+from slotproof.model.explore import Explorer, State
 from slotproof.model.explore_bounds import Bounds
-from slotproof.model.explore_moves import SESSION, Move, Values
+from slotproof.model.explore_moves import SESSION, Move
 from slotproof.model.expr import TRUE, Expr, Var, substitute
+from slotproof.model.layout import EMPTY_ACTOR, INDEX, Values, Vector, alone, by_itself
 from slotproof.model.memory import Move as Handover
 from slotproof.model.pages import span
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, POOLS
 
 Table = tuple[tuple[int, int], ...]
 """(position, page): what a row owns."""
@@ -63,11 +63,6 @@ class Counted:
 _Number = Callable[[Vector, Params], int]
 
 
-def _compile(expr: Expr, page_size: int) -> _Number:
-    text = f"lambda v, p: {source(expr, page_size)}"
-    return cast("_Number", eval(text))  # noqa: S307  # from our own tree
-
-
 class PageMoves:
     """What transitions do to the pages of one pool."""
 
@@ -78,7 +73,7 @@ class PageMoves:
         ]
         self._positions = range(0, bounds.width + self.page, self.page)
         here: dict[str, Expr] = {"page.here": TRUE, "page.at": Var("param.at")}
-        self._owns = _compile(substitute(OWNS[pool], here), self.page)
+        self._owns = compiled(substitute(OWNS[pool], here), self.page)
         self._pages = bounds.pages
         self._constants = bounds.constants.vector
         self._owned: dict[Values, tuple[int, ...]] = {}
@@ -89,7 +84,7 @@ class PageMoves:
         for mem in transition.memory:
             if mem.move in _MOVING:
                 interval = span(mem, self.pool)
-                low, high = (_compile(end, self.page) for end in (interval.lo, interval.hi))
+                low, high = (compiled(end, self.page) for end in (interval.lo, interval.hi))
                 result.append((mem.move, low, high))
         return result
 
@@ -101,7 +96,7 @@ class PageMoves:
         """Positions of the pages that an actor's lengths say it owns."""
         found = self._owned.get(actor)
         if found is None:
-            view = [*(0,) * POOLS, *actor, *(0,) * len(state.FRAME), *self._constants]
+            view = by_itself(actor, self._constants)
             found = tuple(at for at in self._positions if self._owns(view, {"at": at}))
             self._owned[actor] = found
         return found

@@ -188,7 +188,7 @@ ENVIRONMENT: dict[str, Expr] = {
     "window": (config.window >= 0) & iff(config.swa, config.window > 0),
     "width": config.width >= 1,
     "reserve": (config.reserve >= 0) & (config.reserve <= 1),
-    "frame": conj(*(each >= 0 for each in vars(frame).values())),
+    "frame": conj(*(each >= 0 for each in frame)),
     "locks": frame.lock_max <= frame.lock_sum,
     "no_swa": implies(~config.swa, swa.total == 0),
 }

@@ -85,7 +85,7 @@ class _Comparison:
         self.context = z3.Context()
         self.symbols = Symbols(page_size, self.context)
         self.values: dict[str, Term] = {}
-        for var in (*state.STATE, *state.FRAME, *state.CONFIG):
+        for var in state.SEEN:
             self.values[var.name] = self.symbols.var(var)
         for transition in (mutant.transition, *TRANSITIONS.values()):
             for var in transition.params:

@@ -47,6 +47,10 @@ from slotproof.model.state import (
     full,
     has_kv,
     held,
+    in_batch,
+    is_plain,
+    is_turn,
+    known,
     lengths,
     lock_sum,
     on_loan,
@@ -65,7 +69,9 @@ from slotproof.model.state import (
     swa_uncached,
     turn,
     turn_kv,
+    turn_locked,
+    turn_row,
     turn_rows,
     uncached,
 )
-from slotproof.model.transition import Transition, assign, param
+from slotproof.model.transition import Allowance, Transition, assign, given, param

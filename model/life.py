@@ -13,13 +13,11 @@ from functools import cache
 from itertools import product
 
 from slotproof.model import state
-from slotproof.model.expr import App, Const, Expr, Op, Sort, Var
+from slotproof.model.expr import Sort
 from slotproof.model.invariant import Kind
-from slotproof.model.invariants import INVARIANTS
+from slotproof.model.obligations import Spec, conjuncts
+from slotproof.model.partly import Known, partly
 from slotproof.model.transitions import TRANSITIONS
-
-Known = int | bool | None
-"""A value, or ``None``: anything."""
 
 
 @dataclass(frozen=True)
@@ -38,57 +36,12 @@ _FLAGS = tuple(var for var in state.STATE if var.sort is Sort.BOOL)
 _RANGES: dict[str, range] = {"turn.kind": range(3), "turn.phase": range(5)}
 
 
-def partly(expr: Expr, known: Mapping[str, Known]) -> Known:
-    """The value of an expression of which some variables are known.
-
-    >>> from slotproof.model.state import slot, turn
-    >>> partly(slot.holding & (turn.prompt > 0), {"slot.holding": False})
-    False
-    >>> partly(slot.holding & (turn.prompt > 0), {"slot.holding": True}) is None
-    True
-    """
-    if isinstance(expr, Const):
-        return expr.value
-    if isinstance(expr, Var):
-        return known.get(expr.name)
-    assert isinstance(expr, App)
-    values = [partly(arg, known) for arg in expr.args]
-    a, b = values[0], values[-1]
-    match expr.op:
-        case Op.AND:
-            return False if False in (a, b) else None if None in values else True
-        case Op.OR:
-            return True if True in (a, b) else None if None in values else False
-        case Op.ITE:
-            if a is None:
-                return values[1] if values[1] == values[2] else None
-            return values[1] if a else values[2]
-    if a is None or b is None:
-        return None
-    simple: dict[Op, Callable[[int, int], Known]] = {
-        Op.NOT: lambda x, _: not x,
-        Op.EQ: lambda x, y: x == y,
-        Op.LE: lambda x, y: x <= y,
-        Op.LT: lambda x, y: x < y,
-        Op.ADD: lambda x, y: x + y,
-        Op.SUB: lambda x, y: x - y,
-        Op.MIN: min,
-        Op.MAX: max,
-    }
-    return simple[expr.op](a, b) if expr.op in simple else None
-
-
 @cache
 def _situations() -> tuple[Mapping[str, Known], ...]:
     """All combinations of kind, phase and flags that no invariant forbids."""
     names = [*_RANGES, *(var.name for var in _FLAGS)]
     ranges = [*_RANGES.values(), *([(False, True)] * len(_FLAGS))]
-    formulas = [
-        expr
-        for each in INVARIANTS.values()
-        if each.kind is Kind.STATE
-        for expr in each.conjuncts.values()
-    ]
+    formulas = conjuncts(Spec(), Kind.STATE).values()
     found = []
     for values in product(*ranges):
         known: dict[str, Known] = dict(zip(names, values, strict=True))
@@ -129,8 +82,7 @@ def _life(
         writes = any(name.startswith(prefix) for name in transition.effect)
         for before in _situations():
             here = of(before)
-            guard = transition.full_guard.values()
-            if here is None or any(partly(expr, before) is False for expr in guard):
+            if here is None or not transition.possible(before):
                 continue
             changed = {name: partly(expr, before) for name, expr in transition.effect.items()}
             after = {**before, **changed}

@@ -26,24 +26,24 @@ class Named:
     sentence: str
 
 
-_PARTS: tuple[tuple[str, str, object, str, str], ...] = (
-    ("known", "Known", transitions, "known", "tokens that the request knows"),
-    ("has_kv", "HasKv", state, "has_kv", "the request is matched, parked or running"),
-    ("in_batch", "InBatch", transitions, "in_batch", "the request is running, or between chunks"),
-    ("on_loan", "OnLoan", state, "on_loan", "slot and turn describe the same KV"),
-    ("locks_tree", "LocksTree", transitions, "turn_locked", "the turn or its slot has a lock"),
-    ("locks(either)", "LocksEither", transitions, "turn_locked", "what an abort unlocks"),
-    ("reusable", "Reusable", transitions, "reusable", "how much of the slot's KV a restore keeps"),
-    ("held", "Held", state, "held", "private tokens of a slot that is not on loan"),
-    ("uncached", "Uncached", state, "uncached", "private tokens of a request that has KV"),
-    ("swa_held", "SwaHeld", state, "swa_held", "the same of the sliding-window pool"),
-    ("swa_uncached", "SwaUncached", state, "swa_uncached", "the same of the sliding-window pool"),
-    ("slot_rows", "SlotRows", state, "slot_rows", "rows of the slot"),
-    ("turn_rows", "TurnRows", state, "turn_rows", "rows of the request, without one on loan"),
-    ("lock_sum", "LockSum", state, "lock_sum", "prefixes that slot and request lock, added up"),
-    ("lock_max", "LockMax", state, "lock_max", "the longer of them"),
-    ("owns_full", "OwnsFull", state, "owns_full", "the row owns the arbitrary page, full pool"),
-    ("owns_swa", "OwnsSwa", state, "owns_swa", "the same of the sliding-window pool"),
+_PARTS: tuple[tuple[str, str, str, str], ...] = (
+    ("known", "Known", "known", "tokens that the request knows"),
+    ("has_kv", "HasKv", "has_kv", "the request is matched, parked or running"),
+    ("in_batch", "InBatch", "in_batch", "the request is running, or between chunks"),
+    ("on_loan", "OnLoan", "on_loan", "slot and turn describe the same KV"),
+    ("locks_tree", "LocksTree", "turn_locked", "the turn or its slot has a lock"),
+    ("locks(either)", "LocksEither", "turn_locked", "what an abort unlocks"),
+    ("reusable", "Reusable", "reusable", "how much of the slot's KV a restore keeps"),
+    ("held", "Held", "held", "private tokens of a slot that is not on loan"),
+    ("uncached", "Uncached", "uncached", "private tokens of a request that has KV"),
+    ("swa_held", "SwaHeld", "swa_held", "the same of the sliding-window pool"),
+    ("swa_uncached", "SwaUncached", "swa_uncached", "the same of the sliding-window pool"),
+    ("slot_rows", "SlotRows", "slot_rows", "rows of the slot"),
+    ("turn_rows", "TurnRows", "turn_rows", "rows of the request, without one on loan"),
+    ("lock_sum", "LockSum", "lock_sum", "prefixes that slot and request lock, added up"),
+    ("lock_max", "LockMax", "lock_max", "the longer of them"),
+    ("owns_full", "OwnsFull", "owns_full", "the row owns the arbitrary page, full pool"),
+    ("owns_swa", "OwnsSwa", "owns_swa", "the same of the sliding-window pool"),
 )  # fmt: skip
 
 
@@ -73,8 +73,9 @@ def named() -> tuple[Named, ...]:
             ("locks", "", "Locks", _locks, f"tokens of the tree that the {who} itself locks"),
         )
     ]
-    for name, symbol, module, attribute, sentence in _PARTS:
-        expr = getattr(module, attribute, None)  # an older version of the spec may lack it
+    for name, symbol, attribute, sentence in _PARTS:
+        # An older version of the spec may lack it, or have it elsewhere.
+        expr = getattr(transitions, attribute, getattr(state, attribute, None))
         if expr is not None and name == "locks(either)":
             expr = ite(expr, state.turn_kv.Q, 0)
         if expr is not None:

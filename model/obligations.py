@@ -15,22 +15,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slotproof.model import pages, state
-from slotproof.model.allowances import ALLOWED
-from slotproof.model.expr import (
-    Const,
-    Expr,
-    Sort,
-    Var,
-    is_aligned,
-    lift,
-    substitute,
-    variables,
-    walk,
-)
+from slotproof.model.expr import Expr, Var, is_aligned, lift, substitute, variables, walk
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
-from slotproof.model.meaning import MEANING
-from slotproof.model.transition import Transition
+from slotproof.model.transition import Transition, given
 from slotproof.model.transitions import TRANSITIONS
 
 INIT = "INIT"
@@ -138,8 +126,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
         goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
         goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
-        means = MEANING.get(transition.id, {})
-        goals += [Goal(f"MEANS.{name}", expr) for name, expr in means.items()]
+        goals += [Goal(f"MEANS.{name}", expr) for name, expr in transition.means.items()]
         yield Task(
             transition.id,
             "counts",
@@ -168,8 +155,9 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
 
 def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     """Where the environment asks for it, every conjunct of the guard holds."""
-    allowance = ALLOWED[transition.id]
-    values = {f"param.{name}": expr for name, expr in allowance.params.items()}
+    allowance = transition.allows
+    values: dict[str, Expr] = {var.name: given(var) for var in transition.params}
+    values |= {f"param.{name}": expr for name, expr in allowance.params.items()}
     goals = tuple(
         Goal(f"ALLOWS.{name}", substitute(expr, values))
         for name, expr in transition.full_guard.items()
@@ -185,16 +173,7 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
     It holds nothing yet, so of the frame and the pools nothing changes.
     """
     prompt = next(var for var in transition.params if var.name == "param.prompt")
-    alone: dict[str, Expr] = {
-        var.name: _nothing(var.name, var.sort)
-        for var in state.STATE
-        if var.name.startswith(("session.", "slot.", "turn."))
-    }
-    alone |= {
-        state.turn.kind.name: lift(state.PLAIN),
-        state.turn.phase.name: lift(state.WAITING),
-        state.turn.prompt.name: prompt,
-    }
+    alone = state.alone(prompt)
     own = {
         f"{each.id}.{name}": expr
         for each in spec.invariants.values()
@@ -207,38 +186,19 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
 
 
 def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
-    """Nothing is there: all memory and all rows are free, and so is every page."""
-    zero: dict[str, Expr] = {var.name: _nothing(var.name, var.sort) for var in state.STATE}
-    for free, total in (
-        (state.full.available, state.full.total),
-        (state.swa.available, state.swa.total),
-        (state.rows.free, state.rows.total),
-    ):
-        zero[total.name] = total
-        zero[free.name] = total
-    frame = {var.name: lift(0) for var in state.FRAME}
-    sizes = {
-        "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
-        "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
-    }
-    hypotheses = {f"environment.{name}": expr for name, expr in {**ENVIRONMENT, **sizes}.items()}
+    """The initial state, and one arbitrary page in it."""
+    sizes = {**ENVIRONMENT, **state.SIZES}
+    hypotheses = {f"environment.{name}": expr for name, expr in sizes.items()}
     goals = tuple(Goal(clause, primed(expr)) for clause, expr in invariant.items())
-    nothing = {**zero, **frame}
+    nothing = {**state.INITIAL, **{var.name: lift(0) for var in state.FRAME}}
     yield Task(INIT, "counts", hypotheses, nothing, goals)
     page = state.page
-    unowned = {each.name: lift(0) for each in (page.tree, page.own, page.rest)}
     anywhere = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
     for pool in POOLS:
         mine = conjuncts(spec, Kind.STATE, pool)
         goals = tuple(Goal(clause, primed(expr)) for clause, expr in mine.items())
-        after = {**nothing, **unowned, page.free.name: lift(1)}
+        after = {**nothing, **state.INITIAL_PAGE}
         yield Task(INIT, pool, {**hypotheses, **anywhere}, after, goals)
-
-
-def _nothing(name: str, sort: Sort) -> Const:
-    if sort is Sort.BOOL:
-        return Const(False)
-    return Const(state.NO_ROW if name.endswith(".row") else 0)
 
 
 def primed(expr: Expr) -> Expr:

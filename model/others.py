@@ -3,7 +3,7 @@
 An induction step looks at the actor that moves, with everybody else in its frame.
 To another actor the mover is part of *its* frame, and the pools change under it.
 Two actors are written out here, the rest is an arbitrary frame of both; what the
-mover adds to the frame of the other is ``state.CONTRIBUTIONS``. The environment's
+mover adds to the frame of the other is in ``state.ONE_MORE``. The environment's
 facts about the frame are goals too, so they need not be assumed of later states.
 """
 
@@ -21,10 +21,8 @@ from slotproof.model.obligations import Result, Spec, Status, conjuncts
 from slotproof.model.symbolic import Symbols, Term, aligned_variables
 from slotproof.model.transition import Transition
 
-_POOLS = tuple(var for group in (state.full, state.swa, state.rows) for var in vars(group).values())
 _FRAME = frozenset(var.name for var in state.FRAME)
-_SHARED = (*_POOLS, *state.CONFIG)
-_OWN = tuple(var for var in state.STATE if var not in frozenset(_POOLS))
+_SHARED = (*state.POOLS, *state.CONFIG)
 
 
 def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterator[Result]:
@@ -45,18 +43,14 @@ def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterat
         return [symbols.term(expr, values) for expr in goals.values()]
 
     shared = {var.name: symbols.var(var, "all") for var in _SHARED}
-    mover = {**shared, **{var.name: symbols.var(var, "mover") for var in _OWN}}
-    other = {**shared, **{var.name: symbols.var(var, "other") for var in _OWN}}
+    mover = {**shared, **{var.name: symbols.var(var, "mover") for var in state.ACTOR}}
+    other = {**shared, **{var.name: symbols.var(var, "other") for var in state.ACTOR}}
     rest = {var.name: z3.Int(f"{var.name}.rest", symbols.context) for var in state.FRAME}
 
     def frame(of: dict[str, Term]) -> dict[str, Term]:
         """The rest, and one actor more."""
-        found = {}
-        for name, expr in state.CONTRIBUTIONS.items():
-            mine = symbols.term(expr, of)
-            larger = z3.If(rest[name] >= mine, rest[name], mine)
-            found[name] = larger if name == state.frame.lock_max.name else rest[name] + mine
-        return found
+        values = {**of, **rest}
+        return {name: symbols.term(expr, values) for name, expr in state.ONE_MORE.items()}
 
     before = {**mover, **frame(other), **{v.name: symbols.var(v) for v in transition.params}}
     guard = [symbols.term(expr, before) for expr in transition.full_guard.values()]
@@ -67,8 +61,8 @@ def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterat
         **before,
         **{name: symbols.term(expr, before) for name, expr in transition.full_effect.items()},
     }
-    seen = {**other, **{var.name: after[var.name] for var in _POOLS}, **frame(after)}
-    moved = _FRAME | {var.name for var in _POOLS if var.name in transition.full_effect}
+    seen = {**other, **{var.name: after[var.name] for var in state.POOLS}, **frame(after)}
+    moved = _FRAME | {var.name for var in state.POOLS if var.name in transition.full_effect}
     terms = {
         clause: symbols.term(expr, seen)
         for clause, expr in goals.items()

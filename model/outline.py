@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from slotproof.model import render
+from slotproof.model.expr import Expr
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.named import named
 from slotproof.model.transition import Transition
@@ -44,8 +45,9 @@ def outline() -> Outline:
             for name, expr in _optional("invariants", "ENVIRONMENT").items()
         },
         "meaning": {
-            id_: {name: render.formula(expr) for name, expr in means.items()}
-            for id_, means in _optional("meaning", "MEANING").items()
+            each.id: {name: render.formula(expr) for name, expr in means.items()}
+            for each in TRANSITIONS.values()
+            if (means := _means(each))
         },
         "profiles": {
             name: {choice: str(value) for choice, value in profile.choices.items()}
@@ -63,6 +65,12 @@ def _optional(module: str, attribute: str) -> dict[str, Any]:
     except (ModuleNotFoundError, AttributeError):
         return {}
     return found
+
+
+def _means(each: Transition) -> dict[str, Expr]:
+    """What its parameters mean; older specs said so in a module of its own."""
+    found: dict[str, Expr] = _optional("meaning", "MEANING").get(each.id, {})
+    return getattr(each, "means", found)
 
 
 def _transition(each: Transition) -> dict[str, str]:

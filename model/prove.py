@@ -140,9 +140,7 @@ class Prover:
 
 def _variables(task: Task) -> list[Var]:
     """The state, the frame, the configuration, and whatever else the task speaks of."""
-    known: dict[str, Var] = {
-        var.name: var for var in (*state.STATE, *state.FRAME, *state.CONFIG, *state.PAGE)
-    }
+    known: dict[str, Var] = {var.name: var for var in (*state.SEEN, *state.PAGE)}
     for expr in (*task.hypotheses.values(), *task.after.values()):
         known.update({node.name: node for node in walk(expr) if isinstance(node, Var)})
     known.update({var.name: var for var in pages.CHOICES})

@@ -12,11 +12,23 @@ E ``swa_evicted_seqlen``, ``lent`` is ``is_active``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple
 
-from slotproof.model.expr import Expr, Sort, Var, ceil_page, ite, maximum
+from typing_extensions import TypeVar
+
+from slotproof.model.expr import (
+    FALSE,
+    Expr,
+    Operand,
+    Sort,
+    Var,
+    ceil_page,
+    is_aligned,
+    ite,
+    lift,
+    maximum,
+)
 
 NO_ROW = -1
 
@@ -35,92 +47,87 @@ PHASES = {
 }
 
 
-@dataclass(frozen=True)
-class Pool:
+Each = TypeVar("Each", default=Var)
+"""What stands in the places of a group: variables, or their values in some state."""
+
+
+class Pool(NamedTuple, Generic[Each]):
     """One KV pool; in tokens. ``available`` is the free list."""
 
-    total: Var
-    available: Var
-    evictable: Var
-    protected: Var
+    total: Each
+    available: Each
+    evictable: Each
+    protected: Each
 
 
-@dataclass(frozen=True)
-class Kv:
+class Kv(NamedTuple, Generic[Each]):
     """KV that a slot or a request describes: positions of one row."""
 
-    row: Var  # line of req_to_token, NO_ROW when none
-    C: Var  # committed: valid KV
-    A: Var  # allocated: KV that owns memory
-    Q: Var  # protected prefix: what the tree owns
-    E: Var  # SWA cursor: sliding-window KV before it was given back
-    locked: Var  # owns the tree lock on the first Q positions
+    row: Each  # line of req_to_token, NO_ROW when none
+    C: Each  # committed: valid KV
+    A: Each  # allocated: KV that owns memory
+    Q: Each  # protected prefix: what the tree owns
+    E: Each  # SWA cursor: sliding-window KV before it was given back
+    locked: Each  # owns the tree lock on the first Q positions
 
 
-@dataclass(frozen=True)
-class Rows:
-    total: Var
-    free: Var
+class Rows(NamedTuple, Generic[Each]):
+    total: Each
+    free: Each
 
 
-@dataclass(frozen=True)
-class Session:
-    open: Var
-    closing: Var  # close was asked for while a turn was in flight
-    inflight: Var  # a turn is queued, parked or running
-    history: Var  # tokens of finished turns, prompts and outputs
+class Session(NamedTuple, Generic[Each]):
+    open: Each
+    closing: Each  # close was asked for while a turn was in flight
+    inflight: Each  # a turn is queued, parked or running
+    history: Each  # tokens of finished turns, prompts and outputs
 
 
-@dataclass(frozen=True)
-class Request:
-    kind: Var
-    phase: Var
-    prompt: Var  # a turn's prompt includes the history
-    output: Var
+class Request(NamedTuple, Generic[Each]):
+    kind: Each
+    phase: Each
+    prompt: Each  # a turn's prompt includes the history
+    output: Each
 
 
-@dataclass(frozen=True)
-class SlotFlags:
-    holding: Var
-    lent: Var
+class SlotFlags(NamedTuple, Generic[Each]):
+    holding: Each
+    lent: Each
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple, Generic[Each]):
     """Every other actor, summed up. Written by no transition."""
 
-    held: Var
-    uncached: Var
-    swa_held: Var
-    swa_uncached: Var
-    rows: Var  # rows of the other actors
-    lock_max: Var  # the longest prefix another actor locks: a lower bound of protected
-    lock_sum: Var  # all prefixes other actors lock, shared pages counted often: an upper bound
+    held: Each
+    uncached: Each
+    swa_held: Each
+    swa_uncached: Each
+    rows: Each  # rows of the other actors
+    lock_max: Each  # the longest prefix another actor locks: a lower bound of protected
+    lock_sum: Each  # all prefixes other actors lock, shared pages counted often: an upper bound
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple, Generic[Each]):
     """One arbitrary page of one pool: how often each owner has it, and where it lies."""
 
-    free: Var  # entries of the free list
-    tree: Var
-    own: Var  # this actor's row has it, as private
-    rest: Var  # rows of the other actors
-    here: Var  # this actor's row points to it
-    at: Var  # at this position, the page's first
+    free: Each  # entries of the free list
+    tree: Each
+    own: Each  # this actor's row has it, as private
+    rest: Each  # rows of the other actors
+    here: Each  # this actor's row points to it
+    at: Each  # at this position, the page's first
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple, Generic[Each]):
     """Constants of a run. ``page_size`` itself is in ⌈·⌉ and ⌊·⌋."""
 
-    swa: Var  # the model has a sliding-window pool
-    window: Var
-    width: Var  # row width: positions a row can hold
-    reserve: Var  # 1: the last known token is always recomputed, for its logits
-    aligned_reuse: Var  # reuse stops at a page boundary
-    retract_keeps: Var  # a retracted turn leaves its KV in the slot
-    abort_publishes: Var  # an aborted turn may leave its KV to the tree
+    swa: Each  # the model has a sliding-window pool
+    window: Each
+    width: Each  # row width: positions a row can hold
+    reserve: Each  # 1: the last known token is always recomputed, for its logits
+    aligned_reuse: Each  # reuse stops at a page boundary
+    retract_keeps: Each  # a retracted turn leaves its KV in the slot
+    abort_publishes: Each  # an aborted turn may leave its KV to the tree
 
 
 _BOOLEANS = {
@@ -130,41 +137,37 @@ _BOOLEANS = {
     "config.abort_publishes",
 }  # fmt: skip
 
-Group = TypeVar("Group", Pool, Kv, Rows, Session, Request, SlotFlags, Frame, Page, Config)
 
-
-def _declare(group: type[Group], prefix: str) -> Group:
-    def var(name: str) -> Var:
+def _declare(prefix: str, names: tuple[str, ...]) -> Iterator[Var]:
+    for name in names:
         full_name = f"{prefix}.{name}"
-        return Var(full_name, Sort.BOOL if full_name in _BOOLEANS else Sort.INT)
-
-    return group(**{field.name: var(field.name) for field in fields(group)})
+        yield Var(full_name, Sort.BOOL if full_name in _BOOLEANS else Sort.INT)
 
 
-full = _declare(Pool, "full")
-swa = _declare(Pool, "swa")
-rows = _declare(Rows, "rows")
-session = _declare(Session, "session")
-slot = _declare(SlotFlags, "slot")
-slot_kv = _declare(Kv, "slot")
-turn = _declare(Request, "turn")
-turn_kv = _declare(Kv, "turn")
-frame = _declare(Frame, "frame")
-page = _declare(Page, "page")
-config = _declare(Config, "config")
+full = Pool(*_declare("full", Pool._fields))
+swa = Pool(*_declare("swa", Pool._fields))
+rows = Rows(*_declare("rows", Rows._fields))
+session = Session(*_declare("session", Session._fields))
+slot = SlotFlags(*_declare("slot", SlotFlags._fields))
+slot_kv = Kv(*_declare("slot", Kv._fields))
+turn = Request(*_declare("turn", Request._fields))
+turn_kv = Kv(*_declare("turn", Kv._fields))
+frame = Frame(*_declare("frame", Frame._fields))
+page = Page(*_declare("page", Page._fields))
+config = Config(*_declare("config", Config._fields))
 
-GROUPS: tuple[object, ...] = (full, swa, rows, session, slot, slot_kv, turn, turn_kv)
-
-
-def _vars(group: object) -> tuple[Var, ...]:
-    return tuple(vars(group).values())
-
-
-STATE: tuple[Var, ...] = tuple(var for group in GROUPS for var in _vars(group))
+POOLS: tuple[Var, ...] = (*full, *swa, *rows)
+"""What all actors share."""
+ACTOR: tuple[Var, ...] = (*session, *slot, *slot_kv, *turn, *turn_kv)
+STATE: tuple[Var, ...] = (*POOLS, *ACTOR)
 """What a transition may write, in the order of the state vector."""
-FRAME: tuple[Var, ...] = _vars(frame)
-PAGE: tuple[Var, ...] = _vars(page)
-CONFIG: tuple[Var, ...] = _vars(config)
+FRAME: tuple[Var, ...] = tuple(frame)
+PAGE: tuple[Var, ...] = tuple(page)
+CONFIG: tuple[Var, ...] = tuple(config)
+SEEN: tuple[Var, ...] = (*STATE, *FRAME, *CONFIG)
+"""All that an actor sees, in the order of a vector."""
+TOTALS = (full.total, swa.total, rows.total)
+"""Of the state, but never written."""
 
 
 def after(var: Var) -> Var:
@@ -174,7 +177,14 @@ def after(var: Var) -> Var:
 
 # Derived figures ----------------------------------------------------------
 
+is_turn: Expr = turn.kind == TURN
+is_plain: Expr = turn.kind == PLAIN
 has_kv: Expr = turn.phase >= MATCHED  # matched, parked or running
+in_batch: Expr = (turn.phase == RUNNING) | (turn.phase == PARKED)
+known: Expr = turn.prompt + turn.output
+"""Tokens that the request knows: all that KV may be computed for."""
+turn_row: Expr = turn_kv.row != NO_ROW
+turn_locked: Expr = turn_kv.locked | (slot.lent & slot_kv.locked)
 on_loan: Expr = has_kv & slot.holding & (turn.kind == TURN) & (turn_kv.row == slot_kv.row)
 """The slot's KV and the turn's are the same: told from ownership, not from a flag."""
 
@@ -226,4 +236,51 @@ CONTRIBUTIONS: dict[str, Expr] = {
     frame.lock_max.name: lock_max,
     frame.lock_sum.name: lock_sum,
 }
-"""What one actor adds to the frame of all others (``lock_max``: the maximum, else sums)."""
+"""What one actor adds to the frame of all others."""
+ONE_MORE: dict[str, Expr] = {
+    var.name: maximum(var, CONTRIBUTIONS[var.name])
+    if var is frame.lock_max
+    else var + CONTRIBUTIONS[var.name]
+    for var in FRAME
+}
+"""The frame, and one actor more."""
+
+# The beginning ---------------------------------------------------------------
+
+
+def _nothing(var: Var) -> Expr:
+    if var.sort is Sort.BOOL:
+        return FALSE
+    return lift(NO_ROW if var.name.endswith(".row") else 0)
+
+
+INITIAL: dict[str, Expr] = {
+    **{var.name: _nothing(var) for var in STATE},
+    **{total.name: total for total in TOTALS},
+    full.available.name: full.total,
+    swa.available.name: swa.total,
+    rows.free.name: rows.total,
+}
+"""The initial state: there is no actor, all memory and all rows are free."""
+INITIAL_PAGE: dict[str, Expr] = {
+    page.tree.name: lift(0),
+    page.own.name: lift(0),
+    page.rest.name: lift(0),
+    page.free.name: lift(1),
+}
+"""So is every page, wherever it will lie."""
+SIZES: dict[str, Expr] = {
+    "totals": (full.total >= 0) & (swa.total >= 0) & (rows.total >= 0),
+    "pages": is_aligned(full.total) & is_aligned(swa.total),
+}
+"""What sizes there may be."""
+
+
+def alone(prompt: Operand) -> dict[str, Expr]:
+    """A request that goes on alone: it waits, holds nothing, belongs to no session."""
+    return {
+        **{var.name: INITIAL[var.name] for var in ACTOR},
+        turn.kind.name: lift(PLAIN),
+        turn.phase.name: lift(WAITING),
+        turn.prompt.name: lift(prompt),
+    }

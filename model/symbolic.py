@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import z3
 
-from slotproof.model import state
 from slotproof.model.expr import App, Const, Expr, Op, Sort, Var, same
 
 Term: TypeAlias = Any
@@ -182,8 +181,3 @@ def aligned_variables(formulas: Iterable[Expr]) -> frozenset[str]:
             ):
                 found.add(right.name)
     return frozenset(found)
-
-
-def variables() -> tuple[Var, ...]:
-    """Everything a state consists of: what changes, the frame, the configuration."""
-    return (*state.STATE, *state.FRAME, *state.CONFIG)

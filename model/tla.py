@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from slotproof.model import state
-from slotproof.model.expr import Expr, Sort, Var, conj
+from slotproof.model.expr import Expr, conj
 from slotproof.model.idioms import KINDS, PHASES, Form, form, words_of
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
@@ -21,9 +21,6 @@ from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 MODULE = "Slotproof"
-_TOTALS = (state.full.total, state.swa.total, state.rows.total)
-
-
 _GROUPS: tuple[tuple[str, str], ...] = (
     ("Pools", "full"), ("SwaPool", "swa"), ("Rows", "rows"), ("Session", "session"),
     ("Slot", "slot"), ("Turn", "turn"),
@@ -32,7 +29,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
 
 def _groups() -> dict[str, tuple[str, ...]]:
     """State variables by group; totals never change, so they are constants."""
-    names = [var.name for var in state.STATE if var not in frozenset(_TOTALS)]
+    names = [var.name for var in state.STATE if var not in frozenset(state.TOTALS)]
     return {
         title: tuple(name for name in names if name.startswith(prefix + "."))
         for title, prefix in _GROUPS
@@ -61,7 +58,7 @@ def _module() -> Iterator[str]:
     yield ""
     yield "CONSTANTS"
     constants = ["P", "Tokens"]
-    constants += [identifier(var.name) for var in (*state.CONFIG, *_TOTALS, *state.FRAME)]
+    constants += [identifier(var.name) for var in (*state.CONFIG, *state.TOTALS, *state.FRAME)]
     yield from _wrapped(constants, "  ")
     yield ""
     groups = _groups()
@@ -164,9 +161,8 @@ def _kept(effect: Iterable[str], groups: dict[str, tuple[str, ...]]) -> list[str
 def _behaviour(groups: dict[str, tuple[str, ...]]) -> Iterator[str]:
     yield from _section("Behaviour")
     yield "Init =="
-    of = {var.name: var for var in state.STATE}
     for name in (name for names in groups.values() for name in names):
-        yield f"  /\\ {identifier(name)} = {_initially(of[name])}"
+        yield f"  /\\ {identifier(name)} = {_value(name, state.INITIAL[name])}"
     yield ""
     yield "Next =="
     for transition in TRANSITIONS.values():
@@ -179,16 +175,6 @@ def _behaviour(groups: dict[str, tuple[str, ...]]) -> Iterator[str]:
     yield ""
     yield "Spec == Init /\\ [][Next]_vars"
     yield ""
-
-
-def _initially(var: Var) -> str:
-    if var.sort is Sort.BOOL:
-        return "FALSE"
-    group, _, field = var.name.partition(".")
-    if field in ("available", "free"):
-        return f"{group}_total"
-    words = words_of(var.name)
-    return WORDS[words[min(words)]] if words else "0"
 
 
 def _invariant(invariant: Invariant) -> Iterator[str]:

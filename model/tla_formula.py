@@ -8,6 +8,7 @@ from slotproof.model import state
 from slotproof.model.expr import Expr, variables
 from slotproof.model.idioms import KINDS, PHASES, Form, form
 from slotproof.model.named import Named
+from slotproof.model.render import symbol
 
 WIDTH = 96
 _PAGE = tuple(var.name for var in state.PAGE)
@@ -21,7 +22,6 @@ WORDS = {
     **{name: f"Phase{name.capitalize()}" for name in PHASES.values()},
     "no_row": "NoRow",
 }
-_RENAMED = {"config.window": "W", "config.swa": "has_swa"}
 
 
 def identifier(name: str) -> str:
@@ -30,10 +30,7 @@ def identifier(name: str) -> str:
     >>> identifier("slot.C"), identifier("config.width"), identifier("T-ABORT-WAITING")
     ('slot_C', 'width', 'T_ABORT_WAITING')
     """
-    if name in _RENAMED:
-        return _RENAMED[name]
-    name = name.removeprefix("config.").removeprefix("param.")
-    return name.replace(".", "_").replace("-", "_")
+    return symbol(name).replace(".", "_").replace("-", "_")
 
 
 def formula(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> str:

@@ -9,16 +9,25 @@ One long file on purpose: this and the invariants are what a reviewer reads.
 
 from __future__ import annotations
 
+from slotproof.model.allowances import (
+    fresh,
+    inserted,
+    matched,
+    partial_slot,
+    relock,
+    reuse,
+    room,
+    some,
+    swa_fresh,
+    unlocking,
+    waiting,
+    window_alive,
+)
 from slotproof.model.language import *
 
 u, swa_u, swa_x = param("u"), param("swa_u"), param("swa_x")
 dup, swa_dup, q = param("dup"), param("swa_dup"), param("q")
 LOCK = (u, swa_u)
-
-is_turn = turn.kind == TURN
-is_plain = turn.kind == PLAIN
-known = turn.prompt + turn.output
-"""Tokens that the request knows: all that KV may be computed for."""
 
 
 # Shared pieces -------------------------------------------------------------
@@ -73,9 +82,28 @@ def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
     }
 
 
-turn_locked = turn_kv.locked | (slot.lent & slot_kv.locked)
-turn_row = turn_kv.row != NO_ROW
-in_batch = (turn.phase == RUNNING) | (turn.phase == PARKED)
+def gain(figure: Var) -> Expr:
+    return after(figure) - figure
+
+
+given_back = {
+    "u": u == full.protected - after(full.protected),
+    "swa_u": swa_u == swa.protected - after(swa.protected),
+}
+_rounded = ceil_page(turn_kv.A)
+published = {
+    "dup": dup == gain(full.available) - (_rounded - q),
+    "swa_dup": implies(
+        config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, turn_kv.E))
+    ),
+    **given_back,
+}
+"""What parameters mean where KV is given back, and where some of it goes to the tree."""
+
+
+def keeps(kv: Kv, upto: Expr) -> Expr:
+    """A cut keeps every valid position that it may: recomputing them would break no invariant."""
+    return implies(upto >= kv.E, after(slot_kv.C) == minimum(kv.C, upto))
 
 
 def to_tree(upto: Var) -> tuple[Mem, Mem]:
@@ -101,6 +129,9 @@ insertable = {
 T_OPEN = Transition(
     "T-OPEN",
     "A client opens a session: empty history, no slot, nothing in flight.",
+    by="client",
+    stage="session",
+    course="every request",
     guard={"closed": ~session.open & (turn.kind == NONE)},
     effect=assign(
         (session.open, TRUE),
@@ -108,6 +139,7 @@ T_OPEN = Transition(
         (session.inflight, FALSE),
         (session.history, 0),
     ),
+    allows=Allowance(~session.open & (turn.kind == NONE)),
 )
 
 session_over = {
@@ -118,6 +150,8 @@ session_over = {
 T_CLOSE = Transition(
     "T-CLOSE",
     "A session with nothing in flight is closed: its slot is released at once.",
+    by="client",
+    stage="session",
     guard={
         "open": session.open & ~session.closing,
         "idle": ~session.inflight,
@@ -126,23 +160,32 @@ T_CLOSE = Transition(
     params=LOCK,
     memory=release(slot_kv, slot.holding, u, swa_u),
     effect=session_over,
+    means=given_back,
+    allows=unlocking(session.open & ~session.closing & ~session.inflight, slot_kv.locked, slot_kv),
 )
 
 T_CLOSE_DEFER = Transition(
     "T-CLOSE-DEFER",
     "A close that finds a turn in flight waits for it; no new turn is taken.",
+    source="#21875",
+    by="client",
+    stage="session",
     guard={"open": session.open & ~session.closing, "busy": session.inflight},
     effect=assign((session.closing, TRUE)),
-    source="#21875",
+    allows=Allowance(session.inflight & ~session.closing),
 )
 
 T_REAP = Transition(
     "T-REAP",
     "A deferred close happens, or an idle session times out (time is environment).",
+    by="time",
+    stage="session",
     guard={"open": session.open, "idle": ~session.inflight, **dropped(slot_kv.locked, slot_kv.Q)},
     params=LOCK,
     memory=release(slot_kv, slot.holding, u, swa_u),
     effect=session_over,
+    means=given_back,
+    allows=unlocking(session.open & ~session.inflight, slot_kv.locked, slot_kv),
 )
 
 # A turn is queued, or is not ------------------------------------------------
@@ -152,6 +195,9 @@ new, prompt = param("new"), param("prompt")
 T_SUBMIT = Transition(
     "T-SUBMIT",
     "A turn is queued: its prompt is the history and new tokens; it is now in flight.",
+    by="client",
+    stage="queue",
+    course="every request",
     guard={
         "open": session.open & ~session.closing,
         "idle": ~session.inflight,
@@ -165,20 +211,38 @@ T_SUBMIT = Transition(
         (turn.output, 0),
         (session.inflight, TRUE),
     ),
+    means={"new": after(turn.prompt) == session.history + new, "nonempty": after(turn.prompt) >= 1},
+    allows=Allowance(
+        conj(
+            session.open & ~session.closing & ~session.inflight,
+            some >= 0,
+            (some >= 1) | (session.history >= 1),
+        ),
+        {"new": some},
+    ),
 )
 
 T_REJECT = Transition(
     "T-REJECT",
     "A turn while one is in flight becomes a stub: turn, slot and history stay as they are.",
+    source="#22790",
+    by="client",
+    stage="queue",
     guard={"open": session.open, "busy": session.inflight | session.closing, "prompt": prompt >= 0},
     params=(prompt,),
     detaches="stub",
-    source="#22790",
+    means={"stub": session.inflight | session.closing},
+    allows=Allowance(
+        session.open & (session.inflight | session.closing) & (some >= 0), {"prompt": some}
+    ),
 )
 
 T_DOOM = Transition(
     "T-DOOM",
     "A turn known to be aborted leaves its session before it is matched; the slot is untouched.",
+    source="#22273, #22790",
+    by="scheduler",
+    stage="queue",
     guard={
         "turn": is_turn,
         "waiting": turn.phase == WAITING,
@@ -188,12 +252,16 @@ T_DOOM = Transition(
     params=(prompt,),
     effect=turn_over,
     detaches="doomed",
-    source="#22273, #22790",
+    means={"doomed": turn.kind == TURN},
+    allows=Allowance(is_turn & waiting & ~partial_slot & (some >= 0), {"prompt": some}),
 )
 
 T_PLAIN_SUBMIT = Transition(
     "T-PLAIN-SUBMIT",
     "A request without a session is queued.",
+    by="client",
+    stage="queue",
+    course="every request",
     guard={
         "new": turn.kind == NONE,
         "no_session": ~session.open & ~session.inflight,
@@ -203,6 +271,8 @@ T_PLAIN_SUBMIT = Transition(
     effect=assign(
         (turn.kind, PLAIN), (turn.phase, WAITING), (turn.prompt, prompt), (turn.output, 0)
     ),
+    means={"prompt": after(turn.prompt) == prompt},
+    allows=Allowance((turn.kind == NONE) & ~session.open & (some >= 1), {"prompt": some}),
 )
 
 # Matching --------------------------------------------------------------------
@@ -212,6 +282,9 @@ m = param("m")
 T_MATCH = Transition(
     "T-MATCH",
     "A request without a slot to restore locks what the tree has of its prompt: Q = m.",
+    by="scheduler",
+    stage="match",
+    course="every request",
     guard={
         "waiting": turn.phase == WAITING,
         "no_slot": is_plain | (is_turn & ~slot.holding),
@@ -229,6 +302,14 @@ T_MATCH = Transition(
         (turn_kv.E, 0),
         (turn_kv.locked, TRUE),
     ),
+    means={
+        "m": after(turn_kv.Q) == m,
+        "u": gain(full.protected) == u,
+        "swa_u": gain(swa.protected) == swa_u,
+    },
+    allows=Allowance(
+        waiting & (is_plain | ~slot.holding) & matched, {"u": fresh, "swa_u": swa_fresh}
+    ),
 )
 
 _n = minimum(slot_kv.C, known - config.reserve)
@@ -240,6 +321,10 @@ T_RESTORE = Transition(
     "T-RESTORE",
     "The slot's KV goes on loan to its turn, after free_tail gave back what lies past the "
     "matched prefix, from the next page boundary on.",
+    source="#20070, #20476, #22213, #22862, #32163",
+    by="scheduler",
+    stage="match",
+    course="every later turn",
     guard={
         "turn": is_turn & (turn.phase == WAITING),
         "holding": slot.holding,
@@ -254,28 +339,36 @@ T_RESTORE = Transition(
         **assign((turn_kv.row, slot_kv.row), (turn_kv.Q, slot_kv.Q), (turn_kv.locked, FALSE)),
         **assign((slot.lent, TRUE), (turn.phase, MATCHED)),
     },
-    source="#20070, #20476, #22213, #22862, #32163",
+    allows=Allowance(is_turn & waiting & slot.holding & (reuse >= slot_kv.Q) & window_alive),
 )
 
 T_DISCARD = Transition(
     "T-DISCARD",
     "The slot is released while the session stays open: memory pressure, no reusable prefix, "
     "or a lost window.",
+    by="scheduler",
+    stage="match",
     guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(slot_kv.locked, slot_kv.Q)},
     params=LOCK,
     memory=release(slot_kv, TRUE, u, swa_u),
     effect=no_slot,
+    means=given_back,
+    allows=unlocking(slot.holding & ~slot.lent, slot_kv.locked, slot_kv),
 )
 
 T_REFUSE = Transition(
     "T-REFUSE",
     "No budget for a matched request this time: it waits again, the slot is as free_tail left it, "
     "nothing is on loan; without a slot the lock is dropped.",
+    source="#20476, #22753",
+    by="scheduler",
+    stage="match",
     guard={"matched": turn.phase == MATCHED, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
     memory=(unlock(u, swa_u),),
     effect={**back_to_waiting, **assign((slot.lent, FALSE))},
-    source="#20476, #22753",
+    means=given_back,
+    allows=unlocking(turn.phase == MATCHED, turn_kv.locked, turn_kv),
 )
 
 # Running -----------------------------------------------------------------------
@@ -285,6 +378,9 @@ t, sampled, row = param("t"), param("sampled"), param("row")
 T_EXTEND = Transition(
     "T-EXTEND",
     "Prefill up to position t; when nothing is left to prefill one token may be sampled.",
+    by="scheduler",
+    stage="run",
+    course="every request",
     guard={
         "matched": (turn.phase == MATCHED) | (turn.phase == PARKED),
         "t": (t >= turn_kv.C) & (t <= known) & (t <= config.width),
@@ -300,20 +396,47 @@ T_EXTEND = Transition(
         (turn_kv.C, t),
         (turn_kv.A, maximum(turn_kv.A, t)),
     ),
+    means={
+        "t": after(turn_kv.C) == t,
+        "sampled": gain(turn.output) == sampled,
+        "row": after(turn_kv.row) == row,
+    },
+    allows=Allowance(
+        conj(
+            (turn.phase == MATCHED) | (turn.phase == PARKED),
+            given(t) >= turn_kv.C,
+            given(t) <= known,
+            given(t) <= config.width,
+            (given(sampled) == 0) | ((given(sampled) == 1) & (given(t) == known)),
+            ite(
+                turn_kv.row == NO_ROW,
+                (given(row) >= 0) & (rows.free >= 1),
+                given(row) == turn_kv.row,
+            ),
+            room(ceil_page(given(t)) - ceil_page(turn_kv.A)),
+        )
+    ),
 )
 
 T_PARK = Transition(
     "T-PARK",
     "Between two chunks of its prefill a request is in no batch, but keeps its KV.",
+    source="#37502",
+    by="scheduler",
+    stage="run",
+    needs="chunked prefill",
     guard={"running": turn.phase == RUNNING, "unfinished": known > turn_kv.C},
     effect=assign((turn.phase, PARKED)),
-    source="#37502",
+    allows=Allowance((turn.phase == RUNNING) & (known > turn_kv.C)),
 )
 
 T_INSERT = Transition(
     "T-INSERT",
     "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
     "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
+    by="scheduler",
+    stage="run",
+    course="every request",
     guard={
         "running": in_batch,
         "no_slot": ~slot.lent,
@@ -328,6 +451,31 @@ T_INSERT = Transition(
     params=(q, dup, swa_dup, u, swa_u, swa_x),
     memory=(*to_tree(q), lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
     effect=assign((turn_kv.Q, q)),
+    means={
+        "q": after(turn_kv.Q) == q,
+        "dup": gain(full.available) == dup,
+        "swa_dup": implies(config.swa, gain(swa.available) == swa_dup),
+        "u": gain(full.protected) == u,
+        "swa_u": gain(swa.protected) == swa_u - swa_x,
+    },
+    allows=Allowance(
+        conj(
+            in_batch & ~slot.lent,
+            inserted,
+            is_aligned(fresh),
+            fresh >= given(q) - turn_kv.Q - given(dup),
+            fresh <= given(q) - turn_kv.Q,
+            fresh <= full.evictable + (given(q) - turn_kv.Q - given(dup)),
+            full.protected + fresh >= given(q),
+            is_aligned(relock) & (relock >= 0) & (relock <= turn_kv.Q),
+            is_aligned(swa_fresh) & (swa_fresh >= 0) & (swa_fresh <= given(q)),
+            swa_fresh <= swa.evictable,
+            config.swa | ((relock == 0) & (swa_fresh == 0)),
+            relock <= swa.protected,
+            swa.protected - relock + swa_fresh <= frame.lock_sum + given(q),
+        ),
+        {"u": fresh, "swa_u": swa_fresh, "swa_x": relock},
+    ),
 )
 
 d, k = param("d"), param("k")
@@ -336,6 +484,9 @@ T_DECODE = Transition(
     "T-DECODE",
     "One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a "
     "speculative round may commit from slack allocated before.",
+    by="scheduler",
+    stage="run",
+    course="every request",
     guard={
         "running": turn.phase == RUNNING,
         "prefilled": known - 1 <= turn_kv.C,
@@ -348,6 +499,17 @@ T_DECODE = Transition(
     effect=assign(
         (turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k), (turn.output, turn.output + k)
     ),
+    means={"d": gain(turn_kv.A) == d, "k": (gain(turn_kv.C) == k) & (gain(turn.output) == k)},
+    allows=Allowance(
+        conj(
+            (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
+            given(d) >= 0,
+            given(k) >= 0,
+            turn_kv.C + given(k) <= turn_kv.A + given(d),
+            turn_kv.A + given(d) <= config.width,
+            room(ceil_page(turn_kv.A + given(d)) - ceil_page(turn_kv.A)),
+        )
+    ),
 )
 
 e = param("e")
@@ -355,6 +517,8 @@ e = param("e")
 T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
     "The SWA cursor moves up to e: no later token's window reaches below it.",
+    by="scheduler",
+    stage="run",
     guard={
         "swa": config.swa & in_batch,
         "e": (e > turn_kv.E) & is_aligned(e) & (e <= floor_page(turn_kv.C - config.window)),
@@ -362,6 +526,14 @@ T_SWA_ADVANCE = Transition(
     params=(e,),
     memory=(Mem(Move.FREE, EMPTY, Interval(maximum(turn_kv.Q, turn_kv.E), e)),),
     effect=assign((turn_kv.E, e)),
+    means={"e": after(turn_kv.E) == e},
+    allows=Allowance(
+        config.swa
+        & in_batch
+        & is_aligned(given(e))
+        & (given(e) > turn_kv.E)
+        & (given(e) + config.window <= turn_kv.C)
+    ),
 )
 
 # A turn ends, or is interrupted ---------------------------------------------------
@@ -374,6 +546,10 @@ T_SAVE = Transition(
     "T-SAVE",
     "A turn finishes with F output tokens: what speculation left past them is trimmed, its KV "
     "goes to the slot, the history grows, nothing is in flight.",
+    source="#22897, #22900",
+    by="scheduler",
+    stage="finish",
+    course="every request",
     guard={
         "turn": is_turn & session.inflight,
         "running": turn.phase == RUNNING,
@@ -383,7 +559,16 @@ T_SAVE = Transition(
     params=(F,),
     memory=(_overshoot,),
     effect={**to_slot(_trimmed), **turn_over, **assign((session.history, _target))},
-    source="#22897, #22900",
+    means={"F": after(session.history) == turn.prompt + F, "kept": keeps(turn_kv, turn.prompt + F)},
+    allows=Allowance(
+        conj(
+            is_turn & (turn.phase == RUNNING),
+            turn.prompt <= turn_kv.C,
+            given(F) >= 0,
+            turn.output >= given(F),
+            turn.prompt + given(F) >= turn_kv.Q,
+        )
+    ),
 )
 
 _abort_effect = {**no_slot, **turn_over}
@@ -395,33 +580,47 @@ _abort_guard = {
     **dropped(turn_locked, turn_kv.Q),
 }
 
+_abort_allowed = unlocking(is_turn & has_kv, turn_locked, turn_kv)
+
 T_ABORT = Transition(
     "T-ABORT",
     "A matched, parked or running turn is aborted: all its KV, its row and its lock go back and "
     "the slot disappears; the history stays as after the last finished turn.",
+    source="#22790",
+    by="client",
+    stage="abort",
     guard=_abort_guard,
     params=LOCK,
     memory=_abort_memory,
     effect=_abort_effect,
-    source="#22790",
+    means=given_back,
+    allows=_abort_allowed,
 )
 
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
     "A running turn is aborted as by T-ABORT, but its KV goes to the tree up to q.",
+    by="client",
+    stage="abort",
     guard={**_abort_guard, "in_batch": in_batch, "publishes": config.abort_publishes, **insertable},
     params=(q, dup, swa_dup, u, swa_u),
     memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=_abort_effect,
+    means={**published, "profile": config.abort_publishes},
+    allows=unlocking(is_turn & in_batch & config.abort_publishes & inserted, turn_locked, turn_kv),
 )
 
 T_OOM = Transition(
     "T-OOM",
     "A turn that is alone and outgrows the pool ends as an abort with a message.",
+    by="scheduler",
+    stage="abort",
     guard=_abort_guard,
     params=LOCK,
     memory=_abort_memory,
     effect=_abort_effect,
+    means=given_back,
+    allows=_abort_allowed,
 )
 
 _queued = {"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.lent}
@@ -429,8 +628,11 @@ _queued = {"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.
 T_ABORT_WAITING = Transition(
     "T-ABORT-WAITING",
     "A queued turn is aborted: it holds nothing and frees nothing.",
+    by="client",
+    stage="abort",
     guard={**_queued, "covered": implies(slot.holding, session.history >= slot_kv.C)},
     effect=turn_over,
+    allows=Allowance(is_turn & waiting & ~partial_slot),
 )
 
 _, _unfinished, _to_history = cut(slot_kv, session.history)
@@ -439,6 +641,8 @@ T_ABORT_PARTIAL = Transition(
     "T-ABORT-PARTIAL",
     "A queued turn that a retract left with a partial slot is aborted: the slot is cut to the "
     "history (where that is impossible it is discarded first).",
+    by="client",
+    stage="abort",
     guard={
         **_queued,
         "partial": slot.holding & (session.history < slot_kv.C),
@@ -446,21 +650,29 @@ T_ABORT_PARTIAL = Transition(
     },
     memory=(_unfinished,),
     effect={**kept(slot_kv, _to_history), **turn_over},
+    means={"kept": keeps(slot_kv, session.history)},
+    allows=Allowance(conj(is_turn & waiting, partial_slot & (session.history >= slot_kv.Q))),
 )
 
 T_RETRACT = Transition(
     "T-RETRACT",
     "A turn is taken out of the batch and keeps its KV in the slot, made if absent; it waits and "
     "is still in flight.",
+    source="#22862",
+    by="scheduler",
+    stage="retract",
     guard={"turn": is_turn, "in_batch": in_batch, "keeps": config.retract_keeps},
     effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
-    source="#22862",
+    means={"profile": config.retract_keeps & after(slot.holding)},
+    allows=Allowance(is_turn & in_batch & config.retract_keeps),
 )
 
 T_RETRACT_WIPE = Transition(
     "T-RETRACT-WIPE",
     "A turn is taken out of the batch and gives up all its KV and its slot; it waits and is "
     "still in flight.",
+    by="scheduler",
+    stage="retract",
     guard={
         "turn": is_turn,
         "in_batch": in_batch,
@@ -470,6 +682,8 @@ T_RETRACT_WIPE = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect={**no_slot, **back_to_waiting},
+    means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding)},
+    allows=unlocking(is_turn & in_batch & ~config.retract_keeps, turn_locked, turn_kv),
 )
 
 # The tree, and requests without a session -------------------------------------------
@@ -479,15 +693,31 @@ n, swa_n = param("n"), param("swa_n")
 T_EVICT = Transition(
     "T-EVICT",
     "The tree gives up unlocked pages.",
+    by="tree",
+    stage="retract",
     guard={"n": (n >= 0) & is_aligned(n), "swa_n": (swa_n >= 0) & is_aligned(swa_n)},
     params=(n, swa_n),
     memory=(Mem(Move.EVICT, count(n), count(swa_n)),),
+    means={
+        "n": gain(full.available) == n,
+        "swa_n": implies(config.swa, gain(swa.available) == swa_n),
+    },
+    allows=Allowance(
+        (given(n) >= 0)
+        & is_aligned(given(n))
+        & ((given(swa_n) >= 0) & is_aligned(given(swa_n)) & (config.swa | (given(swa_n) == 0)))
+        & (given(n) <= full.evictable)
+        & (given(swa_n) <= swa.evictable)
+    ),
 )
 
 T_PLAIN_FINISH = Transition(
     "T-PLAIN-FINISH",
     "A request without a session ends: prompt and output go to the tree up to q, the rest is "
     "freed, its lock and its row are given back.",
+    by="scheduler",
+    stage="finish",
+    course="every request",
     guard={
         "plain": is_plain,
         "running": turn.phase == RUNNING,
@@ -497,24 +727,34 @@ T_PLAIN_FINISH = Transition(
     params=(q, dup, swa_dup, u, swa_u),
     memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=no_turn,
+    means=published,
+    allows=unlocking(is_plain & (turn.phase == RUNNING) & inserted, turn_kv.locked, turn_kv),
 )
 
 T_PLAIN_ABORT = Transition(
     "T-PLAIN-ABORT",
     "A request without a session is aborted, queued or running: whatever it holds goes back.",
+    by="client",
+    stage="abort",
     guard={"plain": is_plain, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
     memory=_abort_memory,
     effect=no_turn,
+    means=given_back,
+    allows=unlocking(is_plain, turn_kv.locked, turn_kv),
 )
 
 T_PLAIN_RETRACT = Transition(
     "T-PLAIN-RETRACT",
     "A request without a session is taken out of the batch and gives everything back; it waits.",
+    by="scheduler",
+    stage="retract",
     guard={"plain": is_plain, "in_batch": in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
     memory=_abort_memory,
     effect=back_to_waiting,
+    means=given_back,
+    allows=unlocking(is_plain & in_batch, turn_kv.locked, turn_kv),
 )
 
 TRANSITIONS: dict[str, Transition] = {

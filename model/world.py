@@ -5,25 +5,19 @@ Each transition is applied to one actor, with all others summed up in the frame.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slotproof.model import state
-from slotproof.model.evaluate import INDEX, Vector, contributions, state_check, step_check, steps
+from slotproof.model import layout, state
+from slotproof.model.evaluate import contributions, state_check, step_check, steps
+from slotproof.model.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
 from slotproof.model.profiles import Profile
+from slotproof.model.transitions import TRANSITIONS
 
-POOLS = 10
-"""The first entries of a vector: figures of both pools, and the rows."""
-ACTOR = len(state.STATE) - POOLS
-EMPTY_ACTOR: tuple[int, ...] = tuple(
-    state.NO_ROW if var.name.endswith(".row") else 0 for var in state.STATE[POOLS:]
-)
 _NOBODY = list(EMPTY_ACTOR)
-_FRAME = len(state.STATE)
-_MAX = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
-_KIND = INDEX["turn.kind"]
-_PHASE, _PROMPT = INDEX["turn.phase"], INDEX["turn.prompt"]
+_PHASE = INDEX["turn.phase"]
+_FIGURES = tuple(var.name for var in state.POOLS)
 
 
 class Problem(NamedTuple):
@@ -44,16 +38,16 @@ class Constants:
     profile: Profile
 
     @property
-    def vector(self) -> tuple[int, ...]:
+    def vector(self) -> Values:
         choices = self.profile.choices
-        return (
-            int(self.window > 0),
-            self.window,
-            self.width,
-            choices["reserve"],
-            int(choices["aligned_reuse"]),
-            int(choices["retract_keeps"]),
-            int(choices["abort_publishes"]),
+        return state.Config(
+            swa=int(self.window > 0),
+            window=self.window,
+            width=self.width,
+            reserve=choices["reserve"],
+            aligned_reuse=int(choices["aligned_reuse"]),
+            retract_keeps=int(choices["retract_keeps"]),
+            abort_publishes=int(choices["abort_publishes"]),
         )
 
 
@@ -61,18 +55,18 @@ class World:
     """A state with any number of actors.
 
     ``actors`` maps a session's id, or the id of a request without a session
-    with a leading ``/``, to its values in the order of ``state.STATE``.
+    with a leading ``/``, to its values.
     """
 
-    def __init__(self, constants: Constants, pools: Vector) -> None:
+    def __init__(self, constants: Constants, pools: Iterable[int]) -> None:
         self.constants = constants
-        self.pools = pools
+        self.pools = list(pools)
         self.actors: dict[str, Vector] = {}
-        self.shares: dict[str, tuple[int, ...]] = {}
+        self.shares: dict[str, Values] = {}
         self._sum = [0] * len(state.FRAME)
         """Of all shares: what an actor sees of the others follows without looking at each."""
-        self._longest: tuple[int, str | None, int] | None = (0, None, 0)
-        """The longest locked prefix, whose it is, and the longest of the others; if known."""
+        self._longest: tuple[int, int] | None = (0, 0)
+        """The two longest locked prefixes, if known."""
         self.writers: dict[str, str] = {}
         """Which transition wrote a figure or an actor last."""
         self._constants = list(constants.vector)
@@ -83,7 +77,7 @@ class World:
 
     def put(self, key: str, values: Vector) -> None:
         """Set an actor's values; an actor that is no more is dropped."""
-        share = self._contributions([0] * POOLS + values + [0] * len(state.FRAME) + self._constants)
+        share = self._contributions(layout.by_itself(values, self._constants))
         old = self.shares.pop(key, None)
         self.actors.pop(key, None)
         if values != _NOBODY:
@@ -91,26 +85,15 @@ class World:
             self._sum = [a + b for a, b in zip(self._sum, share, strict=True)]
         if old is not None:
             self._sum = [a - b for a, b in zip(self._sum, old, strict=True)]
-        if share[_MAX] or (old is not None and old[_MAX]):
+        if layout.locks(share) or (old is not None and layout.locks(old)):
             self._longest = None
 
     def frame(self, key: str | None) -> Vector:
         """Every actor but one, summed up."""
-        mine = self.shares.get(key) if key is not None else None
-        total = self._sum.copy()
-        if mine is not None:
-            total = [a - b for a, b in zip(total, mine, strict=True)]
         if self._longest is None:
-            first, owner, second = 0, None, 0
-            for other, share in self.shares.items():
-                if share[_MAX] > first:
-                    first, owner, second = share[_MAX], other, first
-                else:
-                    second = max(second, share[_MAX])
-            self._longest = first, owner, second
-        longest, whose, next_longest = self._longest
-        total[_MAX] = next_longest if whose is not None and whose == key else longest
-        return total
+            self._longest = layout.two_longest(self.shares.values())
+        mine = self.shares.get(key) if key is not None else None
+        return layout.others(self._sum, self._longest, mine)
 
     def vector(self, key: str | None) -> Vector:
         """The full state vector as the actor sees it."""
@@ -127,7 +110,7 @@ class World:
 
         >>> from slotproof.model.profiles import PROFILES
         >>> constants = Constants(page_size=1, width=48, window=0, profile=PROFILES["reference"])
-        >>> world = World(constants, pools=[64, 64, 0, 0, 0, 0, 0, 0, 4, 4])
+        >>> world = World(constants, layout.initial_pools(full=64, swa=0, rows=4))
         >>> world.apply("T-OPEN", "s1", None, {})
         []
         >>> world.apply("T-CLOSE-DEFER", "s1", None, {})[0].detail
@@ -136,13 +119,13 @@ class World:
         step = self._steps.get(transition)
         if step is None:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
-        wanted = {var.name.removeprefix("param.") for var in step.transition.params}
-        missing = wanted - params.keys()
+        missing = sorted(name for name in step.transition.names if name not in params)
         if missing:
-            text = f"{transition} came without {', '.join(sorted(missing))}"
+            text = f"{transition} came without {', '.join(missing)}"
             return [Problem("INV-STEP", "unknown", text)]
         key = self.key(transition, sid, rid)
-        if key is not None and key not in self.actors and transition not in _BIRTHS:
+        born = step.transition.starts in ("session", "request")
+        if key is not None and key not in self.actors and not born:
             return [Problem("INV-STEP", "unknown", f"{transition} of {key}, which does not exist")]
         before = self.vector(key)
         problems = []
@@ -152,33 +135,27 @@ class World:
         after = before.copy()
         step.apply(after, params)
         problems += _contradicted(transition, after, params)
-        self.pools = after[:POOLS]
+        self.pools = after[POOLS]
         if key is not None:
-            self.put(key, after[POOLS:_FRAME])
+            self.put(key, after[ACTOR])
             self.writers[key] = transition
-        for index in range(POOLS):
-            if before[index] != after[index]:
-                self.writers[state.STATE[index].name] = transition
+        for name, old, new in zip(_FIGURES, before, after, strict=False):
+            if old != new:
+                self.writers[name] = transition
         if step.transition.detaches is not None and rid is not None:
-            self.detach(rid, params["prompt"])
+            self.put("/" + rid, list(layout.alone(params["prompt"])))
             self.writers["/" + rid] = transition
         for invariant, conjunct in self._step_check(before, after):
             problems.append(Problem(invariant, conjunct, f"broken by {transition}"))
         return problems
 
-    def detach(self, rid: str, prompt: int) -> None:
-        """A request goes on alone: it waits, holds nothing, belongs to no session."""
-        values = list(EMPTY_ACTOR)
-        values[_KIND - POOLS] = state.PLAIN
-        values[_PHASE - POOLS] = state.WAITING
-        values[_PROMPT - POOLS] = prompt
-        self.put("/" + rid, values)
-
     def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
         """Which actor an event speaks of."""
-        if transition == "T-EVICT":
+        known = TRANSITIONS.get(transition)
+        if known is not None and not known.has_actor:
             return None
-        if rid is not None and ("/" + rid in self.actors or transition == "T-PLAIN-SUBMIT"):
+        born = known is not None and known.starts == "request"
+        if rid is not None and (born or "/" + rid in self.actors):
             return "/" + rid
         return sid
 
@@ -201,6 +178,3 @@ def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> 
             want = after[INDEX[f"{whose}.{name}"]]
             text = f"{whose}.{name} is {said} after {transition}, the spec says {want}"
             yield Problem("INV-STEP", "state", text)
-
-
-_BIRTHS = {"T-OPEN", "T-PLAIN-SUBMIT"}

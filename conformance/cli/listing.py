@@ -66,7 +66,7 @@ def _transitions() -> dict[str, Any]:
     return {
         each.id: {
             "sentence": each.sentence,
-            "params": [var.name.removeprefix("param.") for var in each.params],
+            "params": list(each.names),
             "guard": {name: show(expr) for name, expr in each.full_guard.items()},
             "source": each.source,
         }

@@ -143,10 +143,10 @@ def events(guest: Guest) -> Iterator[str]:
             if name not in TRANSITIONS:
                 seen.append(f"there is no transition {name!r}")
                 continue
-            wanted = {var.name.removeprefix("param.") for var in TRANSITIONS[name].params}
-            if wanted - parameters.keys():
-                seen.append(f"{name} without {', '.join(sorted(wanted - parameters.keys()))}")
-            if sid is None and rid is None and name != "T-EVICT":
+            missing = set(TRANSITIONS[name].names) - parameters.keys()
+            if missing:
+                seen.append(f"{name} without {', '.join(sorted(missing))}")
+            if sid is None and rid is None and TRANSITIONS[name].has_actor:
                 seen.append(f"{name} of nobody")
             if offered.transitions and name not in offered.transitions:
                 seen.append(f"{name} is not among the transitions offered")

@@ -37,6 +37,7 @@ from slotproof.impl.mutants import MUTANTS, mutant_named
 from slotproof.impl.parts import Parts
 from slotproof.impl.req import KVRecord, Req
 from slotproof.impl.transformer import expected_tokens
+from slotproof.model.state import config
 from slotproof.model.transitions import TRANSITIONS
 
 COMMANDS = frozenset(
@@ -56,6 +57,10 @@ COMMANDS = frozenset(
     ]
 )
 
+_TRANSITIONS = frozenset(
+    id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
+)
+"""An aborted turn leaves nothing to the tree, whatever the configuration."""
 _NOT_OVERLAPPED = {"overlap scheduling": "the reference engine has none"}
 _NOT_OBSERVED = {
     **_NOT_OVERLAPPED,
@@ -89,7 +94,7 @@ class InProcessEngine:
             pools=("full", "swa"),
             page_sizes=(1, 2, 4, 8, 16, 32, 64),
             events=True,
-            transitions=frozenset(TRANSITIONS) - {"T-ABORT-PUBLISH"},
+            transitions=_TRANSITIONS,
             profile="reference",
             lent=True,
             recompute=True,

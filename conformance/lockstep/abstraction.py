@@ -12,27 +12,38 @@
 
 from __future__ import annotations
 
-from slotproof.conformance.protocol.snapshot import RequestView, SlotView, Snapshot
-from slotproof.model.evaluate import Vector
-from slotproof.model.state import KINDS, NO_ROW, NONE, PHASES, PLAIN
-from slotproof.model.world import EMPTY_ACTOR, Constants, World
+from slotproof.conformance.protocol.snapshot import (
+    PoolView,
+    RequestView,
+    SessionView,
+    SlotView,
+    Snapshot,
+)
+from slotproof.model.layout import EMPTY_ACTOR, SESSION, SLOT, TURN, Values
+from slotproof.model.state import (
+    KINDS,
+    NO_ROW,
+    PHASES,
+    PLAIN,
+    Kv,
+    Pool,
+    Request,
+    Rows,
+    Session,
+    SlotFlags,
+)
+from slotproof.model.world import Constants, World
 
-_NO_SLOT = list(EMPTY_ACTOR[4:12])
-_NO_TURN = list(EMPTY_ACTOR[12:])
+_NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
+_NO_SESSION, _NO_SLOT, _NO_TURN = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, TURN))
 _HAS_KV = ("matched", "parked", "running")
 
 
 def abstract(snapshot: Snapshot, constants: Constants) -> World:
     """The state of the spec that the snapshot shows."""
-    pools: Vector = []
-    for name in ("full", "swa"):
-        pool = snapshot["pools"].get(name)
-        if pool is None:
-            pools += [0, 0, 0, 0]
-        else:
-            pools += [pool["total"], pool["available"], pool["evictable"], pool["protected"]]
-    pools += [snapshot["rows"]["total"], len(snapshot["rows"]["free"])]
-    world = World(constants, pools)
+    pools = snapshot["pools"]
+    rows = Rows(total=snapshot["rows"]["total"], free=len(snapshot["rows"]["free"]))
+    world = World(constants, (*_pool(pools.get("full")), *_pool(pools.get("swa")), *rows))
 
     turns: dict[str, RequestView] = {}
     loans = {request["loan"] for request in snapshot["requests"].values()}
@@ -42,48 +53,53 @@ def abstract(snapshot: Snapshot, constants: Constants) -> World:
             assert sid is not None
             turns[sid] = request
         else:
-            alone = [0, 0, 0, 0, *_NO_SLOT, *_turn(request, constants, alone=True)]
-            world.put("/" + rid, alone)
+            alone = _turn(request, constants, alone=True)
+            world.put("/" + rid, [*_NO_SESSION, *_NO_SLOT, *alone])
     for sid in snapshot["sessions"].keys() | snapshot["slots"].keys():
         session = snapshot["sessions"].get(sid)
-        slot = snapshot["slots"].get(sid)
-        if session is None:
-            values = [0, 0, 0, 0]
-        else:
-            values = [
-                int(session["open"]),
-                int(session["closing"]),
-                int(session["inflight"] is not None),
-                session["history"],
-            ]
-        values += _slot(slot, constants, sid in loans)
-        values += _turn(turns[sid], constants) if sid in turns else _NO_TURN
-        world.put(sid, values)
+        slot = _slot(snapshot["slots"].get(sid), constants, sid in loans)
+        turn = _turn(turns[sid], constants) if sid in turns else _NO_TURN
+        world.put(sid, [*_session(session), *slot, *turn])
     return world
 
 
-def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> list[int]:
+def _pool(pool: PoolView | None) -> Values:
+    if pool is None:
+        return _NO_POOL
+    return Pool(pool["total"], pool["available"], pool["evictable"], pool["protected"])
+
+
+def _session(session: SessionView | None) -> Values:
+    if session is None:
+        return _NO_SESSION
+    return Session(
+        open=int(session["open"]),
+        closing=int(session["closing"]),
+        inflight=int(session["inflight"] is not None),
+        history=session["history"],
+    )
+
+
+def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    cursor = _cursor(slot, constants)
-    locked = slot["Q"] == 0 or slot["locks"] > 0
-    return [1, int(lent), slot["row"], slot["C"], slot["A"], slot["Q"], cursor, int(locked)]
+    flags = SlotFlags(holding=1, lent=int(lent))
+    return (*flags, *_kv(slot, constants, slot["Q"] == 0 or slot["locks"] > 0))
 
 
-def _turn(request: RequestView, constants: Constants, alone: bool = False) -> list[int]:
-    kind = PLAIN if alone else KINDS[request["kind"]]
-    values = [kind, PHASES[request["phase"]], request["prompt"], request["output"]]
-    cursor = _cursor(request, constants)
-    if request["phase"] not in _HAS_KV and request["row"] == NO_ROW:  # no KV, nothing to lock
-        return [*values, NO_ROW, request["C"], request["A"], request["Q"], cursor, 0]
-    own = request["loan"] is None
-    locked = own and (request["Q"] == 0 or request["locks"] > 0)
-    return [*values, request["row"], request["C"], request["A"], request["Q"], cursor, int(locked)]
+def _turn(request: RequestView, constants: Constants, alone: bool = False) -> Values:
+    known = Request(
+        kind=PLAIN if alone else KINDS[request["kind"]],
+        phase=PHASES[request["phase"]],
+        prompt=request["prompt"],
+        output=request["output"],
+    )
+    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
+    locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
+    return (*known, *_kv(request, constants, locked))
 
 
-def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
-    return view["E"] if constants.window and view["E"] > view["Q"] else 0
-
-
-assert len(EMPTY_ACTOR) == 22 and EMPTY_ACTOR[12] == NONE, "the layout above follows state.STATE"
+def _kv(view: SlotView | RequestView, constants: Constants, locked: bool) -> Values:
+    cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
+    return Kv(row=view["row"], C=view["C"], A=view["A"], Q=view["Q"], E=cursor, locked=int(locked))

@@ -15,19 +15,18 @@ from collections.abc import Iterator
 from itertools import product
 
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.model import state
-from slotproof.model.evaluate import LAYOUT, Params, Step, Vector, steps
-from slotproof.model.world import EMPTY_ACTOR, POOLS, World
+from slotproof.model.evaluate import Params, Step, steps
+from slotproof.model.layout import ACTOR, EMPTY_ACTOR, INDEX, OWN, Vector
+from slotproof.model.world import World
 
 DEPTH = 6
 NODES = 4000
 """States tried per actor before the search gives up."""
 
 _PLENTY = 1_000_000
-_FULL = LAYOUT.index("full.available")
-_TREE = (LAYOUT.index("full.evictable"), LAYOUT.index("full.protected"))
-_ACTOR = slice(POOLS, len(state.STATE))
-_ROWS = [i - POOLS for i, name in enumerate(LAYOUT) if name.endswith(".row")]
+_FULL = INDEX["full.available"]
+_TREE = (INDEX["full.evictable"], INDEX["full.protected"])
+_ROWS = [i for name, i in OWN.items() if name.endswith(".row")]
 
 Trail = tuple[str, ...]
 Path = tuple[Trail, int, int]
@@ -142,7 +141,7 @@ def _paths(world: World, key: str, start: Vector, goal: Vector) -> list[Path]:
                 step.apply(vector, params)
                 moved = vector[_FULL] - _PLENTY
                 kept = sum(vector[index] for index in _TREE) - 2 * _PLENTY
-                reached = tuple(vector[_ACTOR])
+                reached = tuple(vector[ACTOR])
                 if reached in seen and reached != wanted:
                     continue
                 extended = following.setdefault(reached, [])
@@ -168,7 +167,7 @@ def _vector(world: World, values: tuple[int, ...]) -> Vector:
 
 def _numbers(start: Vector, goal: Vector, page_size: int) -> dict[str, list[int]]:
     """Candidates per parameter, from the figures of both snapshots."""
-    names = {LAYOUT[POOLS + i]: (a, b) for i, (a, b) in enumerate(zip(start, goal, strict=True))}
+    names = dict(zip(OWN, zip(start, goal, strict=True), strict=True))
     lengths = {value for name, pair in names.items() for value in pair if name[-2:] in _LENGTHS}
     lengths |= {names["turn.prompt"][1], names["turn.prompt"][0]}
     lengths |= {sum(pair) for pair in zip(names["turn.prompt"], names["turn.output"], strict=True)}

@@ -12,7 +12,7 @@ from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.model.evaluate import Vector
+from slotproof.model.layout import Vector
 from slotproof.model.world import World
 
 ON_RESET = "on reset: "

@@ -14,24 +14,29 @@ from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS
+from slotproof.model.transitions import TRANSITIONS
 
 NAMED = 3
 """Configurations that a line names; more are counted."""
 
-_NEEDS: dict[str, tuple[str, Callable[[EngineConfig], bool]]] = {
-    "T-SWA-ADVANCE": ("a sliding window", lambda config: config.window > 0),
-    "T-PARK": ("chunked prefill", lambda config: config.chunk > 0),
-    "T-RETRACT": ("retract=keep", lambda config: config.retract == "keep"),
-    "T-RETRACT-WIPE": ("retract=wipe", lambda config: config.retract == "wipe"),
+_NEEDS: dict[object, tuple[str, Callable[[EngineConfig], bool]]] = {
+    ("config.swa", True): ("a sliding window", lambda config: config.window > 0),
+    "chunked prefill": ("chunked prefill", lambda config: config.chunk > 0),
+    ("config.retract_keeps", True): ("retract=keep", lambda config: config.retract == "keep"),
+    ("config.retract_keeps", False): ("retract=wipe", lambda config: config.retract == "wipe"),
 }
+"""By what a transition can't do without: in words, and whether a configuration has it."""
 
 
 def impossible(transitions: frozenset[str], configs: list[EngineConfig]) -> dict[str, str]:
     """Transitions that no configuration of the run allows, and what they need."""
     return {
-        name: needs
-        for name, (needs, possible) in _NEEDS.items()
-        if name in transitions and not any(possible(config) for config in configs)
+        name: words
+        for need, (words, possible) in _NEEDS.items()
+        for name, each in TRANSITIONS.items()
+        if name in transitions
+        and need in (*each.choices.items(), each.needs)
+        and not any(map(possible, configs))
     }
 
 

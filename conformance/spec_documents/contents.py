@@ -16,17 +16,7 @@ import jinja2
 from slotproof.conformance.spec_documents import facts, limits
 from slotproof.conformance.spec_documents.diagram import picture
 from slotproof.conformance.spec_documents.schemas import schemas
-from slotproof.model import (
-    invariants,
-    life,
-    meaning,
-    named,
-    profiles,
-    render,
-    state,
-    tla,
-    transitions,
-)
+from slotproof.model import invariants, life, named, profiles, render, state, tla, transitions
 from slotproof.model.expr import Expr
 from slotproof.model.words import word
 
@@ -93,18 +83,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    modules = (
-        facts,
-        invariants,
-        life,
-        limits,
-        meaning,
-        named,
-        profiles,
-        render,
-        state,
-        transitions,
-    )
+    modules = (facts, invariants, life, limits, named, profiles, render, state, transitions)
     environment.globals |= {each.__name__.rpartition(".")[2]: each for each in modules}
     environment.globals |= {"CELL": CELL, "sizes": _sizes}
     filters: dict[str, Callable[..., Any]] = {
@@ -114,7 +93,6 @@ def _templates() -> jinja2.Environment:
         "pulls": _pulls,
         "sentence": _sentence,
         "symbol": lambda var: render.symbol(var.name),
-        "variables": lambda group: list(vars(group).values()),
         "word": word,
     }
     environment.filters |= filters

@@ -8,13 +8,20 @@ from functools import cache
 from slotproof.impl.mutants import MUTANTS
 from slotproof.impl.mutants.registry import Mutant
 from slotproof.model import cores
-from slotproof.model.expr import Expr, variables
+from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS, Exhibit
 from slotproof.model.profiles import CHOICES
-from slotproof.model.transition import Transition
+from slotproof.model.transition import Cause, Stage, Transition
 from slotproof.model.transitions import TRANSITIONS
+
+CAUSES: dict[Cause, str] = {
+    "client": "a client",
+    "time": "time that passes",
+    "scheduler": "the scheduler",
+    "tree": "the tree",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,15 @@ def bugs() -> dict[str, Bug]:
     """
     names = dict.fromkeys([*MUTANTS, *EXHIBITS])
     return {name: Bug(name, MUTANTS.get(name), EXHIBITS.get(name)) for name in names}
+
+
+def of_stage(stage: Stage | None) -> list[str]:
+    """Transitions that belong to one stage of a request's or session's life.
+
+    >>> of_stage("finish")
+    ['T-SAVE', 'T-PLAIN-FINISH']
+    """
+    return [each.id for each in TRANSITIONS.values() if each.stage == stage]
 
 
 def bugs_of(*transitions: str) -> list[Bug]:
@@ -149,12 +165,12 @@ def readers(choice: str) -> list[str]:
     ]
 
 
-def deciding_choice(transition: Transition) -> Expr | None:
-    """The conjunct by which the profile decides whether the transition exists at all."""
-    for expr in transition.guard.values():
-        names = variables(expr)
-        if len(names) == 1 and min(names).removeprefix("config.") in CHOICES:
-            return expr
+def deciding_choice(transition: Transition) -> str | None:
+    """The choice of the profile that decides whether the transition exists at all."""
+    for name, value in transition.choices.items():
+        choice = name.removeprefix("config.")
+        if choice in CHOICES:
+            return choice if value else f"¬{choice}"
     return None
 
 

@@ -6,42 +6,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slotproof.model.expr import variables
+from slotproof.model.memory import Move
+from slotproof.model.state import slot
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 LANES = ("client", "scheduler", "slot", "turn", "pool", "tree")
 
-WAYS: dict[str, tuple[str, str]] = {
-    "T-OPEN": ("client", "scheduler"),
-    "T-CLOSE": ("slot", "pool"),
-    "T-CLOSE-DEFER": ("client", "scheduler"),
-    "T-REAP": ("slot", "pool"),
-    "T-SUBMIT": ("scheduler", "turn"),
-    "T-REJECT": ("scheduler", "client"),
-    "T-DOOM": ("scheduler", "turn"),
-    "T-PLAIN-SUBMIT": ("scheduler", "turn"),
-    "T-MATCH": ("tree", "turn"),
-    "T-RESTORE": ("slot", "turn"),
-    "T-DISCARD": ("slot", "pool"),
-    "T-REFUSE": ("turn", "slot"),
-    "T-EXTEND": ("pool", "turn"),
-    "T-PARK": ("scheduler", "turn"),
-    "T-INSERT": ("turn", "tree"),
-    "T-DECODE": ("pool", "turn"),
-    "T-SWA-ADVANCE": ("turn", "pool"),
-    "T-SAVE": ("turn", "slot"),
-    "T-ABORT": ("turn", "pool"),
-    "T-ABORT-PUBLISH": ("turn", "tree"),
-    "T-OOM": ("turn", "pool"),
-    "T-ABORT-WAITING": ("scheduler", "turn"),
-    "T-ABORT-PARTIAL": ("slot", "pool"),
-    "T-RETRACT": ("turn", "slot"),
-    "T-RETRACT-WIPE": ("turn", "pool"),
-    "T-EVICT": ("tree", "pool"),
-    "T-PLAIN-FINISH": ("turn", "tree"),
-    "T-PLAIN-ABORT": ("turn", "pool"),
-    "T-PLAIN-RETRACT": ("turn", "pool"),
+_WAYS = {
+    Move.TO_TREE: ("turn", "tree"),
+    Move.ALLOC: ("pool", "turn"),
+    Move.LOCK: ("tree", "turn"),
+    Move.EVICT: ("tree", "pool"),
 }
-"""From where to where what a transition moves goes; of several, what matters most."""
+"""Memory moves by what matters most."""
+
+
+def _way(each: Transition) -> tuple[str, str]:
+    """From where to where what it moves goes."""
+    if each.becomes(slot.lent):
+        return "slot", "turn"
+    if each.becomes(slot.lent) is False and each.becomes(slot.holding) is not False:
+        return "turn", "slot"
+    moved = {mem.move: mem for mem in each.memory}
+    for move, way in _WAYS.items():
+        if move in moved:
+            return way
+    if Move.FREE in moved:
+        mem = moved[Move.FREE]
+        ends = (mem.full.lo, mem.full.hi, mem.swa.lo, mem.swa.hi)
+        names = {name for end in ends for name in variables(end)}
+        return "slot" if any(name.startswith("slot.") for name in names) else "turn", "pool"
+    if any(name.startswith("turn.") for name in each.effect):
+        return "scheduler", "turn"
+    return ("client", "scheduler") if each.effect else ("scheduler", "client")
+
+
+WAYS: dict[str, tuple[str, str]] = {id_: _way(each) for id_, each in TRANSITIONS.items()}
 
 
 @dataclass(frozen=True)

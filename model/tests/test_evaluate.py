@@ -9,8 +9,6 @@ from hypothesis import given, settings, strategies as st
 
 from slotproof.model import state
 from slotproof.model.evaluate import (
-    INDEX,
-    LAYOUT,
     _define,
     compile_step,
     contributions,
@@ -36,6 +34,7 @@ from slotproof.model.expr import (
 )
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
@@ -109,9 +108,9 @@ def environment(vector: list[int], params: dict[str, int]) -> Env:
 def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
     """Each conjunct alone, the guard as a whole, and the effect: every transition, every P."""
     transition, step = TRANSITIONS[id_], steps(page)[id_]
-    names = [var.name.removeprefix("param.") for var in transition.params]
+    names = transition.names
     alone = {
-        name: compile_step(Transition(id_, "", {name: expr}), page)
+        name: compile_step(Transition(id_, "", "tree", "run", {name: expr}), page)
         for name, expr in transition.full_guard.items()
     }
 

@@ -17,10 +17,11 @@ from slotproof.model.explore_bounds import DEFAULT, Bounds, default
 from slotproof.model.explore_moves import REQUEST, SESSION
 from slotproof.model.explore_pages import PAGED, count_pages
 from slotproof.model.expr import TRUE
+from slotproof.model.layout import EMPTY_ACTOR
 from slotproof.model.memory import EMPTY, Mem, Move
 from slotproof.model.state import NO_ROW
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, World
+from slotproof.model.world import World
 
 COUNTS = {
     "two-sessions": (31086, 412931, 31),

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.model.evaluate import INDEX
 from slotproof.model.expr import show
+from slotproof.model.layout import EMPTY_ACTOR, INDEX, OWN
 from slotproof.model.memory import (
     Interval,
     Mem,
@@ -27,7 +27,7 @@ from slotproof.model.memory import (
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import slot, slot_kv
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import EMPTY_ACTOR, POOLS, Constants, World
+from slotproof.model.world import Constants, World
 
 NO_LOCK = {"u": 0, "swa_u": 0}
 
@@ -64,17 +64,17 @@ class Hand:
         given = {"session.open": 1, "slot.holding": 1, "slot.locked": 1, "slot.row": 0}
         given |= {name.replace("_", "."): number for name, number in values.items()}
         for name, number in given.items():
-            actor[INDEX[name] - POOLS] = number
+            actor[OWN[name]] = number
         q, a, e = values.get("slot_Q", 0), values["slot_A"], values.get("slot_E", 0)
         page = self.world.constants.page_size
         owned = -(-a // page) * page
         pools = self.world.pools
-        pools[1] -= owned
-        pools[3] += q
+        pools[INDEX["full.available"]] -= owned
+        pools[INDEX["full.protected"]] += q
         if self.swa:
-            pools[5] -= q + owned - max(q, e)
-            pools[7] += q
-        pools[9] -= 1
+            pools[INDEX["swa.available"]] -= q + owned - max(q, e)
+            pools[INDEX["swa.protected"]] += q
+        pools[INDEX["rows.free"]] -= 1
         self.world.put("s", actor)
         assert list(self.world.violations()) == []
         return self
@@ -97,11 +97,11 @@ class Hand:
     def slot(self) -> tuple[int, ...]:
         """C, A, Q, E."""
         actor = self.world.actors["s"]
-        return tuple(actor[INDEX[f"slot.{name}"] - POOLS] for name in "CAQE")
+        return tuple(actor[OWN[f"slot.{name}"]] for name in "CAQE")
 
     def turn(self) -> tuple[int, ...]:
         actor = self.world.actors["s"]
-        return tuple(actor[INDEX[f"turn.{name}"] - POOLS] for name in "CAQE")
+        return tuple(actor[OWN[f"turn.{name}"]] for name in "CAQE")
 
 
 def test_turn_1_leaves_the_museums_slot() -> None:
@@ -109,7 +109,7 @@ def test_turn_1_leaves_the_museums_slot() -> None:
     hand = Hand().turn1()
     assert hand.slot() == (10, 10, 4, 0)
     assert hand.figures == (90, 0, 4, 6, 0)
-    assert hand.world.pools[9] == 2, "the row stays with the slot"
+    assert hand.world.pools[INDEX["rows.free"]] == 2, "the row stays with the slot"
 
 
 def test_restore_lends_and_extend_allocates() -> None:
@@ -119,7 +119,7 @@ def test_restore_lends_and_extend_allocates() -> None:
     assert hand.turn() == (10, 10, 4, 0)
     hand.do("T-EXTEND", t=13, sampled=1, row=0)
     assert hand.figures == (87, 0, 4, 0, 9)
-    assert hand.world.pools[9] == 2, "on loan: one row"
+    assert hand.world.pools[INDEX["rows.free"]] == 2, "on loan: one row"
 
 
 def test_refuse_changes_nothing_of_a_restored_slot() -> None:
@@ -134,7 +134,7 @@ def test_abort_gives_everything_back() -> None:
     hand = Hand().turn1().do("T-SUBMIT", new=2).do("T-RESTORE")
     hand.do("T-EXTEND", t=13, sampled=1, row=0).do("T-ABORT", u=4, swa_u=0)
     assert hand.figures == (96, 4, 0, 0, 0)
-    assert hand.world.pools[9] == 3
+    assert hand.world.pools[INDEX["rows.free"]] == 3
 
 
 def test_close_releases_the_slot() -> None:
@@ -148,7 +148,7 @@ def test_discard_keeps_the_session() -> None:
     """T-DISCARD."""
     hand = Hand().turn1().do("T-DISCARD", u=4, swa_u=0)
     assert hand.figures == (96, 4, 0, 0, 0)
-    assert hand.world.actors["s"][INDEX["session.history"] - POOLS] == 11
+    assert hand.world.actors["s"][OWN["session.history"]] == 11
 
 
 def test_free_tail_gives_back_what_drafts_left() -> None:
@@ -220,7 +220,7 @@ def test_plain_finish_leaves_the_tree_only() -> None:
     ):
         assert hand.world.apply(transition, None, "p", params) == []
     assert hand.figures == (97, 3, 0, 0, 0)
-    assert hand.world.pools[9] == 3
+    assert hand.world.pools[INDEX["rows.free"]] == 3
 
 
 def test_every_move_changes_the_figures_it_names() -> None:

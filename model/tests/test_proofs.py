@@ -8,15 +8,16 @@ from hypothesis import given, settings, strategies as st
 
 from slotproof.model import others, state, transitions as t
 from slotproof.model.bounded import Search, replay, shortest, suspects
-from slotproof.model.evaluate import INDEX, LAYOUT, compile_step, source, state_check
+from slotproof.model.evaluate import compile_step, source, state_check
 from slotproof.model.expr import App, Expr, Op, Sort
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.memory import Interval, Mem, Move
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.obligations import Spec, conjuncts, framing, tasks
 from slotproof.model.prove import Prover, Result, prove
-from slotproof.model.symbolic import Symbols, variables
+from slotproof.model.symbolic import Symbols
 from slotproof.model.transitions import TRANSITIONS
 
 
@@ -210,13 +211,13 @@ _numbers = st.integers(-3, 40)
 def test_evaluate_and_symbolic_agree(data: st.DataObject, page_size: int) -> None:
     """On random states and parameters: guard, effect and every state conjunct."""
     vector = [data.draw(_numbers) for _ in LAYOUT]
-    for var in variables():
+    for var in state.SEEN:
         if var.sort is Sort.BOOL:
             vector[INDEX[var.name]] %= 2
     transition = data.draw(st.sampled_from(list(TRANSITIONS.values())))
-    params = {var.name.removeprefix("param."): data.draw(_numbers) for var in transition.params}
+    params = {name: data.draw(_numbers) for name in transition.names}
     symbols = Symbols(page_size, z3.Context())
-    values = {var.name: symbols.var(var) for var in (*variables(), *transition.params)}
+    values = {var.name: symbols.var(var) for var in (*state.SEEN, *transition.params)}
     given_values = [
         values[name] == (bool(value) if z3.is_bool(values[name]) else value)
         for name, value in [

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 from slotproof.model.cores import load
-from slotproof.model.evaluate import LAYOUT, source
+from slotproof.model.evaluate import source
 from slotproof.model.expr import (
     FALSE,
     Expr,
@@ -31,6 +31,7 @@ from slotproof.model.expr import (
 )
 from slotproof.model.idioms import KINDS, PHASES
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import LAYOUT
 from slotproof.model.life import edges, lives
 from slotproof.model.named import named
 from slotproof.model.render import WIDTH, block, formula, guard, moves, symbol, text

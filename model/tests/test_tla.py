@@ -19,10 +19,11 @@ from hypothesis import Phase, given, settings, strategies as st
 from tree_sitter import Language, Node, Parser
 
 from slotproof.model import state, tla
-from slotproof.model.evaluate import INDEX, LAYOUT, source, steps
+from slotproof.model.evaluate import source, steps
 from slotproof.model.expr import Const, Expr, Sort, substitute
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
+from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.obligations import INIT, Spec, tasks
 from slotproof.model.tla_formula import identifier
 from slotproof.model.transitions import TRANSITIONS
@@ -244,7 +245,7 @@ def agrees_on_transition(
     transition = TRANSITIONS[id_]
     step = steps(page_size)[id_]
     name = identifier(id_)
-    p = {each.name.removeprefix("param."): params[at] for at, each in enumerate(transition.params)}
+    p = dict(zip(transition.names, params, strict=False))
     now = {**seen(values, page_size), **p}
     v = [values[each] for each in LAYOUT]
     guard = reader.guard(name)

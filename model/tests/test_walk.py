@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slotproof.model.evaluate import INDEX, Vector, compile_step, outcomes
-from slotproof.model.expr import variables
+from slotproof.model.evaluate import outcomes
+from slotproof.model.layout import INDEX, OWN, Vector, initial_pools
 from slotproof.model.profiles import PROFILES
-from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import POOLS, Constants, World
+from slotproof.model.world import Constants, World
 
 ROWS = 3
 WALKS, LENGTH, DRAWS = 24, 80, 12
-SLOT_ROW, TURN_ROW = INDEX["slot.row"] - POOLS, INDEX["turn.row"] - POOLS
+SLOT_ROW, TURN_ROW = OWN["slot.row"], OWN["turn.row"]
 PROGRESS = {
     "T-SUBMIT",
     "T-MATCH",
@@ -65,7 +64,7 @@ def fresh(page_size: int, window: int, profile: str = "reference", pages: int = 
     constants = Constants(page_size, 10 * page_size, window, PROFILES[profile])
     tokens = pages * page_size
     second = tokens if window else 0
-    return World(constants, [tokens, tokens, 0, 0, second, second, 0, 0, ROWS, ROWS])
+    return World(constants, initial_pools(tokens, second, ROWS))
 
 
 class Draw:
@@ -85,8 +84,7 @@ class Draw:
 
     def params(self, id_: str) -> dict[str, int]:
         drawn: dict[str, int] = {}
-        for var in TRANSITIONS[id_].params:
-            name = var.name.removeprefix("param.")
+        for name in TRANSITIONS[id_].names:
             drawn[name] = self.param(id_, name, drawn)
         return drawn
 
@@ -214,21 +212,14 @@ def walks(page_size: int, window: int, profile: str) -> Seen:
 
 def impossible(world: World) -> set[str]:
     """Transitions that the configuration or the profile rules out."""
-    vector, params = world.vector(None), dict.fromkeys(_PARAMS, 0)
-    ruled_out = {"T-SWA-ADVANCE"} if not world.constants.window else set()
+    vector = world.vector(None)
+    ruled_out = set()
     if not PROFILES[world.constants.profile.name].choices["retract_keeps"]:
         ruled_out.add("T-ABORT-PARTIAL")  # there are no partial slots
     for id_, transition in TRANSITIONS.items():
-        for expr in transition.full_guard.values():
-            names = variables(expr)
-            if names and all(name.startswith("config.") for name in names):
-                alone = compile_step(Transition(id_, "", {"choice": expr}), 1)
-                if alone.blocked(vector, params) is not None:
-                    ruled_out.add(id_)
+        if any(vector[INDEX[name]] != value for name, value in transition.choices.items()):
+            ruled_out.add(id_)
     return ruled_out
-
-
-_PARAMS = {var.name.removeprefix("param.") for each in TRANSITIONS.values() for var in each.params}
 
 
 @pytest.mark.parametrize("profile", ["reference", "wipe", "aligned", "sglang-records"])

@@ -7,20 +7,22 @@ import random
 import pytest
 
 from slotproof.model import state
-from slotproof.model.evaluate import INDEX
+from slotproof.model.layout import EMPTY_ACTOR, OWN, initial_pools
 from slotproof.model.profiles import PROFILES
 from slotproof.model.state import PLAIN, WAITING
-from slotproof.model.world import EMPTY_ACTOR, POOLS, Constants, Problem, World
+from slotproof.model.world import Constants, Problem, World
 
 FRAME = state.FRAME
 LONGEST = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
-KIND, PHASE, PROMPT = (INDEX[f"turn.{name}"] - POOLS for name in ("kind", "phase", "prompt"))
+KIND, PHASE, PROMPT = (OWN[f"turn.{name}"] for name in ("kind", "phase", "prompt"))
 
 
 @pytest.fixture
 def world() -> World:
     """A pool of 100 with one session open."""
-    made = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, 0, 0, 0, 0, 0, 0, 3, 3])
+    made = World(
+        Constants(1, 100, 0, PROFILES["reference"]), initial_pools(full=100, swa=0, rows=3)
+    )
     assert made.apply("T-OPEN", "s", None, {}) == []
     return made
 
@@ -141,10 +143,10 @@ def test_writers_name_the_transition_that_wrote_last(world: World) -> None:
 def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
     """INV-ORDER, INV-CLEAN: as the actor sees them."""
     bad = list(EMPTY_ACTOR)
-    bad[INDEX["slot.C"] - POOLS] = 3
+    bad[OWN["slot.C"]] = 3
     for sid in ("t", "u"):
         values = list(bad)
-        values[INDEX["session.open"] - POOLS] = 1
+        values[OWN["session.open"]] = 1
         world.put(sid, values)
     found = list(world.violations())
     assert ("t", "INV-ORDER", "slot") in found
@@ -154,11 +156,11 @@ def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
 def test_the_frame_is_the_sum_of_the_others() -> None:
     """Kept up to date as actors change; the longest lock is that of another actor."""
     rng = random.Random(0)
-    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     for _ in range(300):
         values = list(EMPTY_ACTOR)
         for name in ("slot.holding", "slot.Q", "slot.A", "turn.kind", "turn.phase", "turn.Q"):
-            values[INDEX[name] - POOLS] = rng.choice([0, 0, 1, 2, 3])
+            values[OWN[name]] = rng.choice([0, 0, 1, 2, 3])
         world.put(rng.choice("abcde"), rng.choice([values, values, list(EMPTY_ACTOR)]))
         for key in (None, *"abcde"):
             others = [share for other, share in world.shares.items() if other != key]
@@ -169,9 +171,9 @@ def test_the_frame_is_the_sum_of_the_others() -> None:
 
 def test_what_is_not_there_and_is_not_zero_is_kept() -> None:
     """INV-CLEAN: a session that is not open has no history."""
-    world = World(Constants(1, 100, 0, PROFILES["reference"]), [100, 100, *[0] * 8])
+    world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     values = list(EMPTY_ACTOR)
-    values[INDEX["session.history"] - POOLS] = 1
+    values[OWN["session.history"]] = 1
     world.put("t", values)
     assert ("t", "INV-CLEAN", "session") in list(world.violations())
 

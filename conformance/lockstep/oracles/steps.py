@@ -15,21 +15,18 @@ from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.explain import explain
 from slotproof.conformance.lockstep.observation import Observation, Violation
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.model.evaluate import LAYOUT
+from slotproof.model.layout import LAYOUT, OWN, POOLS
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import POOLS, World
+from slotproof.model.world import World
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
 
-_LENT = LAYOUT.index("slot.lent") - POOLS
-_STALE = {LAYOUT.index(f"slot.{name}") - POOLS for name in ("C", "A", "Q", "E")}
+_LENT = OWN["slot.lent"]
+_STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
 """While a slot is on loan its own lengths may be stale: the turn's count."""
-_CURSORS = {
-    LAYOUT.index(f"{whose}.E") - POOLS: LAYOUT.index(f"{whose}.Q") - POOLS
-    for whose in ("slot", "turn")
-}
+_CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "turn")}
 """Up to Q the cursor stands on the tree's pages; where exactly says nothing."""
 
 
@@ -91,12 +88,9 @@ class Difference(NamedTuple):
 
 def compared(spec: World, engine: World) -> Iterator[Difference]:
     """Where the spec was led to, beside where the engine is."""
-    for index in range(POOLS):
-        if spec.pools[index] != engine.pools[index]:
-            name = LAYOUT[index]
-            yield Difference(
-                name, int(spec.pools[index]), int(engine.pools[index]), spec.writers.get(name)
-            )
+    for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
+        if want != have:
+            yield Difference(name, int(want), int(have), spec.writers.get(name))
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
@@ -106,8 +100,8 @@ def compared(spec: World, engine: World) -> Iterator[Difference]:
             )
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
-        for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):
+        for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
             if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
                 continue
             if want != have and not (lent and index in _STALE):
-                yield Difference(f"{key} {LAYOUT[POOLS + index]}", int(want), int(have), writer)
+                yield Difference(f"{key} {name}", int(want), int(have), writer)

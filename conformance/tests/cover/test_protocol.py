@@ -19,9 +19,9 @@ from slotproof.conformance.protocol.messages import HELLO
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, token_hash
 from slotproof.conformance.search.machine import prompt
 from slotproof.impl.config import EngineConfig as ImplConfig
-from slotproof.model.evaluate import INDEX
+from slotproof.model.layout import OWN
 from slotproof.model.profiles import PROFILES
-from slotproof.model.world import POOLS, Constants
+from slotproof.model.world import Constants
 
 TURN: Command = {
     "do": "submit", "session": "s1", "rid": "r", "tokens": [1, 2], "max_new": 3, "stop": [9],
@@ -151,7 +151,7 @@ def test_profiles_take_the_configuration_on_top() -> None:
 
 
 def actor(world: Any, key: str, name: str) -> int:
-    value: int = world.actors[key][INDEX[name] - POOLS]
+    value: int = world.actors[key][OWN[name]]
     return value
 
 

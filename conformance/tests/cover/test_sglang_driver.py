@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.model.evaluate import LAYOUT
+from slotproof.model.layout import LAYOUT
 
 DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 LAYOUTS = {"flat": ["wrapper", "flat"], "wrapper": ["wrapper"], "record": ["record"]}

@@ -1,0 +1,92 @@
+"""One place per fact (issue 13, point 2): who names transitions, and that the protocol does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.search import report
+from slotproof.model.transitions import TRANSITIONS
+
+ROOT = Path(__file__).parents[3]
+MAY_NAME = {
+    "model/transitions.py": "the spec",
+    "model/museum.py": "known bugs, each a transition with something wrong",
+    "impl": "an engine says what it does where it does it",
+    "conformance/drivers": "so does a driver, which imports nothing of slotproof",
+    "conformance/lockstep/explain.py": "what the counters of an engine without events count",
+}
+_NAME = re.compile(r"T[-_][A-Z]+([-_][A-Z]+)*")
+_IDS = {*TRANSITIONS, *(id_.replace("-", "_") for id_ in TRANSITIONS)}
+
+
+def named(source: str) -> Iterator[str]:
+    """Transitions that a module names; what comments and docstrings say by the way is no list."""
+    tree = ast.parse(source)
+    by_the_way = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value if node not in by_the_way else ""
+        elif isinstance(node, ast.Name):
+            text = node.id
+        elif isinstance(node, ast.Attribute):
+            text = node.attr
+        yield from (found[0] for found in _NAME.finditer(text) if found[0] in _IDS)
+
+
+def modules() -> Iterator[Path]:
+    for package in ("model", "impl", "conformance", "bench", "docs"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "tests" not in path.parts:
+                yield path
+
+
+def test_transitions_are_named_in_few_places() -> None:
+    """A new transition is one edit of the spec and one of each engine that makes it.
+
+    Whoever else asks for some transitions asks by what the spec says of them.
+    """
+    naming = {path for path in modules() if any(named(path.read_text()))}
+    for place in MAY_NAME:
+        mine = {path for path in naming if path.is_relative_to(ROOT / place)}
+        assert mine, f"{place} names none: it needs no exception"
+        naming -= mine
+    assert {str(path.relative_to(ROOT)) for path in naming} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('LIST = ["T-OPEN"]', ["T-OPEN"]),
+        ("t.T_OPEN", ["T_OPEN"]),
+        ('f"{x} of T-OPEN"', ["T-OPEN"]),
+        ('"""T-OPEN"""  # T-OPEN', []),
+        ('def f():\n    """T-OPEN"""', []),
+        ('"T-UNHEARD-OF"', []),
+    ],
+)
+def test_what_counts_as_naming(source: str, found: list[str]) -> None:
+    assert list(named(source)) == found
+
+
+def test_the_protocol_lists_every_transition_with_its_parameters() -> None:
+    """Once each: the table of events in docs/reference/protocol.md."""
+    text = (ROOT / "docs" / "reference" / "protocol.md").read_text()
+    rows = re.findall(r"^\| (T-[^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
+    told = [
+        (id_, set(re.findall(r"`(\w+)`", says))) for ids, says in rows for id_ in ids.split(", ")
+    ]
+    assert sorted(id_ for id_, _ in told) == sorted(TRANSITIONS)
+    for id_, parameters in told:
+        assert parameters == set(TRANSITIONS[id_].names), id_
+
+
+def test_what_a_transition_needs_is_known() -> None:
+    """Else a run without it is called inconclusive, and nobody is told why."""
+    needs = {each.needs for each in TRANSITIONS.values()} - {""}
+    assert needs <= set(report._NEEDS)
