@@ -10,15 +10,9 @@ from slotproof.model import cores, render
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.profiles import CHOICES
-from slotproof.model.transition import Cause, Transition
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
-_CAUSES: dict[Cause, str] = {
-    "client": "a client",
-    "time": "time that passes",
-    "scheduler": "the scheduler",
-    "tree": "the tree",
-}
 CELL = 64
 """Characters of a formula in a table's cell before it is broken."""
 
@@ -58,7 +52,7 @@ def of_transition(each: Transition) -> dict[str, Any]:
         "id": each.id,
         "sentence": each.sentence,
         "source": facts.linked(each.source),
-        "by": _CAUSES[each.by],
+        "by": each.by,
         "profile": _profile_choice(each),
         "detaches": each.detaches,
         "text": render.text(each),
