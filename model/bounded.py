@@ -97,11 +97,19 @@ class Search:
         nobody = {var.name: lift(0) for var in state.FRAME}
         place = {state.page.here.name: FALSE, state.page.at.name: lift(0)}
         beginning = {**state.INITIAL, **state.INITIAL_PAGE, **place, **nobody}
-        for name, expr in beginning.items():
-            self.solver.add(first[name] == self.symbols.term(expr, first))
-        self._assert(first, [*state.SIZES.values(), *ENVIRONMENT.values()])
+        totals = {var.name for var in state.TOTALS}
+        for name, term in first.items():
+            if name in totals:
+                self.solver.add(term >= 0)
+            elif z3.is_bool(term) and name in beginning:
+                self.solver.add(z3.Not(term))
+            elif name in beginning:
+                self.solver.add(term == self.symbols.term(beginning[name], first))
+        self._assert(first, list(ENVIRONMENT.values()))
         if self.pool == "swa":
             self.solver.add(first["config.swa"])
+        for total in ("full.total", "swa.total"):  # as remainders: smaller counterexamples
+            self.solver.add(first[total] % self.page_size == 0)
 
     def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
         self.solver.add(*(self.symbols.term(expr, values) for expr in formulas))

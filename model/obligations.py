@@ -187,8 +187,11 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
 
 def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
     """The initial state, and one arbitrary page in it."""
-    sizes = {**ENVIRONMENT, **state.SIZES}
-    hypotheses = {f"environment.{name}": expr for name, expr in sizes.items()}
+    sizes = {
+        "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
+        "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
+    }
+    hypotheses = {f"environment.{name}": expr for name, expr in {**ENVIRONMENT, **sizes}.items()}
     goals = tuple(Goal(clause, primed(expr)) for clause, expr in invariant.items())
     nothing = {**state.INITIAL, **{var.name: lift(0) for var in state.FRAME}}
     yield Task(INIT, "counts", hypotheses, nothing, goals)

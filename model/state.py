@@ -17,18 +17,7 @@ from typing import Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from slotproof.model.expr import (
-    FALSE,
-    Expr,
-    Operand,
-    Sort,
-    Var,
-    ceil_page,
-    is_aligned,
-    ite,
-    lift,
-    maximum,
-)
+from slotproof.model.expr import FALSE, Expr, Operand, Sort, Var, ceil_page, ite, lift, maximum
 
 NO_ROW = -1
 
@@ -269,11 +258,6 @@ INITIAL_PAGE: dict[str, Expr] = {
     page.free.name: lift(1),
 }
 """So is every page, wherever it will lie."""
-SIZES: dict[str, Expr] = {
-    "totals": (full.total >= 0) & (swa.total >= 0) & (rows.total >= 0),
-    "pages": is_aligned(full.total) & is_aligned(swa.total),
-}
-"""What sizes there may be."""
 
 
 def alone(prompt: Operand) -> dict[str, Expr]:

@@ -12,7 +12,7 @@ from slotproof.model.expr import FALSE, Const, Expr, Operand, Sort, Var, lift, v
 from slotproof.model.memory import Mem, affordable, counts
 from slotproof.model.partly import Known, partly
 
-Cause = Literal["client", "time", "scheduler", "tree"]
+Cause = Literal["a client", "time", "the scheduler", "the tree"]
 """Whoever makes it happen."""
 Stage = Literal["session", "queue", "match", "run", "finish", "abort", "retract"]
 """Part of an engine's code that carries it out."""

@@ -129,7 +129,7 @@ insertable = {
 T_OPEN = Transition(
     "T-OPEN",
     "A client opens a session: empty history, no slot, nothing in flight.",
-    by="client",
+    by="a client",
     stage="session",
     course="every request",
     guard={"closed": ~session.open & (turn.kind == NONE)},
@@ -150,7 +150,7 @@ session_over = {
 T_CLOSE = Transition(
     "T-CLOSE",
     "A session with nothing in flight is closed: its slot is released at once.",
-    by="client",
+    by="a client",
     stage="session",
     guard={
         "open": session.open & ~session.closing,
@@ -168,7 +168,7 @@ T_CLOSE_DEFER = Transition(
     "T-CLOSE-DEFER",
     "A close that finds a turn in flight waits for it; no new turn is taken.",
     source="#21875",
-    by="client",
+    by="a client",
     stage="session",
     guard={"open": session.open & ~session.closing, "busy": session.inflight},
     effect=assign((session.closing, TRUE)),
@@ -195,7 +195,7 @@ new, prompt = param("new"), param("prompt")
 T_SUBMIT = Transition(
     "T-SUBMIT",
     "A turn is queued: its prompt is the history and new tokens; it is now in flight.",
-    by="client",
+    by="a client",
     stage="queue",
     course="every request",
     guard={
@@ -226,7 +226,7 @@ T_REJECT = Transition(
     "T-REJECT",
     "A turn while one is in flight becomes a stub: turn, slot and history stay as they are.",
     source="#22790",
-    by="client",
+    by="a client",
     stage="queue",
     guard={"open": session.open, "busy": session.inflight | session.closing, "prompt": prompt >= 0},
     params=(prompt,),
@@ -241,7 +241,7 @@ T_DOOM = Transition(
     "T-DOOM",
     "A turn known to be aborted leaves its session before it is matched; the slot is untouched.",
     source="#22273, #22790",
-    by="scheduler",
+    by="the scheduler",
     stage="queue",
     guard={
         "turn": is_turn,
@@ -259,7 +259,7 @@ T_DOOM = Transition(
 T_PLAIN_SUBMIT = Transition(
     "T-PLAIN-SUBMIT",
     "A request without a session is queued.",
-    by="client",
+    by="a client",
     stage="queue",
     course="every request",
     guard={
@@ -282,7 +282,7 @@ m = param("m")
 T_MATCH = Transition(
     "T-MATCH",
     "A request without a slot to restore locks what the tree has of its prompt: Q = m.",
-    by="scheduler",
+    by="the scheduler",
     stage="match",
     course="every request",
     guard={
@@ -322,7 +322,7 @@ T_RESTORE = Transition(
     "The slot's KV goes on loan to its turn, after free_tail gave back what lies past the "
     "matched prefix, from the next page boundary on.",
     source="#20070, #20476, #22213, #22862, #32163",
-    by="scheduler",
+    by="the scheduler",
     stage="match",
     course="every later turn",
     guard={
@@ -346,7 +346,7 @@ T_DISCARD = Transition(
     "T-DISCARD",
     "The slot is released while the session stays open: memory pressure, no reusable prefix, "
     "or a lost window.",
-    by="scheduler",
+    by="the scheduler",
     stage="match",
     guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(slot_kv.locked, slot_kv.Q)},
     params=LOCK,
@@ -361,7 +361,7 @@ T_REFUSE = Transition(
     "No budget for a matched request this time: it waits again, the slot is as free_tail left it, "
     "nothing is on loan; without a slot the lock is dropped.",
     source="#20476, #22753",
-    by="scheduler",
+    by="the scheduler",
     stage="match",
     guard={"matched": turn.phase == MATCHED, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
@@ -378,7 +378,7 @@ t, sampled, row = param("t"), param("sampled"), param("row")
 T_EXTEND = Transition(
     "T-EXTEND",
     "Prefill up to position t; when nothing is left to prefill one token may be sampled.",
-    by="scheduler",
+    by="the scheduler",
     stage="run",
     course="every request",
     guard={
@@ -422,7 +422,7 @@ T_PARK = Transition(
     "T-PARK",
     "Between two chunks of its prefill a request is in no batch, but keeps its KV.",
     source="#37502",
-    by="scheduler",
+    by="the scheduler",
     stage="run",
     needs="chunked prefill",
     guard={"running": turn.phase == RUNNING, "unfinished": known > turn_kv.C},
@@ -434,7 +434,7 @@ T_INSERT = Transition(
     "T-INSERT",
     "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
     "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
-    by="scheduler",
+    by="the scheduler",
     stage="run",
     course="every request",
     guard={
@@ -484,7 +484,7 @@ T_DECODE = Transition(
     "T-DECODE",
     "One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a "
     "speculative round may commit from slack allocated before.",
-    by="scheduler",
+    by="the scheduler",
     stage="run",
     course="every request",
     guard={
@@ -517,7 +517,7 @@ e = param("e")
 T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
     "The SWA cursor moves up to e: no later token's window reaches below it.",
-    by="scheduler",
+    by="the scheduler",
     stage="run",
     guard={
         "swa": config.swa & in_batch,
@@ -547,7 +547,7 @@ T_SAVE = Transition(
     "A turn finishes with F output tokens: what speculation left past them is trimmed, its KV "
     "goes to the slot, the history grows, nothing is in flight.",
     source="#22897, #22900",
-    by="scheduler",
+    by="the scheduler",
     stage="finish",
     course="every request",
     guard={
@@ -587,7 +587,7 @@ T_ABORT = Transition(
     "A matched, parked or running turn is aborted: all its KV, its row and its lock go back and "
     "the slot disappears; the history stays as after the last finished turn.",
     source="#22790",
-    by="client",
+    by="a client",
     stage="abort",
     guard=_abort_guard,
     params=LOCK,
@@ -600,7 +600,7 @@ T_ABORT = Transition(
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
     "A running turn is aborted as by T-ABORT, but its KV goes to the tree up to q.",
-    by="client",
+    by="a client",
     stage="abort",
     guard={**_abort_guard, "in_batch": in_batch, "publishes": config.abort_publishes, **insertable},
     params=(q, dup, swa_dup, u, swa_u),
@@ -613,7 +613,7 @@ T_ABORT_PUBLISH = Transition(
 T_OOM = Transition(
     "T-OOM",
     "A turn that is alone and outgrows the pool ends as an abort with a message.",
-    by="scheduler",
+    by="the scheduler",
     stage="abort",
     guard=_abort_guard,
     params=LOCK,
@@ -628,7 +628,7 @@ _queued = {"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.
 T_ABORT_WAITING = Transition(
     "T-ABORT-WAITING",
     "A queued turn is aborted: it holds nothing and frees nothing.",
-    by="client",
+    by="a client",
     stage="abort",
     guard={**_queued, "covered": implies(slot.holding, session.history >= slot_kv.C)},
     effect=turn_over,
@@ -641,7 +641,7 @@ T_ABORT_PARTIAL = Transition(
     "T-ABORT-PARTIAL",
     "A queued turn that a retract left with a partial slot is aborted: the slot is cut to the "
     "history (where that is impossible it is discarded first).",
-    by="client",
+    by="a client",
     stage="abort",
     guard={
         **_queued,
@@ -659,7 +659,7 @@ T_RETRACT = Transition(
     "A turn is taken out of the batch and keeps its KV in the slot, made if absent; it waits and "
     "is still in flight.",
     source="#22862",
-    by="scheduler",
+    by="the scheduler",
     stage="retract",
     guard={"turn": is_turn, "in_batch": in_batch, "keeps": config.retract_keeps},
     effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
@@ -671,7 +671,7 @@ T_RETRACT_WIPE = Transition(
     "T-RETRACT-WIPE",
     "A turn is taken out of the batch and gives up all its KV and its slot; it waits and is "
     "still in flight.",
-    by="scheduler",
+    by="the scheduler",
     stage="retract",
     guard={
         "turn": is_turn,
@@ -693,7 +693,7 @@ n, swa_n = param("n"), param("swa_n")
 T_EVICT = Transition(
     "T-EVICT",
     "The tree gives up unlocked pages.",
-    by="tree",
+    by="the tree",
     stage="retract",
     guard={"n": (n >= 0) & is_aligned(n), "swa_n": (swa_n >= 0) & is_aligned(swa_n)},
     params=(n, swa_n),
@@ -715,7 +715,7 @@ T_PLAIN_FINISH = Transition(
     "T-PLAIN-FINISH",
     "A request without a session ends: prompt and output go to the tree up to q, the rest is "
     "freed, its lock and its row are given back.",
-    by="scheduler",
+    by="the scheduler",
     stage="finish",
     course="every request",
     guard={
@@ -734,7 +734,7 @@ T_PLAIN_FINISH = Transition(
 T_PLAIN_ABORT = Transition(
     "T-PLAIN-ABORT",
     "A request without a session is aborted, queued or running: whatever it holds goes back.",
-    by="client",
+    by="a client",
     stage="abort",
     guard={"plain": is_plain, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,
@@ -747,7 +747,7 @@ T_PLAIN_ABORT = Transition(
 T_PLAIN_RETRACT = Transition(
     "T-PLAIN-RETRACT",
     "A request without a session is taken out of the batch and gives everything back; it waits.",
-    by="scheduler",
+    by="the scheduler",
     stage="retract",
     guard={"plain": is_plain, "in_batch": in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
     params=LOCK,

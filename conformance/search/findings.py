@@ -28,7 +28,7 @@ among them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotproof.conformance.lockstep.observation import Violation, driver_fault
@@ -37,22 +37,20 @@ from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.state import RUNNING, TURN, WAITING, session, turn
-from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
-
-def _those(which: Callable[[Transition], bool]) -> frozenset[str]:
-    return frozenset(id_ for id_, each in TRANSITIONS.items() if which(each))
-
-
-INTAKE = _those(lambda each: bool(each.starts))
-"""May as well have happened some iterations before."""
-ORDINARY = _those(lambda each: each.course == "every request")
-"""As names of a finding they say least."""
-LATER = _those(lambda each: each.course != "some")
-"""What every later turn of a session goes through."""
+_ALL = TRANSITIONS.values()
 _RUNNING = {turn.kind.name: TURN, turn.phase.name: RUNNING, session.inflight.name: True}
-RETRACTED = _those(lambda each: each.possible(_RUNNING) and each.becomes(turn.phase) == WAITING)
+
+INTAKE = frozenset(each.id for each in _ALL if each.starts)
+"""May as well have happened some iterations before."""
+ORDINARY = frozenset(each.id for each in _ALL if each.course == "every request")
+"""What every request goes through: as names of a finding they say least."""
+LATER = frozenset(each.id for each in _ALL if each.course != "some")
+"""What every later turn of a session goes through."""
+RETRACTED = frozenset(
+    each.id for each in _ALL if each.possible(_RUNNING) and each.becomes(turn.phase) == WAITING
+)
 """What takes a turn out of the batch."""
 
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)

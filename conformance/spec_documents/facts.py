@@ -13,16 +13,8 @@ from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS, Exhibit
 from slotproof.model.profiles import CHOICES
-from slotproof.model.transition import Cause, Stage, Transition
+from slotproof.model.transition import Stage, Transition
 from slotproof.model.transitions import TRANSITIONS
-
-CAUSES: dict[Cause, str] = {
-    "client": "a client",
-    "time": "time that passes",
-    "scheduler": "the scheduler",
-    "tree": "the tree",
-}
-
 
 @dataclass(frozen=True)
 class Bug:

@@ -110,7 +110,7 @@ def test_guards_and_effects_mean_what_they_say(id_: str, page: int) -> None:
     transition, step = TRANSITIONS[id_], steps(page)[id_]
     names = transition.names
     alone = {
-        name: compile_step(Transition(id_, "", "tree", "run", {name: expr}), page)
+        name: compile_step(Transition(id_, "", "time", "run", {name: expr}), page)
         for name, expr in transition.full_guard.items()
     }
 
