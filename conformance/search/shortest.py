@@ -1,4 +1,4 @@
-"""The length of a trace beside that of the spec's shortest counterexample.
+"""Whether a trace could be shorter, as far as the spec can tell.
 
 The spec with the same bug has a shortest counterexample of one session alone, by
 proof (``prove --mutant``). A trace that takes as many transitions to its violation is
