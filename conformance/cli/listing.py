@@ -8,7 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.terminal import say, say_json
+from slotproof.model.expr import show
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.profiles import PROFILES
+from slotproof.model.transitions import TRANSITIONS
+
+ENGINES = {
+    "reference": "the reference engine, in this process",
+    "reference:MUTANT": "the reference engine with one known bug",
+    "reference-transformer": (
+        "the reference engine with a tiny transformer for a model; so with :MUTANT"
+    ),
+    "sglang==RELEASE": "that SGLang release, in an environment made for it",
+    "sglang": "the SGLang build of the environment named by --python",
+    "module:factory": "whatever engine that function makes, in this process",
+    "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
+}
+"""What an ``--engine`` argument may be."""
 
 
 class Things(StrEnum):
@@ -26,7 +44,7 @@ def list_things(
     what: Annotated[Things, typer.Argument(help="What to list.")], as_json: JsonOption = False
 ) -> int:
     """List engines, mutants, transitions, invariants, profiles or configs."""
-    table = _TABLES[what]()
+    table = _table(what)
     if as_json:
         say_json(table)
         return 0
@@ -36,85 +54,47 @@ def list_things(
     return 0
 
 
-def _engines() -> dict[str, Any]:
-    return {
-        "reference": {"sentence": "the reference engine, in this process"},
-        "reference:MUTANT": {"sentence": "the reference engine with one known bug"},
-        "reference-transformer": {
-            "sentence": "the reference engine with a tiny transformer for a model; so with :MUTANT"
-        },
-        "sglang==RELEASE": {"sentence": "that SGLang release, in an environment made for it"},
-        "sglang": {"sentence": "the SGLang build of the environment named by --python"},
-        "module:factory": {"sentence": "whatever engine that function makes, in this process"},
-        "cmd:PROGRAM ARGS": {"sentence": "a driver that speaks the protocol on its pipes"},
-    }
+def _table(what: Things) -> dict[str, Any]:
+    match what:
+        case Things.ENGINES:
+            return {name: {"sentence": sentence} for name, sentence in ENGINES.items()}
+        case Things.MUTANTS:
+            from slotproof.impl.mutants import MUTANTS
+
+            return {
+                name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
+                for name, each in MUTANTS.items()
+            }
+        case Things.TRANSITIONS:
+            return {
+                each.id: {
+                    "sentence": each.sentence,
+                    "params": list(each.names),
+                    "guard": {name: show(expr) for name, expr in each.full_guard.items()},
+                    "source": each.source,
+                }
+                for each in TRANSITIONS.values()
+            }
+        case Things.INVARIANTS:
+            return {
+                each.id: {
+                    "sentence": each.sentence,
+                    "kind": each.kind.value,
+                    "conjuncts": {name: show(expr) for name, expr in each.conjuncts.items()},
+                    "observed": each.observed,
+                }
+                for each in INVARIANTS.values()
+            }
+        case Things.PROFILES:
+            return {
+                name: {"sentence": profile.sentence, "choices": dict(profile.choices)}
+                for name, profile in PROFILES.items()
+            }
+        case Things.CONFIGS:
+            return {name: _config(config.to_json()) for name, config in CONFIGS.items()}
 
 
-def _mutants() -> dict[str, Any]:
-    from slotproof.impl.mutants import MUTANTS
-
-    return {
-        name: {"sentence": mutant.sentence, "source": mutant.pr, "breaks": list(mutant.breaks)}
-        for name, mutant in MUTANTS.items()
-    }
-
-
-def _transitions() -> dict[str, Any]:
-    from slotproof.model.expr import show
-    from slotproof.model.transitions import TRANSITIONS
-
-    return {
-        each.id: {
-            "sentence": each.sentence,
-            "params": list(each.names),
-            "guard": {name: show(expr) for name, expr in each.full_guard.items()},
-            "source": each.source,
-        }
-        for each in TRANSITIONS.values()
-    }
-
-
-def _invariants() -> dict[str, Any]:
-    from slotproof.model.expr import show
-    from slotproof.model.invariants import INVARIANTS
-
-    return {
-        each.id: {
-            "sentence": each.sentence,
-            "kind": each.kind.value,
-            "conjuncts": {name: show(expr) for name, expr in each.conjuncts.items()},
-            "observed": each.observed,
-        }
-        for each in INVARIANTS.values()
-    }
-
-
-def _profiles() -> dict[str, Any]:
-    from slotproof.model.profiles import PROFILES
-
-    return {
-        name: {"sentence": profile.sentence, "choices": dict(profile.choices)}
-        for name, profile in PROFILES.items()
-    }
-
-
-def _configs() -> dict[str, Any]:
-    from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-
+def _config(fields: dict[str, Any]) -> dict[str, Any]:
     plain = EngineConfig().to_json()
-    result = {}
-    for name, config in CONFIGS.items():
-        fields = config.to_json()
-        words = [f"{key}={value}" for key, value in fields.items() if value != plain[key]]
-        result[name] = {"sentence": ", ".join(words) or "the plain one", "config": fields}
-    return result
-
-
-_TABLES = {
-    Things.ENGINES: _engines,
-    Things.MUTANTS: _mutants,
-    Things.TRANSITIONS: _transitions,
-    Things.INVARIANTS: _invariants,
-    Things.PROFILES: _profiles,
-    Things.CONFIGS: _configs,
-}
+    words = [f"{key}={value}" for key, value in fields.items() if value != plain[key]]
+    return {"sentence": ", ".join(words) or "the plain one", "config": fields}

@@ -118,7 +118,8 @@ class Kept:
 
 
 def kept_by(transition: Transition) -> Kept:
-    """
+    """From the committed proofs.
+
     >>> "INV-LOCK" in kept_by(TRANSITIONS["T-REFUSE"]).needing("u_others")
     True
     """
@@ -149,12 +150,12 @@ def readers(choice: str) -> list[str]:
     >>> readers("loan")
     []
     """
-    return [
-        each.id
-        for each in TRANSITIONS.values()
-        for exprs in [(*each.full_guard.values(), *each.full_effect.values())]
-        if any(f"config.{choice}" in variables(expr) for expr in exprs)
-    ]
+
+    def reads(each: Transition) -> bool:
+        exprs = (*each.full_guard.values(), *each.full_effect.values())
+        return any(f"config.{choice}" in variables(expr) for expr in exprs)
+
+    return [each.id for each in TRANSITIONS.values() if reads(each)]
 
 
 def deciding_choice(transition: Transition) -> str | None:

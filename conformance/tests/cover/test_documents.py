@@ -27,3 +27,11 @@ def test_every_finding_can_be_read(path: Path) -> None:
     trace = itf.load(path)
     assert trace.violations and trace.rows
     assert render(trace, path.name)
+
+
+def test_findings_have_states_and_the_matrix_has_none() -> None:
+    """Issue 13, point 8: a replay makes them; the page of a finding shows its own."""
+    findings = ROOT / "docs" / "findings"
+    assert all(itf.load(path).states for path in findings.glob("*.itf.json"))
+    of_matrix = list((findings / "matrix" / "traces").glob("*.itf.json"))
+    assert of_matrix and not any(itf.load(path).states for path in of_matrix)

@@ -132,10 +132,10 @@ def test_whatever_goes_through_is_a_bug_of_ours(
 
     for error in (BrokenPipeError(32, "Broken pipe"), SystemExit(0), RecursionError("deep")):
 
-        def fails(error: BaseException = error) -> Any:
+        def fails(_: object, error: BaseException = error) -> Any:
             raise error
 
-        monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, fails)
+        monkeypatch.setattr(listing, "_table", fails)
         assert status(["list", "mutants"]) == 70
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1
@@ -241,10 +241,10 @@ class Falls:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
         time.sleep(0)
-def table():
+def table(what):
     Falls()
     time.sleep(60)
-listing._TABLES[listing.Things.MUTANTS] = table
+listing._table = table
 app.main()
 """
     assert python(code) == (3, "", "")

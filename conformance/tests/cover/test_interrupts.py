@@ -310,12 +310,12 @@ def test_what_an_interrupt_left_half_made_says_nothing() -> None:
     code = """
 from slotproof.conformance.cli import app, listing
 class Half:
-    def __init__(self):
+    def __init__(self, what):
         signal.raise_signal(signal.SIGINT)
         self.owner = True
     def __del__(self):
         assert self.owner
-listing._TABLES[listing.Things.MUTANTS] = Half
+listing._table = Half
 app.main()
 """
     assert ended(code) == (3, "", "")
@@ -324,14 +324,14 @@ app.main()
 def test_what_destructors_lack_is_told_where_nothing_was_interrupted() -> None:
     code = """
 from slotproof.conformance.cli import app, listing
-table = listing._TABLES[listing.Things.MUTANTS]
+table = listing._table
 class Half:
     def __del__(self):
         assert self.owner
-def made():
+def made(what):
     Half()
-    return table()
-listing._TABLES[listing.Things.MUTANTS] = made
+    return table(what)
+listing._table = made
 app.main()
 """
     code_, out, err = ended(code)
@@ -348,19 +348,19 @@ def test_what_fails_after_an_interrupt_is_no_bug(
 ) -> None:
     """A library that was left in the middle; what was asked for wrongly stays wrong."""
 
-    def table() -> None:
+    def table(_: object) -> None:
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             raise error from None
 
-    monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, table)
+    monkeypatch.setattr(listing, "_table", table)
     assert status(["list", "mutants"]) == expected
 
 
 def test_what_fails_without_an_interrupt_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    def table() -> None:
+    def table(_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setitem(listing._TABLES, listing.Things.MUTANTS, table)
+    monkeypatch.setattr(listing, "_table", table)
     assert status(["list", "mutants"]) == 70
