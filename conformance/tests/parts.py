@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PASSED = Path(__file__).with_name("passed.json")
 TESTS = "conformance/tests"
 
-PYTEST = (sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadgroup")
+PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
 COST = ("--durations=10", "--durations-min=1")
 
 _COMMANDS = (
