@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PASSED = Path(__file__).with_name("passed.json")
+ROOT = Path(__file__).resolve().parents[2]
+PASSED = ROOT / "conformance" / "tests" / "passed.json"
 TESTS = "conformance/tests"
 
 PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
