@@ -47,7 +47,7 @@ BUILDS_SAYS := SGLang builds were tested: $(SGLANG)
 ENVIRONMENTS := sglang-envs
 endif
 
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --durations-min=1
+PYTEST := $(BIN)/python -m pytest -n auto --durations-min=1
 FAST := not slow and not quality and not exhaustive and not sglang and not browser
 
 check: lint types

@@ -16,6 +16,7 @@ from slotproof.model.profiles import CHOICES
 from slotproof.model.transition import Stage, Transition
 from slotproof.model.transitions import TRANSITIONS
 
+
 @dataclass(frozen=True)
 class Bug:
     """A known bug: in the reference engine, in the spec, or in both."""

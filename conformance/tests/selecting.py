@@ -6,6 +6,9 @@ where ``-m`` names them. Long ones come first, so that no worker waits for anoth
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from slotproof.conformance.tests.parts import changed
@@ -14,15 +17,11 @@ LONG = ("sglang", "browser", "quality", "exhaustive", "slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselected tests are counted; a site is built once, by the worker that needs it."""
-    if "exhaustive" not in config.option.markexpr:
-        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-        if left_out and not changed(["spec"]):
-            config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item not in left_out]
-    for item in items:
-        if "site" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("site"))
+    """Deselected tests are counted."""
+    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+    if left_out and "exhaustive" not in config.option.markexpr and not changed(["spec"]):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=_urgency)
 
 
@@ -30,3 +29,25 @@ def _urgency(item: pytest.Item) -> int:
     """The place of its first mark among those that take long."""
     marks = (index for index, name in enumerate(LONG) if item.get_closest_marker(name))
     return next(marks, len(LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One at a time, but what starts the same build or opens the same site goes to one worker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = together
+    return scheduler
+
+
+def together(nodeid: str) -> str:
+    """A name that tests have in common if one worker is to run them.
+
+    The marks of pytest-xdist for this say nothing to pytest 9.
+    """
+    path, _, test = nodeid.partition("::")
+    release = re.search(r"\[.*?(\d+\.\d+\.\d+(\.post\d+)?)", test)
+    if "/sglang/" in path and release:
+        return f"sglang {release[1]}"
+    return "site" if path.endswith("test_site.py") else nodeid

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests import parts
+from slotproof.conformance.tests import parts, selecting
 from slotproof.conformance.tests.parts import PARTS, ROOT, Part, changed
+from slotproof.conformance.tests.selecting import together
+
+pytest_plugins = ["pytester"]
 
 MORE = {"spec", "interrupts", "kills", "fuzz"}
 """Those that `make test` runs only a little of."""
@@ -42,8 +45,13 @@ def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
     part = Part((), inputs=("a", "*.txt"))
     (tmp_path / "a" / "__pycache__").mkdir(parents=True)
     seen = {part.fingerprint(tmp_path)}
-    for name, text in (("a/b.py", "1"), ("a/c.py", "1"), ("a/b.py", "2"), ("d.txt", ""),
-                       ("constraints.txt", "torch")):  # fmt: skip
+    for name, text in (
+        ("a/b.py", "1"),
+        ("a/c.py", "1"),
+        ("a/b.py", "2"),
+        ("d.txt", ""),
+        ("constraints.txt", "torch"),
+    ):
         (tmp_path / name).write_text(text)
         seen.add(part.fingerprint(tmp_path))
     assert len(seen) == 6
@@ -85,3 +93,51 @@ def test_only_what_passed_whole_is_left_out_next_time(
     monkeypatch.setattr(sys, "argv", ["parts", "--changed", "--without", "bad"])
     assert parts.main() == 0
     assert capfd.readouterr().out == "bad         NOT run\n"
+
+
+# The plugin ------------------------------------------------------------------------------
+
+
+def test_what_starts_the_same_goes_to_one_worker() -> None:
+    """A build by its release, whichever way the release is written in the name of the test."""
+    tests = "conformance/tests"
+    for name in ("[0.5.10.post1]", "[double-count-0.5.10.post1]", "[sglang-0.5.10.post1-x.itf]"):
+        assert together(f"{tests}/sglang/test_a.py::test_it{name}") == "sglang 0.5.10.post1"
+    for alone in (f"{tests}/sglang/test_a.py::test_it", f"{tests}/cover/test_a.py::test_it[0.5.1]"):
+        assert together(alone) == alone
+    sites = [f"{tests}/{folder}/test_site.py::test_it[x]" for folder in ("cover", "browser")]
+    assert len({together(each) for each in sites}) == 1
+
+
+MARKED = """
+import pytest
+
+def test_plain(): pass
+
+@pytest.mark.exhaustive
+def test_of_all(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("of_spec", "more", "first"),
+    [
+        (["spec"], [], "test_of_all"),  # the spec changed; what takes long comes first
+        ([], [], "test_plain"),
+        ([], ["-m", "exhaustive or not exhaustive"], "test_of_all"),
+    ],
+)
+def test_what_is_exhaustive_runs_where_the_spec_changed(
+    of_spec: list[str],
+    more: list[str],
+    first: str,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(selecting, "changed", lambda names: of_spec)
+    pytester.makeini("[pytest]\nmarkers =\n  exhaustive: x\n")
+    pytester.makepyfile(MARKED)
+    done = pytester.runpytest("-p", selecting.__name__, "-p", "no:cacheprovider", "-v", *more)
+    done.assert_outcomes(passed=1 + (first == "test_of_all"), deselected=first == "test_plain")
+    ran = [line.split()[0] for line in done.outlines if " PASSED" in line]
+    assert ran[0].endswith(f"::{first}")

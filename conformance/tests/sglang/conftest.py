@@ -52,9 +52,6 @@ def python_of() -> Callable[[str], Path]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect, and so count, tests that are parametrised by another release."""
-    for item in items:
-        if release := _release(item):
-            item.add_marker(pytest.mark.xdist_group(release))  # one worker starts it
     wanted = os.environ.get("SLOTPROOF_RELEASES", "").split()
     if not wanted:
         return
