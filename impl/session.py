@@ -13,8 +13,6 @@ class Session:
     """An append-only conversation. Knows tokens; what KV there is, its slot knows."""
 
     session_id: str
-    generation: int
-    """Which opening of this id it is, from 1 on."""
     open: bool = True
     closing: bool = False
     """A close was asked for while a turn was in flight."""

@@ -44,14 +44,13 @@ class SessionCache:
         if req.session is not None and req.doomed:
             self.detach(req)
         slot = self.slot_of(req)
-        req.counts.matches += 1
         if slot is not None and req.session is not None:
             n = self.reusable_len(slot, req)
             if self.can_restore(slot, n):
                 self.free_tail(slot, n)
                 self.kv.verify_pages(slot, slot.number)
                 slot.restore_to_req(req)
-                req.last_match, req.phase = req.kv_committed_len, Phase.MATCHED
+                req.phase = Phase.MATCHED
                 self.outbox.emit(
                     "T-RESTORE", req.session_id, req.rid,
                     C=req.kv_committed_len, A=req.kv_allocated_len, Q=req.cache_protected_len,
@@ -112,7 +111,6 @@ class SessionCache:
             unlocked = self.kv.unlock(req)
         req.clear_kv()
         req.phase = Phase.WAITING
-        req.counts.refusals += 1
         self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
 
     def cache_unfinished_req(self, req: Req) -> None:
@@ -195,7 +193,6 @@ class SessionCache:
         ``keep``: changes no memory, its KV is the slot's (made if absent) until
         it comes back or is discarded. ``wipe``: gives back everything.
         """
-        req.counts.retractions += 1
         session = req.session
         if session is None:
             self.inner.retract_req(req)

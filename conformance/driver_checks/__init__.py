@@ -16,7 +16,7 @@ from slotproof.conformance.driver_checks.guest import Answer, Guest, NotAsked
 from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import not_started
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.messages import HELLO, PROTOCOL
+from slotproof.conformance.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
 from slotproof.conformance.protocol.shapes import quoted
 
 Result = Literal["ok", "not ok", "not asked"]
@@ -198,15 +198,12 @@ def _introduced(guest: Guest) -> Answer:
         raise EngineUnusable(not_started(failure)) from None
     answer = guest.welcome
     if not answer["ok"]:
-        text = f"the driver refuses the hello (protocol {PROTOCOL}): {answer.get('error')}"
-        raise EngineUnusable(text)
+        raise EngineUnusable(refused_hello(answer.get("error")))
     hello = answer.get("result")
     if not isinstance(hello, dict):
         raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
     if hello.get("protocol") != PROTOCOL:
-        raise EngineUnusable(
-            f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
-        )
+        raise EngineUnusable(not_spoken(hello.get("protocol")))
     if HELLO.misfit(hello) is None:  # else the handshake will say why
         guest.capabilities = Capabilities.from_json(hello["capabilities"])
     return hello

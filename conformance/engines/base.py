@@ -43,7 +43,6 @@ class Capabilities:
     events: bool = False
     transitions: frozenset[str] = frozenset()
     profile: str = "reference"
-    lent: bool = False
     recompute: bool = False
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
@@ -57,11 +56,21 @@ class Capabilities:
             events=bool(data.get("events", False)),
             transitions=frozenset(data.get("transitions", ())),
             profile=data.get("profile", "reference"),
-            lent=bool(data.get("lent", False)),
             recompute=bool(data.get("recompute", False)),
             config=dict(data.get("config", {})),
             not_observed=dict(data.get("not_observed", {})),
         )
+
+    @property
+    def seen_to_make(self) -> frozenset[str]:
+        """The transitions that its events can tell of; none without events."""
+        return self.transitions if self.events else frozenset()
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Everything that no snapshot of it shows, by name, and why."""
+        steps = {} if self.events else {"transitions": "the engine tells no events"}
+        return {**self.not_observed, **steps}
 
     def senseless(self) -> str | None:
         """What an engine can't offer, in a line; ``None`` where all is well."""

@@ -24,8 +24,10 @@ from slotproof.conformance.protocol.messages import (
     RECOMPUTED,
     REFUSAL,
     RESULT,
+    not_spoken,
+    refused_hello,
 )
-from slotproof.conformance.protocol.shapes import Shape, quoted
+from slotproof.conformance.protocol.shapes import Shape
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 
 START_TIMEOUT = 120.0
@@ -75,9 +77,7 @@ class ProcessEngine:
             raise EngineUnusable(not_started(failure)) from None
         except EngineUnusable as refusal:
             self._kill()
-            raise EngineUnusable(
-                f"the driver refuses the hello (protocol {PROTOCOL}): {refusal}"
-            ) from None
+            raise EngineUnusable(refused_hello(refusal)) from None
         try:
             self._welcome(hello)
         except EngineUnusable:
@@ -87,9 +87,7 @@ class ProcessEngine:
     def _welcome(self, hello: dict[str, Any]) -> None:
         """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
         if hello.get("protocol") != PROTOCOL:
-            raise EngineUnusable(
-                f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
-            )
+            raise EngineUnusable(not_spoken(hello.get("protocol")))
         wrong = HELLO_RESULT.misfit(hello)
         if wrong is not None:
             raise EngineUnusable(f"the driver's hello: {wrong.at('hello')}")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
-from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import (
     PoolView,
@@ -39,22 +39,7 @@ from slotproof.impl.req import KVRecord, Req
 from slotproof.impl.transformer import expected_tokens
 from slotproof.model.transitions import TRANSITIONS
 
-COMMANDS = frozenset(
-    [
-        "open",
-        "submit",
-        "abort",
-        "close",
-        "step",
-        "tick",
-        "evict",
-        "retract",
-        "flush",
-        "pause",
-        "continue",
-        "abort_all",
-    ]
-)
+COMMANDS = frozenset(FIELDS) - {"draft"}
 
 _NOT_OVERLAPPED = {"overlap scheduling": "the reference engine has none"}
 _NOT_OBSERVED = {
@@ -91,7 +76,6 @@ class InProcessEngine:
             events=True,
             transitions=frozenset(TRANSITIONS) - {"T-ABORT-PUBLISH"},
             profile="reference",
-            lent=True,
             recompute=True,
             not_observed=_NOT_OBSERVED if model == "stamps" else _NOT_OVERLAPPED,
         )
@@ -172,7 +156,6 @@ class InProcessEngine:
             "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
             "sessions": {
                 sid: {
-                    "generation": session.generation,
                     "open": session.open,
                     "closing": session.closing,
                     "inflight": session.inflight.rid if session.inflight is not None else None,
@@ -183,20 +166,13 @@ class InProcessEngine:
             },
             "slots": slots,
             "requests": requests,
-            "ended": list(engine.ended),  # type: ignore[arg-type]
+            "ended": [{"rid": each["rid"]} for each in engine.ended],
             "checker": {
                 "ran": checker.ran,
                 "level": checker.level,
                 "pools": {
-                    name: {
-                        "available": f.available,
-                        "evictable": f.evictable,
-                        "protected": f.protected,
-                        "held": f.held,
-                        "uncached": f.uncached,
-                        "total": f.total,
-                    }
-                    for name, f in checker.figures.items()
+                    name: dict(vars(figures))  # type: ignore[misc]
+                    for name, figures in checker.figures.items()
                 },
                 "verdict": checker.verdict,  # type: ignore[typeddict-item]
                 "message": checker.message,
@@ -219,11 +195,7 @@ class InProcessEngine:
             "evictable": kv.tree.evictable,
             "protected": kv.tree.protected,
             "free": allocator.free_pages.tolist(),
-            "counters": {
-                "allocated": allocator.allocated,
-                "freed": allocator.freed,
-                **kv.tree.counters,
-            },
+            "evicted": kv.tree.evicted,
         }
 
     def _tree(self) -> dict[str, list[tuple[int, int]]]:
@@ -262,7 +234,6 @@ class InProcessEngine:
             "prompt": len(req.origin_input_ids),
             "hash": token_hash(req.origin_input_ids),
             "output": len(req.output_ids),
-            "counts": dict(vars(req.counts)),
         }
 
 

@@ -216,7 +216,6 @@ def empty_snapshot() -> Snapshot:
         "sessions": {},
         "slots": {},
         "requests": {},
-        "ended": [],
         "checker": {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""},
     }
 

@@ -55,7 +55,7 @@ class Scenario:
         chosen = EngineConfig.from_json(config or {})
         self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
         choices = referee_profile(self.engine, chosen, profile)
-        self.referee = Referee(self.engine, chosen, seed, Coverage(wanted=False), choices)
+        self.referee = Referee(self.engine, chosen, seed, Coverage(), choices)
 
     @classmethod
     def asked_for(

@@ -10,10 +10,41 @@ from typing_extensions import TypedDict
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.commands import AnyCommand, TokenIds
 from slotproof.conformance.protocol.config import CONFIG
-from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
+from slotproof.conformance.protocol.shapes import (
+    Count,
+    Int,
+    Name,
+    Shape,
+    Text,
+    open_shape,
+    quoted,
+    shape,
+)
 from slotproof.conformance.protocol.snapshot import PoolName
 
-PROTOCOL = 1
+PROTOCOL = 2
+READ = (1, PROTOCOL)
+"""Traces of these are read: commands, and the figures that are kept of snapshots, are the same."""
+_SINCE_1 = (
+    "since 1, sessions have no generation and requests no counts, a pool has “evicted” in the "
+    "place of counters, ended has request ids alone, capabilities have no lent"
+)
+
+
+def not_spoken(said: object) -> str:
+    """One line for a driver of another protocol: what one of the first has to change.
+
+    >>> not_spoken(3)
+    'the driver speaks protocol 3, this is 2'
+    """
+    change = f": {_SINCE_1}" if said == 1 else ""
+    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}{change}"
+
+
+def refused_hello(error: object) -> str:
+    """One line for a driver that answers hello with usage, perhaps because of the version."""
+    change = f" ({_SINCE_1})" if "protocol" in str(error) else ""
+    return f"the driver refuses the hello (protocol {PROTOCOL}): {error}{change}"
 
 
 @shape
@@ -100,14 +131,13 @@ class Offered(TypedDict):
     config: NotRequired[dict[Name, list[Any]]]
     transitions: NotRequired[list[Name]]
     profile: NotRequired[Name]
-    lent: NotRequired[bool]
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
 
 
 @shape
 class Hello(TypedDict):
-    protocol: Literal[1]
+    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: EngineName
     capabilities: Offered
 

@@ -38,11 +38,13 @@ POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
 class PoolFigures(TypedDict):
+    """``evicted``: what the tree has given up since the reset; it only grows."""
+
     total: Count
     available: Int
     evictable: Int
     protected: Int
-    counters: NotRequired[dict[str, Int]]
+    evicted: NotRequired[Count]
 
 
 @shape
@@ -82,7 +84,6 @@ class RowsView(RowCounts):
 
 @shape
 class SessionView(TypedDict):
-    generation: Count
     open: bool
     closing: bool
     inflight: Name | None
@@ -99,7 +100,6 @@ class SlotView(TypedDict):
     E: Int
     lent: bool | None
     locks: Int
-    generation: NotRequired[Count]
 
 
 @shape
@@ -119,7 +119,6 @@ class RequestView(TypedDict):
     prompt: Count
     hash: Hash | None
     output: Count
-    counts: NotRequired[dict[str, Int]]
 
 
 Sessions = Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
@@ -177,7 +176,7 @@ Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
 
 
-@open_shape
+@shape
 class Ended(TypedDict):
     """A request that ended in this iteration."""
 
@@ -195,7 +194,7 @@ class Snapshot(TypedDict):
     sessions: Sessions
     slots: Slots
     requests: Requests
-    ended: Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]
+    ended: NotRequired[Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]]
     checker: CheckerView
     events: NotRequired[Events]
     content: NotRequired[dict[str, Pairs]]

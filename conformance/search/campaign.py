@@ -154,7 +154,7 @@ class _Run(Examples):
             if self.last is None:
                 break
             self.known.add(signature(self.last.violations[0]))
-            self.coverage = Coverage(wanted=False)  # the campaign's is up to what was found first
+            self.coverage = Coverage()  # the campaign's is up to what was found first
             shrink(self.engine, self.part, self.last, self.clock.over, self._noted)
             self.turn = changed(self.turn, until=math.inf)  # the others have no use for the time
             self.stop = _after(self.clock.share(SEARCHING))
@@ -258,7 +258,7 @@ def replay(
     if stop():
         raise OutOfTime
     choices = referee_profile(engine, config, profile)
-    unread = Coverage(wanted=False)
+    unread = Coverage()
     referee = Referee(engine, config, seed, unread, choices, set_aside, oracles=oracles)
     for command in commands:
         if stop():

@@ -53,7 +53,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
         return True
 
     choices = referee_profile(engine, trace.config, profile)
-    unread = Coverage(wanted=False)
+    unread = Coverage()
     referee = Referee(
         engine, trace.config, trace.seed, unread, choices, trace.set_aside, passes=note
     )

@@ -19,7 +19,7 @@ import boot
 import processes
 from boot import UsageError
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Driver:

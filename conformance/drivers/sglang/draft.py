@@ -46,13 +46,11 @@ class Drafts:
             return
         # Not what is deferred: that can't be had before the iteration is over.
         room = int(self.dialect.scheduler.token_to_kv_pool_allocator.available_size())
-        figures = self.dialect.figures()
         if kv.A + allocate > self.width or allocate + self.dialect.page_size > room:
             return
         if allocate > 0:
             indices = self._allocate(kv.row, kv.A, allocate)
             self.dialect.rows.req_to_token[kv.row, kv.A : kv.A + allocate] = indices
-            self.tracker.count(allocated=(figures - self.dialect.figures()).available)
         if req.finished_len is None:  # what was committed now is past the end
             req.finished_len = len(req.output_ids)
         req.output_ids.extend([FILLER] * commit)

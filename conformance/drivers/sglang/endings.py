@@ -17,8 +17,6 @@ class Endings:
         self.dialect = dialect
         self.tracker = tracker
         self.drafts = drafts
-        #: Tokens evicted since the start.
-        self.evicted = 0
         #: A request without a session is being released: its insertion is part of that.
         self.finishing_plain = False
         self.key_length = 0
@@ -83,38 +81,32 @@ class Endings:
         dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
         sid = tracker.meta(req).session
         if req.finished() and not is_abort(req.finished_reason):
-            finished = finished_length(req)
-            tracker.of(req, "T-SAVE", F=finished)
-            tracker.end(req, kv, word(req.finished_reason), finished)
+            tracker.of(req, "T-SAVE", F=finished_length(req))
+            tracker.end(req)
         elif req.finished():
             if published is None:
                 tracker.of(req, "T-ABORT", **dropped)
             else:
                 tracker.of(req, "T-ABORT-PUBLISH", **dropped, **published)
-            tracker.end(req, kv, "abort", 0)
+            tracker.end(req)
         elif self._out_of_memory(req):
             tracker.of(req, "T-OOM", **dropped)
-            tracker.end(req, kv, "abort", 0)
+            tracker.end(req)
+        elif sid in self.dialect.slots():
+            tracker.of(req, "T-RETRACT")
         else:
-            tracker.meta(req).counts["retractions"] += 1
-            if sid in self.dialect.slots():
-                tracker.of(req, "T-RETRACT")
-            else:
-                tracker.of(req, "T-RETRACT-WIPE", **dropped)
+            tracker.of(req, "T-RETRACT-WIPE", **dropped)
 
     def _plain(self, req: Any, kv: Kv, change: Figures) -> None:
         tracker = self.tracker
-        grown = change.grown
         q = max(kv.Q, self.key_length)
-        dup = q - kv.Q - grown
+        dup = q - kv.Q - change.grown
         dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
         if not req.finished() and not self._out_of_memory(req):
-            tracker.meta(req).counts["retractions"] += 1
             tracker.of(req, "T-PLAIN-RETRACT", **dropped)
             return
         if self.key_length:
             # An abort may leave its tokens to the tree too, and is then a finish to memory.
-            tracker.count(inserted=grown, dup=dup)
             again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
             tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
         else:
@@ -123,19 +115,12 @@ class Endings:
                 tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, **dropped)
             else:
                 tracker.of(req, name, **dropped)
-        reason = req.finished_reason or req.to_finish
-        tracker.end(req, kv, word(reason), 0 if is_abort(reason) else finished_length(req))
+        tracker.end(req)
 
 
 def is_abort(reason: Any) -> bool:
     """Whether a finish reason is an abort."""
     return type(reason).__name__ == "FINISH_ABORT"
-
-
-def word(reason: Any) -> str:
-    """A finish reason in the protocol's words."""
-    names = {"FINISH_ABORT": "abort", "FINISH_LENGTH": "length"}
-    return names.get(type(reason).__name__, "stop")
 
 
 def finished_length(req: Any) -> int:

@@ -196,7 +196,7 @@ class Engine:
         self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens, **also))
 
 
-def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, Any]:
+def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
     """What the driver offers, by the protocol."""
     import boot
     import window
@@ -209,7 +209,6 @@ def capabilities(profile: str, lent: bool, page_sizes: list[int]) -> dict[str, A
         "config": {k: v for k, v in boot.LIMITS.items() if k != "page_size"},
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
-        "lent": lent,
         "recompute": True,
         "not_observed": NOT_OBSERVED | ({} if window.attended() else BLIND),
     }

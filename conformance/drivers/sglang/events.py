@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 from boot import UsageError
-from dialects.base import Dialect, Figures, swa_dup
+from dialects.base import Dialect, swa_dup
 from draft import Drafts
 from endings import Endings
 from intake import Intake
@@ -120,7 +120,6 @@ class Wrapper:
         if tree_cache is None:  # a further chunk: nothing is matched
             return result
         tracker, meta = self.tracker, self.tracker.meta(req)
-        meta.counts["matches"] += 1
         meta.match = None
         if self.dialect.borrows(req) is not None:
             meta.match = tracker.of(req, "T-RESTORE")
@@ -146,7 +145,6 @@ class Wrapper:
         result = original(adder, req, *args, **kwargs)
         meta = self.tracker.meta(req)
         if any(req is other for other in adder.can_run_list):
-            meta.counts["admissions"] += 1
             if meta.match is None:
                 self._doom(req)
                 meta.match = self._matched(req)
@@ -154,7 +152,6 @@ class Wrapper:
                 locked = self.dialect.figures() - before
                 meta.match[3].update(u=locked.protected, swa_u=locked.swa_protected)
             return result
-        meta.counts["refusals"] += 1
         if meta.match is not None:
             self.tracker.of(req, "T-REFUSE", u=meta.match[3].get("u", 0), swa_u=0)
         return result
@@ -162,12 +159,9 @@ class Wrapper:
     # Running --------------------------------------------------------------------
 
     def _extend(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        before, evicted = self.dialect.figures(), self.endings.evicted
         result = original(batch, *args, **kwargs)
-        self._allocated(before, evicted)
         self.extending = {}
         for req in batch.reqs:
-            self.tracker.meta(req).counts["chunks"] += 1
             kv = self.dialect.kv(req)
             event = self.tracker.of(req, "T-EXTEND", t=kv.C, sampled=0, row=kv.row)
             self.extending[id(req)] = (req, event, len(req.output_ids))
@@ -175,17 +169,11 @@ class Wrapper:
 
     def _decode(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         lengths = [self.dialect.kv(req) for req in batch.reqs]
-        before, evicted = self.dialect.figures(), self.endings.evicted
         result = original(batch, *args, **kwargs)
-        self._allocated(before, evicted)
         for req, old in zip(batch.reqs, lengths, strict=True):
             new = self.dialect.kv(req)
             self.tracker.of(req, "T-DECODE", d=new.A - old.A, k=new.C - old.C)
         return result
-
-    def _allocated(self, before: Figures, evicted: int) -> None:
-        taken = before.available - self.dialect.figures().available
-        self.tracker.count(allocated=taken + self.endings.evicted - evicted)
 
     def _process(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(batch, *args, **kwargs)
@@ -212,7 +200,6 @@ class Wrapper:
         gone, swa_gone = -change.grown, -change.swa_grown
         if gone or swa_gone:
             self.tracker.emit("T-EVICT", None, None, n=gone, swa_n=swa_gone)
-            self.endings.evicted += gone
         return result
 
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
@@ -223,7 +210,6 @@ class Wrapper:
         result = original(req, *args, **kwargs)
         change, q = self.dialect.figures() - before, self.dialect.kv(req).Q
         dup = q - was.Q - change.grown
-        self.tracker.count(inserted=change.grown, dup=dup)
         # Some builds move the cursor before they insert, and once more afterwards.
         told, events[count:] = events[count:], []
         first = [event for event in told if event[3].get("e", 0) <= q]

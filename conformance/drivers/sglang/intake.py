@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dialects.base import NO_KV, Dialect, Slot
+from dialects.base import Dialect, Slot
 from tracker import Meta, Tracker
 
 
@@ -25,7 +25,6 @@ class Intake:
         if kind == "OpenSessionReqInput":
             output = original(message)
             if output is not None and output.success:
-                self.tracker.opened(message.session_id)
                 self.tracker.emit("T-OPEN", message.session_id, None)
             return output
         if kind == "TokenizedGenerateReqInput":
@@ -91,7 +90,7 @@ class Intake:
             self.tracker.emit("T-ABORT-PARTIAL", sid, req.rid)
         else:
             self.tracker.emit("T-ABORT-WAITING", sid, req.rid)
-        self.tracker.end(req, NO_KV, "abort", 0)
+        self.tracker.end(req)
 
     # Sessions -------------------------------------------------------------------------
 

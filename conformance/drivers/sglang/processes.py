@@ -225,8 +225,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
         if "capabilities" in message:
-            dialect = engine.dialect
-            shown = capabilities(dialect.profile, dialect.has_lent, boot.LIMITS["page_size"])
+            shown = capabilities(engine.dialect.profile, boot.LIMITS["page_size"])
             channel.send({"ok": True, "result": shown})
         elif "sync" in message:
             channel.send({"sync": True})

@@ -20,7 +20,6 @@ class Snapshooter:
     def __init__(self, dialect: Dialect, tracker: Any) -> None:
         self.dialect = dialect
         self.tracker = tracker
-        self.available = dialect.figures().available
 
     def take(self) -> dict[str, Any]:
         """Everything but the engine's own check and the driver's bookkeeping."""
@@ -44,7 +43,7 @@ class Snapshooter:
             "evictable": figures.evictable,
             "protected": figures.protected,
             "free": sorted(self.dialect.free_pages()),
-            "counters": self.tracker.counters(figures.available - self.available),
+            "evicted": self.tracker.evicted,
         }
         if swa is None:
             return {"full": full}
@@ -98,7 +97,6 @@ class Snapshooter:
             history = self.dialect.history(session, new_tokens)
             inflight = self.dialect.inflight(session)
             found[sid] = {
-                "generation": self.tracker.generation(sid),
                 "open": True,
                 "closing": self.dialect.close_pending(session),
                 "inflight": None if inflight is None else outer_rid(inflight),
@@ -110,7 +108,7 @@ class Snapshooter:
     def slots(self) -> dict[str, Any]:
         """The slots that hold KV."""
         return {
-            sid: {**fields(slot.kv), "lent": slot.lent, "locks": slot.locks}
+            sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout has a flag
             for sid, slot in self.dialect.slots().items()
         }
 
@@ -143,7 +141,6 @@ class Snapshooter:
                 "prompt": meta.prompt if hidden else len(prompt),
                 "hash": None if hidden else token_hash(prompt),
                 "output": len(req.output_ids),
-                "counts": dict(meta.counts),
             }
         return found
 

@@ -117,8 +117,9 @@ def test_what_can_not_be_asked_is_not_called_ok() -> None:
     ("mode", "text"),
     [
         ("exit", "does not start: the driver exited with status 4: no such device"),
-        ("other-protocol", "the driver speaks protocol 2, this is 1"),
-        ("mute", 'no answer within 0.5 s; sent {"op": "hello", "protocol": 1}, expected one line'),
+        ("other-protocol", "the driver speaks protocol 3, this is 2"),
+        ("old-protocol", "the driver speaks protocol 1, this is 2: since 1, sessions have no gen"),
+        ("mute", 'no answer within 0.5 s; sent {"op": "hello", "protocol": 2}, expected one line'),
     ],
 )
 def test_a_driver_that_does_not_start(mode: str, text: str) -> None:

@@ -58,7 +58,7 @@ def messages(*said: dict[str, object]) -> Edit:
 ODD_REQUEST: dict[str, Any] = {
     "session": "s1", "kind": "stub", "phase": "running", "in_last": True, "in_running": True,
     "loan": "s1", "row": 99, "C": 1, "A": 1, "Q": 0, "E": 0, "locks": 1, "prompt": 1,
-    "hash": None, "output": 1, "counts": {"matches": -4},
+    "hash": None, "output": 1,
 }  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def test_a_driver_that_fails_differently_each_time_is_one_finding(
 DRIVER = """
 import json, sys
 shown = {{"tree": {{"full": []}}, "rows": {{"total": 4, "free": [0, 1, 2, 3], "used": {{}}}},
-         "sessions": {{}}, "slots": {{}}, "requests": {{}}, "ended": [], "messages": [],
+         "sessions": {{}}, "slots": {{}}, "requests": {{}}, "messages": [],
          "consumed": 0,
          "pools": {{"full": {{"total": 64, "available": 64, "evictable": 0, "protected": 0,
                             "free": list(range(64))}}}},
@@ -255,7 +255,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     result = {{}}
     if asked["op"] == "hello":
-        result = {{"protocol": 1, "engine": {{"name": "idle", "version": "1"}},
+        result = {{"protocol": 2, "engine": {{"name": "idle", "version": "1"}},
                   "capabilities": {{**offered, **{more}}}}}
     elif asked["op"] == "do":
         done = asked["command"].get("n", 0)

@@ -47,7 +47,6 @@ class Slot:
 
     kv: Kv
     locks: int
-    lent: bool | None
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,6 @@ class Dialect(ABC):
     """Where the state is in one layout of the engine."""
 
     layout = ""
-    #: The engine has a flag of its own for KV on loan.
-    has_lent = False
     profile = "sglang"
 
     def __init__(self, scheduler: Any) -> None:

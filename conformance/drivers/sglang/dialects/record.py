@@ -191,7 +191,7 @@ class RecordDialect(Dialect):
 
     def slots(self) -> dict[str, Slot]:
         return {
-            sid: Slot(self._kv(slot.kv), int(slot.lock is not None), None)
+            sid: Slot(self._kv(slot.kv), int(slot.lock is not None))
             for sid, slot in self.streaming.slots.items()
             if slot.kv.holds_kv and not self._is_first_turn(slot)
         }

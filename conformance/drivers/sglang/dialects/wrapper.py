@@ -164,7 +164,7 @@ class WrapperDialect(Dialect):
         for sid, slot in self.cache.slots.items():
             kv = self._record(slot)
             if kv.row >= 0:
-                held[sid] = Slot(kv, int(slot.last_node is not None), None)
+                held[sid] = Slot(kv, int(slot.last_node is not None))
         return held
 
     # What is wrapped ----------------------------------------------------------------

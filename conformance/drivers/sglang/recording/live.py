@@ -22,9 +22,9 @@ MOST_NEW = 1_000_000
 class LiveTracker(Tracker):
     """Forgets requests that ended: a server lives long."""
 
-    def end(self, req: Any, kv: Any, reason: str, finished: int) -> None:
+    def end(self, req: Any) -> None:
         """A request ended."""
-        super().end(req, kv, reason, finished)
+        super().end(req)
         self._new.pop(req.rid, None)
 
 

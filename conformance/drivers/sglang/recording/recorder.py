@@ -20,7 +20,7 @@ from recording.lines import Lines
 from recording.live import LiveMailbox, LiveSnapshooter, LiveTracker, LiveWrapper
 from recording.settings import SMALL, Settings
 
-VERSION = 1
+VERSION = 2
 LEFT_OUT = ("overlap scheduling", "speculative decoding", "sliding window")
 """Of what the driver can't see, that for which the recorder stays off."""
 

@@ -21,7 +21,7 @@ RESULT: dict[str, Any] = {}
 def served(message: dict[str, Any]) -> Any:
     """What a message is answered with, in the modes of messages."""
     op, command = message.get("op"), message.get("command") or {}
-    if MODE == "handshake" and op == "hello" and message["protocol"] == 1:
+    if MODE == "handshake" and op == "hello" and message["protocol"] == 2:
         return {**serve(message), "engine": {"name": "toy"}}
     if MODE == "versions" and op == "hello":
         return {**toy.HELLO, "protocol": message["protocol"]}
