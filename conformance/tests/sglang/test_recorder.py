@@ -18,7 +18,7 @@ from slotproof.conformance.tests.processes import finished
 pytestmark = pytest.mark.sglang
 
 LOOP = Path(__file__).parent / "live_loop.py"
-RECORDER = Path(__file__).parents[2] / "drivers" / "sglang" / "recorder"
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 
 
 def turn(rid: str, session: str | None, first: int, count: int, new: int) -> Command:
@@ -57,7 +57,7 @@ def live(
     (folder / "script.json").write_text(json.dumps({**script, "loop": loop}))
     log = folder / "log.jsonl"
     environment = {
-        **os.environ, "PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log), **settings
+        **os.environ, "PYTHONPATH": str(DRIVER), "SLOTPROOF_RECORD": str(log), **settings
     }  # fmt: skip
     argv = [str(python), str(LOOP), str(folder / "script.json")]
     done = finished(argv, env=environment, timeout=300)

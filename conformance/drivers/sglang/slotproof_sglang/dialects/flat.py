@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dialects.wrapper import WrapperDialect
+from .wrapper import WrapperDialect
 
 
 class FlatDialect(WrapperDialect):

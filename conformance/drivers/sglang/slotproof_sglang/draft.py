@@ -15,9 +15,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from dialects.base import Dialect
-from messages import inner_rid
-from tracker import Tracker
+from .dialects.base import Dialect
+from .messages import inner_rid
+from .tracker import Tracker
 
 FILLER = 1
 """The token that a committed draft position is said to hold; trim takes it away again."""

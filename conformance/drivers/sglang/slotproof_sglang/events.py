@@ -26,12 +26,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from boot import UsageError
-from dialects.base import Dialect, swa_dup
-from draft import Drafts
-from endings import Endings
-from intake import Intake
-from tracker import Tracker
+from .boot import UsageError
+from .dialects.base import Dialect, swa_dup
+from .draft import Drafts
+from .endings import Endings
+from .intake import Intake
+from .tracker import Tracker
 
 
 class Wrapper:

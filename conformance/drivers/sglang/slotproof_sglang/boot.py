@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import window
+from . import paging, stubs, window
 
 VOCAB = 256
 
@@ -113,8 +113,6 @@ def import_engine() -> str:
     triton_probe.has_triton_package()
     triton_probe.has_triton()
     importlib.import_module("torch._inductor.runtime.triton_compat")
-
-    import stubs
 
     stubs.install()
 
@@ -214,8 +212,6 @@ def build_scheduler(config: dict[str, Any]) -> Any:
         ports = args_module.PortArgs.init_new(args)
         publish_args(scheduler_module, args_module, args)
         if config["page_size"] > 1:
-            import paging
-
             paging.patch()
         scheduler_class = scheduler_module.Scheduler
         zero = dict.fromkeys(

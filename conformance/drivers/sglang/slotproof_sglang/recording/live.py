@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dialects.base import Dialect
-from draft import Drafts
-from events import Wrapper
-from intake import Intake
-from messages import Mailbox, outer_rid
-from recording.guard import Switch, guarded
-from snapshot import Snapshooter
-from tracker import Tracker
+from ..dialects.base import Dialect
+from ..draft import Drafts
+from ..events import Wrapper
+from ..intake import Intake
+from ..messages import Mailbox, outer_rid
+from ..snapshot import Snapshooter
+from ..tracker import Tracker
+from .guard import Switch, guarded
 
 MOST_NEW = 1_000_000
 """`max_new` of a submission at most, and of one without a limit."""

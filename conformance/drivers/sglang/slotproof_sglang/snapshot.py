@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from dialects.base import NO_KV, Dialect, Kv
-from messages import outer_rid
+from .dialects.base import NO_KV, Dialect, Kv
+from .messages import outer_rid
 
 
 def token_hash(tokens: list[int]) -> int:

@@ -7,19 +7,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import fields
-from boot import UsageError
-from checker import Checker, Probe
-from clock import Clock
-from dialects import checks
-from dialects.base import Dialect
-from draft import Drafts
-from events import Wrapper
-from inputs import Inputs
-from messages import Mailbox
-from retraction import Retraction
-from snapshot import Snapshooter
-from tracker import Tracker
+from . import boot, fields, window
+from .boot import UsageError
+from .clock import Clock
+from .dialects import checks
+from .dialects.base import Dialect
+from .draft import Drafts
+from .events import Wrapper
+from .inputs import Inputs
+from .messages import Mailbox
+from .own_check import Checker, Probe
+from .retraction import Retraction
+from .snapshot import Snapshooter
+from .tracker import Tracker
 
 INBOX = (
     "open", "submit", "abort", "close", "evict", "retract", "draft", "flush", "pause", "continue",
@@ -198,9 +198,6 @@ class Engine:
 
 def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
     """What the driver offers, by the protocol."""
-    import boot
-    import window
-
     return {
         "commands": list(COMMANDS),
         "events": True,

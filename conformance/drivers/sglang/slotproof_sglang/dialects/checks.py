@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boot import UsageError
+from ..boot import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:
@@ -40,7 +40,7 @@ def owner_of(instance: Any, name: str) -> Any | None:
 
 
 def watch(scheduler: Any, probe: Any) -> None:
-    """Have ``probe`` told what the check adds up; see `checker.Probe`."""
+    """Have ``probe`` told what the check adds up; see `own_check.Probe`."""
     checker = checker_of(scheduler)
     pools = owner_of(checker, "_check_pool_invariant")
     terms = owner_of(checker, "_get_batch_uncached_size")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from boot import UsageError
-from dialects.base import Dialect
-from dialects.embedded import EmbeddedDialect
-from dialects.flat import FlatDialect
-from dialects.record import RecordDialect
-from dialects.wrapper import WrapperDialect
+from ..boot import UsageError
+from .base import Dialect
+from .embedded import EmbeddedDialect
+from .flat import FlatDialect
+from .record import RecordDialect
+from .wrapper import WrapperDialect
 
 DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, EmbeddedDialect, WrapperDialect, FlatDialect)
 

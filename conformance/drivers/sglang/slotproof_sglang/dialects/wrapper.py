@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dialects.base import NO_KV, Dialect, Kv, Slot, tensor_pages
+from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
 
 
 class WrapperDialect(Dialect):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from messages import outer_rid
+from .messages import outer_rid
 
 Event = list[Any]
 """[transition, session, request, parameters], as the protocol lists them."""

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from swa import FullSide, SwaPool
+from ..swa import FullSide, SwaPool
 
 
 @dataclass(frozen=True)

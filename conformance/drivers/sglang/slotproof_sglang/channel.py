@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from boot import UsageError
+from .boot import UsageError
 
 _PR_SET_PDEATHSIG = 1
 

@@ -1,4 +1,4 @@
-"""Switches the recorder on: `PYTHONPATH=…/recorder SLOTPROOF_RECORD=/path/log.jsonl`.
+"""Switches the recorder on: `PYTHONPATH=…/drivers/sglang SLOTPROOF_RECORD=/path/log.jsonl`.
 
 Every Python with this folder on its path loads this file, so it does next to nothing: it
 waits for the import of SGLang's scheduler, and only where a log was asked for. Another
@@ -7,6 +7,7 @@ waits for the import of SGLang's scheduler, and only where a log was asked for. 
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -49,27 +50,9 @@ class Finder:
 def hook(module: Any) -> None:
     """Load the recorder and let it hook the scheduler; a failure must not stop the server."""
     try:
-        recording().hook(module)
+        importlib.import_module("slotproof_sglang.recording.hooks").hook(module)
     except Exception as error:
         sys.stderr.write(f"slotproof: recorder off: {type(error).__name__}: {error}\n")
-
-
-def recording() -> Any:
-    """The recorder, imported out of the way: its modules have names such as `events`, which
-    the server's own `import events` must not find."""
-    folder = str(HERE.parent)
-    mine = {path.stem for path in HERE.parent.iterdir()} - {"__main__"}
-    others = {
-        name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in mine
-    }
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("recording.hooks")
-    finally:
-        sys.path.remove(folder)
-        for name in [name for name in sys.modules if name.split(".")[0] in mine]:
-            del sys.modules[name]
-        sys.modules.update(others)
 
 
 def load_next() -> None:

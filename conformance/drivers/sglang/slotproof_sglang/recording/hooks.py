@@ -6,9 +6,9 @@ import functools
 import sys
 from typing import Any
 
-from boot import UsageError
-from recording.recorder import Recorder
-from recording.settings import Settings
+from ..boot import UsageError
+from .recorder import Recorder
+from .settings import Settings
 
 RECORDED = "event_loop_normal"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dialects.base import Dialect, Slot
-from tracker import Meta, Tracker
+from .dialects.base import Dialect, Slot
+from .tracker import Meta, Tracker
 
 
 class Intake:

@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boot
-from boot import UsageError
-from channel import Channel, crash, fork, frames, how, one_line
+from . import boot, dialects
+from .boot import UsageError
+from .channel import Channel, crash, fork, frames, how, one_line
+from .engine import Engine, capabilities
+from .replay import Replay
 
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
 KEPT = 8
@@ -203,9 +205,6 @@ class Templates:
 
 def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None:
     """Build a scheduler, then fork a child from it for every example, and one for replays."""
-    import dialects
-    from engine import Engine, capabilities
-
     try:
         scheduler = boot.build_scheduler(config)
         engine = Engine(scheduler, dialects.choose(scheduler))
@@ -238,7 +237,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
             channel.send(crash("there is no engine: reset first", "", gone=True))
 
 
-def child(channel: Channel, engine: Any, config: dict[str, Any]) -> None:
+def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
     """Serve one example on the template's socket, until it ends."""
     try:
         engine.configure(config)
@@ -259,10 +258,8 @@ def child(channel: Channel, engine: Any, config: dict[str, Any]) -> None:
         channel.send(answer)
 
 
-def replayer(channel: Channel, engine: Any, slides: bool) -> None:
+def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
     """Replay turns until nobody asks any more."""
-    from replay import Replay
-
     replay = Replay(engine, slides)
     while (message := channel.receive()) is not None:
         try:

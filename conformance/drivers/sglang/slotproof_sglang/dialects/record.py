@@ -37,8 +37,8 @@ import importlib
 from collections.abc import Iterable
 from typing import Any
 
-from dialects.base import NO_KV, Dialect, Kv, Slot, tensor_pages
-from swa import SwaLocks
+from ..swa import SwaLocks
+from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
 
 
 class RecordDialect(Dialect):

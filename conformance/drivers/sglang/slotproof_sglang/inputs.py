@@ -12,8 +12,8 @@ import inspect
 from array import array
 from typing import Any
 
-from boot import VOCAB, UsageError
-from messages import inner_rid
+from .boot import VOCAB, UsageError
+from .messages import inner_rid
 
 
 class Inputs:

@@ -13,9 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-import boot
-import window
-from boot import UsageError
+from . import boot, window
+from .boot import UsageError
 
 MARGIN = 1e-4
 """Logits closer than this are a tie. They are of order 1, in 32 bits: rounding is below 1e-6."""

@@ -10,15 +10,15 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import dialects
-from boot import UsageError
-from checker import Probe, first_line
-from dialects import checks
-from engine import NOT_OBSERVED, TRANSITIONS
-from recording.guard import Switch, guarded
-from recording.lines import Lines
-from recording.live import LiveMailbox, LiveSnapshooter, LiveTracker, LiveWrapper
-from recording.settings import SMALL, Settings
+from .. import dialects
+from ..boot import UsageError
+from ..dialects import checks
+from ..engine import NOT_OBSERVED, TRANSITIONS
+from ..own_check import Probe, first_line
+from .guard import Switch, guarded
+from .lines import Lines
+from .live import LiveMailbox, LiveSnapshooter, LiveTracker, LiveWrapper
+from .settings import SMALL, Settings
 
 VERSION = 2
 LEFT_OUT = ("overlap scheduling", "speculative decoding", "sliding window")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dialects.base import Dialect, Figures, Kv, swa_dup
-from draft import Drafts
-from tracker import Tracker
+from .dialects.base import Dialect, Figures, Kv, swa_dup
+from .draft import Drafts
+from .tracker import Tracker
 
 
 class Endings:

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from dialects.wrapper import WrapperDialect
+from .wrapper import WrapperDialect
 
 
 class EmbeddedDialect(WrapperDialect):
