@@ -1,10 +1,10 @@
-"""A driver at the table: raw messages to it, and what it says, however odd."""
+"""A driver under test: raw messages to it, and what it says, however odd; what a check is."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +39,11 @@ SCRIPT: tuple[Command, ...] = (
 
 
 class NotAsked(Exception):
-    """A manner can't be looked at, because of something that another one reports."""
+    """A check can't be made, because of something that another one reports."""
 
 
 @dataclass
-class Guest:
+class Driver:
     """A driver that is started when it is needed, and again after it broke.
 
     Answers are taken as they come: a wrong ``id`` or a line that is no answer is
@@ -129,7 +129,7 @@ class Guest:
         limit = self.step_timeout * max(1, count if isinstance(count, int) else 1)
         return self.ask({"op": "do", "command": command}, limit)
 
-    # What the other manners vouch for --------------------------------------------
+    # What other checks vouch for ---------------------------------------------------
 
     def fresh(self) -> None:
         """A reset that works; :class:`NotAsked` where it does not."""
@@ -164,13 +164,38 @@ class Guest:
         yield from (command for command in SCRIPT if command["do"] in offered)
 
 
-def refused(answer: Answer) -> str | None:
+Look = Callable[[Driver], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a driver does well."""
+
+    name: str
+    sentence: str
+    mend: str
+    """What to do where it does not."""
+    look: Look
+    """Yields what is wrong, one line each; nothing where all is well."""
+
+
+def checks(mend: str) -> Callable[[Look], Check]:
+    """Makes a :class:`Check` of a function: its name, and its docstring as the sentence."""
+
+    def made(look: Look) -> Check:
+        sentence = look.__doc__ or ""
+        name = look.__name__.replace("_", "-")
+        return Check(name, sentence[:1].lower() + sentence[1:].rstrip("."), mend, look)
+
+    return made
+
+
+def refused(answer: Answer, what: str) -> Iterator[str]:
     """What is wrong with an answer that should say ``usage``."""
-    if answer["ok"]:
-        return f"answered with a result: {json.dumps(answer.get('result'))[:80]}"
-    if answer.get("kind") != "usage":
-        return f"answered with kind {answer.get('kind')!r}: {answer.get('error')}"
     error = answer.get("error")
-    if not isinstance(error, str) or not error.strip() or "\n" in error:
-        return f"the error is no line of text: {error!r}"
-    return None
+    if answer["ok"]:
+        yield f"{what} is answered with a result: {json.dumps(answer.get('result'))[:80]}"
+    elif answer.get("kind") != "usage":
+        yield f"{what} is answered with kind {answer.get('kind')!r}: {error}"
+    elif not isinstance(error, str) or not error.strip() or "\n" in error:
+        yield f"{what} is refused, and the error is no line of text: {error!r}"

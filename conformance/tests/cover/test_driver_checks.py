@@ -1,10 +1,11 @@
-"""Manners of drivers: the examples have all of them, and each one that is missing is named."""
+"""Checks of drivers: the examples pass all of them, and each one that fails is named."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,10 +14,11 @@ import pytest
 
 from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
-from slotproof.conformance.driver_checks import MANNERS, _ask, check, messages
-from slotproof.conformance.driver_checks.guest import Guest
+from slotproof.conformance.driver_checks import CHECKS, _made, answers, check, snapshots
+from slotproof.conformance.driver_checks.driver import SCRIPT, Driver
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 
@@ -33,40 +35,40 @@ LANGUAGES = [
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loaded machine may need longer than a second to end a process."""
-    monkeypatch.setattr(messages, "PATIENCE", 5.0)
+    monkeypatch.setattr(answers, "PATIENCE", 5.0)
 
 
-def unmannerly(mode: str) -> list[str]:
-    return [sys.executable, str(DRIVERS / "unmannerly.py"), mode]
+def faulty(mode: str) -> list[str]:
+    return [sys.executable, str(DRIVERS / "faulty.py"), mode]
 
 
 def missing(argv: list[str], **limits: float) -> dict[str, list[str]]:
-    """The manners that are not ok, and what was seen."""
-    visit = check(Guest(argv, step_timeout=limits.get("step_timeout", 30.0)))
-    return {each.manner.name: each.seen for each in visit.findings if each.result == "not ok"}
+    """The checks that are not ok, and what was seen."""
+    report = check(Driver(argv, step_timeout=limits.get("step_timeout", 30.0)))
+    return {each.check.name: each.seen for each in report.results if each.result == "not ok"}
 
 
 @pytest.mark.parametrize("argv", LANGUAGES)
-def test_the_example_drivers_have_every_manner(argv: list[str]) -> None:
-    visit = check(Guest(argv))
-    assert [(each.manner.name, each.result, each.seen) for each in visit.findings] == [
-        (manner.name, "ok", []) for manner in MANNERS
+def test_the_example_drivers_pass_every_check(argv: list[str]) -> None:
+    report = check(Driver(argv))
+    assert [(each.check.name, each.result, each.seen) for each in report.results] == [
+        (each.name, "ok", []) for each in CHECKS
     ]
-    assert visit.clean and visit.config == "p1"
+    assert report.clean and report.config == "p1"
 
 
 def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 12, point 7: a flood of lines, an id or an error of a megabyte."""
-    guest, long = Guest([]), "x" * (1 << 20)
+    driver, long = Driver([]), "x" * (1 << 20)
     for number in range(100):
-        assert guest._answer(f"{number} {long}".encode()) is None
+        assert driver._answer(f"{number} {long}".encode()) is None
     pipe = mock.Mock(line=lambda _: json.dumps({"id": long, "ok": False, "error": long}).encode())
-    monkeypatch.setattr(Guest, "start", lambda _: pipe)
+    monkeypatch.setattr(Driver, "start", lambda _: pipe)
     for _ in range(100):
-        guest.say("{}")
-    assert len(guest.noise) == len(guest.numbered) == bounds.SEEN_LINES
-    assert max(map(len, guest.noise + guest.numbered)) < 200
-    found = [_ask(guest, manner) for manner in MANNERS if manner.name in ("bad-line", "counts")]
+        driver.say("{}")
+    assert len(driver.noise) == len(driver.numbered) == bounds.SEEN_LINES
+    assert max(map(len, driver.noise + driver.numbered)) < 200
+    found = [_made(driver, each) for each in CHECKS if each.name in ("bad-line", "counts")]
     assert [each.result for each in found] == ["not ok", "not asked"]
     assert max(len(line) for each in found for line in each.seen) == bounds.SEEN_CHARS
 
@@ -93,24 +95,48 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("mode", [manner.name for manner in MANNERS])
-def test_exactly_the_missing_manner_is_reported(mode: str) -> None:
-    """One driver per manner, which has all others."""
-    found = missing(unmannerly(mode))
+@pytest.mark.parametrize("mode", [each.name for each in CHECKS])
+def test_exactly_the_check_that_fails_is_reported(mode: str) -> None:
+    """One driver for each check, which passes all others."""
+    found = missing(faulty(mode))
     assert list(found) == [mode]
     assert SEEN[mode] in " / ".join(found[mode])
 
 
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (lambda shown: None, ""),
+        (lambda shown: shown[0].update(ended=[{"rid": "r1"}]), "r1 has ended, and is a request"),
+        (
+            lambda shown: shown[0]["pools"]["full"].update(evicted=5),
+            "full: evicted was 5 and is 0, it only grows",
+        ),
+    ],
+)
+def test_what_may_be_left_out_is_checked_where_it_is_shown(
+    edit: Callable[[Any], None], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protocol 2: `ended` and `evicted`."""
+    engine = InProcessEngine()
+    engine.reset(CONFIGS["p1"], 0)
+    shown = [snapshot for command in SCRIPT for snapshot in engine.do(command)]
+    edit(shown)
+    monkeypatch.setattr(Driver, "fresh", lambda _: None)
+    monkeypatch.setattr(Driver, "live", lambda _: shown)
+    assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
+
+
 def test_standard_error_may_be_anything() -> None:
-    assert missing(unmannerly("stderr")) == {}
+    assert missing(faulty("stderr")) == {}
 
 
 def test_what_can_not_be_asked_is_not_called_ok() -> None:
-    """Snapshots that can't be read say nothing of the manners that look into them."""
-    visit = check(Guest(unmannerly("snapshot")))
-    results = {each.manner.name: (each.result, each.seen) for each in visit.findings}
+    """Snapshots that can't be read say nothing of the checks that look into them."""
+    report = check(Driver(faulty("snapshot")))
+    results = {each.check.name: (each.result, each.seen) for each in report.results}
     assert results["counts"] == ("not asked", ["snapshots do not follow the schema"])
-    assert not visit.clean
+    assert not report.clean
 
 
 @pytest.mark.parametrize(
@@ -126,7 +152,7 @@ def test_a_driver_that_does_not_start(mode: str, text: str) -> None:
     argv = [sys.executable, str(DRIVERS / "toy.py"), mode]
     limit = 0.5 if mode == "mute" else 60.0
     with pytest.raises(EngineUnusable) as caught:
-        check(Guest(argv, start_timeout=limit))
+        check(Driver(argv, start_timeout=limit))
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -162,7 +188,7 @@ def words(argv: list[str]) -> str:
 
 
 def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["check-driver", words(unmannerly("quiet"))]) == 1
+    assert status(["check-driver", words(faulty("quiet"))]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:17]] == ["ok"] * 17
     assert lines[17].startswith("not ok     quiet")

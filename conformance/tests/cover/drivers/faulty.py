@@ -1,4 +1,4 @@
-"""The toy driver with one bad manner: ``unmannerly.py MODE``, where MODE names the manner."""
+"""The toy driver with one thing wrong: ``faulty.py MODE``, where MODE names the check of it."""
 
 import importlib.util
 import json
