@@ -14,12 +14,11 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 import torch
 
-from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.conformance.engines.base import Capabilities, EngineUnusable, its_own_fault
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import (
@@ -110,7 +109,7 @@ class InProcessEngine:
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine
-        try:
+        with its_own_fault():
             if command["do"] == "step":
                 snapshots = []
                 for _ in range(command["n"]):
@@ -119,9 +118,6 @@ class InProcessEngine:
                 return snapshots
             engine.do(command)
             return [self._snapshot()] if command["do"] == "tick" else []
-        except Exception as error:  # noqa: BLE001  # whatever it raises is what we look for
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise EngineFailed("crash", text, traceback.format_exc()) from None
 
     def recompute(self, tokens: list[int], count: int) -> list[int]:
         if self.model == "transformer":

@@ -20,8 +20,7 @@ from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, refe
 from slotproof.conformance.logs.format import Header
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.sense import nonsense
-from slotproof.conformance.protocol.snapshot import Message, Snapshot
+from slotproof.conformance.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof.model.world import World
 
 _KEPT = 256

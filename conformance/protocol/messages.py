@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
-from slotproof.conformance.protocol.commands import AnyCommand, TokenIds
+from slotproof.conformance.protocol.commands import COMMAND, TokenIds
 from slotproof.conformance.protocol.config import CONFIG
 from slotproof.conformance.protocol.shapes import (
     Count,
@@ -19,6 +20,7 @@ from slotproof.conformance.protocol.shapes import (
     open_shape,
     quoted,
     shape,
+    tagged,
 )
 from slotproof.conformance.protocol.snapshot import PoolName
 
@@ -42,50 +44,27 @@ def not_spoken(said: object) -> str:
 
 
 def refused_hello(error: object) -> str:
-    """One line for a driver that answers hello with usage, perhaps because of the version."""
-    change = f" ({_SINCE_1})" if "protocol" in str(error) else ""
+    """One line for a driver that answers hello with usage, perhaps for it speaks the first.
+
+    >>> "no counts" in refused_hello("protocol 2 is unknown, this is 1")
+    True
+    >>> refused_hello("there is no GPU")
+    'the driver refuses the hello (protocol 2): there is no GPU'
+    """
+    old = re.search(r"protocol.*\b1\b", str(error))
+    change = f" ({_SINCE_1})" if old else ""
     return f"the driver refuses the hello (protocol {PROTOCOL}): {error}{change}"
 
 
-@shape
-class SayHello(TypedDict):
-    op: Literal["hello"]
-    protocol: Int
-    id: Count
-
-
-@shape
-class Reset(TypedDict):
-    op: Literal["reset"]
-    config: CONFIG.form  # type: ignore[name-defined]
-    seed: Count
-    id: Count
-
-
-@shape
-class Do(TypedDict):
-    op: Literal["do"]
-    command: AnyCommand
-    id: Count
-
-
-@shape
-class Recompute(TypedDict):
-    op: Literal["recompute"]
-    tokens: TokenIds
-    count: Annotated[int, Field(ge=1, le=bounds.TOKENS)]
-    id: Count
-
-
-@shape
-class Bye(TypedDict):
-    op: Literal["bye"]
-    id: Count
-
-
-REQUEST = Shape(
-    "request", Annotated[SayHello | Reset | Do | Recompute | Bye, Field(discriminator="op")]
-)
+_REQUESTS: dict[str, dict[str, Any]] = {
+    "hello": {"protocol": Int},
+    "reset": {"config": CONFIG.form, "seed": Count},
+    "do": {"command": COMMAND.form},
+    "recompute": {"tokens": TokenIds, "count": Annotated[int, Field(ge=1, le=bounds.TOKENS)]},
+    "bye": {},
+}
+_NUMBERED = {op: {**fields, "id": Count} for op, fields in _REQUESTS.items()}
+REQUEST = Shape("request", tagged("op", "{}Request", _NUMBERED))
 
 
 @shape

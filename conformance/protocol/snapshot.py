@@ -14,6 +14,7 @@ from pydantic import FailFast, Field, GetPydanticSchema, Strict
 from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
+from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.shapes import (
     Count,
     Hash,
@@ -91,31 +92,28 @@ class SessionView(TypedDict):
     hash: Hash | None
 
 
-@shape
-class SlotView(TypedDict):
+class KVView(TypedDict):
     row: Int
     C: Int
     A: Int
     Q: Int
     E: Int
-    lent: bool | None
     locks: Int
 
 
 @shape
-class RequestView(TypedDict):
+class SlotView(KVView):
+    lent: bool | None
+
+
+@shape
+class RequestView(KVView):
     session: Name | None
     kind: Literal["turn", "stub", "doomed", "plain"]
     phase: Literal["waiting", "matched", "parked", "running"]
     in_last: bool
     in_running: bool
     loan: Name | None
-    row: Int
-    C: Int
-    A: Int
-    Q: Int
-    E: Int
-    locks: Int
     prompt: Count
     hash: Hash | None
     output: Count
@@ -209,6 +207,35 @@ class Snapshots(TypedDict):
 
 
 SNAPSHOTS = Shape("snapshots", Snapshots)
+
+
+def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
+    """Which of its parts do not fit each other, in a line; ``None`` where all is well.
+
+    Whatever looks at a snapshot may rely on it: what is of the type and passes here can be judged,
+    and an error while it is judged is our own.
+
+    >>> from slotproof.conformance.lockstep.referee import empty_snapshot
+    >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
+    >>> nonsense(shown, EngineConfig())
+    'rows/total is 4000000000, more than 1000000'
+    """
+    if snapshot["pools"] and config.window and "swa" not in snapshot["pools"]:
+        return "there is a sliding window, and no pool “swa”"
+    rows = snapshot["rows"]["total"]
+    if rows > bounds.ROWS_SHOWN:
+        return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
+    used = snapshot["rows"]["used"]
+    views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]
+    rows_of: list[tuple[int, Any]] = [(view["A"], used.get(str(view["row"]), {})) for view in views]
+    described = sum(
+        min(max(allocated, 0), len(indices))
+        for allocated, row in rows_of
+        for indices in row.values()
+    )
+    if described > bounds.POSITIONS:
+        return f"slots and requests describe {described} positions, more than {bounds.POSITIONS}"
+    return None
 
 
 def token_hash(tokens: Iterable[int]) -> int:

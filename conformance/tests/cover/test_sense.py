@@ -19,8 +19,7 @@ from slotproof.conformance.lockstep.oracles import ORACLES
 from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.sense import nonsense
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.collecting import Keeper, collect
 from slotproof.conformance.search.plan import Plan
