@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -249,24 +250,22 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
         if "end" in message:
             channel.send({"ok": True})
             return
-        try:
-            answer = {"ok": True, "result": {"snapshots": engine.do(message["command"])}}
-        except UsageError as error:
-            answer = {"ok": False, "kind": "usage", "error": one_line(error)}
-        except Exception as error:
-            answer = crash(one_line(error), traceback.format_exc())
-        channel.send(answer)
+        channel.send(answered("snapshots", engine.do, message["command"]))
 
 
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
     """Replay turns until nobody asks any more."""
     replay = Replay(engine, slides)
     while (message := channel.receive()) is not None:
-        try:
-            tokens = replay.tokens(message["tokens"], message["count"])
-            answer: dict[str, Any] = {"ok": True, "result": {"tokens": tokens}}
-        except UsageError as error:
-            answer = {"ok": False, "kind": "usage", "error": one_line(error)}
-        except Exception as error:
-            answer = crash(f"replaying a turn alone: {one_line(error)}", traceback.format_exc())
-        channel.send(answer)
+        channel.send(answered("tokens", replay.tokens, message["tokens"], message["count"]))
+
+
+def answered(name: str, work: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """What the work gives, by this name, as an answer; what it raises is a refusal or a crash."""
+    try:
+        return {"ok": True, "result": {name: work(*args)}}
+    except UsageError as error:
+        return {"ok": False, "kind": "usage", "error": one_line(error)}
+    except Exception as error:
+        doing = "replaying a turn alone: " if name == "tokens" else ""
+        return crash(doing + one_line(error), traceback.format_exc())

@@ -21,40 +21,44 @@ class Snapshooter:
         self.dialect = dialect
         self.tracker = tracker
 
-    def take(self) -> dict[str, Any]:
-        """Everything but the engine's own check and the driver's bookkeeping."""
-        requests = self.requests()
-        slots = self.slots()
-        return {
-            "pools": self.pools(),
-            "tree": self.tree(),
-            "rows": self.rows(slots, requests),
+    def take(self, pages: bool = True) -> dict[str, Any]:
+        """Everything but the engine's own check and the driver's bookkeeping.
+
+        Without pages: figures alone, for a pool that is too large to be listed.
+        """
+        requests, slots = self.requests(), self.slots()
+        shown = {
+            "pools": self.pools(pages),
+            "rows": self.rows(slots, requests) if pages else self.free_rows(),
             "sessions": self.sessions(),
             "slots": slots,
             "requests": requests,
         }
+        return {**shown, "tree": self.tree()} if pages else shown
 
-    def pools(self) -> dict[str, Any]:
-        """Figures and the free list of each pool."""
+    def pools(self, pages: bool) -> dict[str, Any]:
+        """Figures of each pool, and the free list."""
         figures, swa = self.dialect.figures(), self.dialect.swa
-        full = {
-            "total": self.dialect.total,
-            "available": figures.available,
-            "evictable": figures.evictable,
-            "protected": figures.protected,
-            "free": sorted(self.dialect.free_pages()),
-            "evicted": self.tracker.evicted,
+        found: dict[str, Any] = {
+            "full": {
+                "total": self.dialect.total,
+                "available": figures.available,
+                "evictable": figures.evictable,
+                "protected": figures.protected,
+                "evicted": self.tracker.evicted,
+            }
         }
-        if swa is None:
-            return {"full": full}
-        second = {
-            "total": swa.total,
-            "available": figures.swa_available,
-            "evictable": figures.swa_evictable,
-            "protected": figures.swa_protected,
-            "free": sorted(swa.free_pages()),
-        }
-        return {"full": full, "swa": second}
+        if pages:
+            found["full"]["free"] = sorted(self.dialect.free_pages())
+        if swa is not None:
+            found["swa"] = {
+                "total": swa.total,
+                "available": figures.swa_available,
+                "evictable": figures.swa_evictable,
+                "protected": figures.swa_protected,
+                "free": sorted(swa.free_pages()),
+            }
+        return found
 
     def tree(self) -> dict[str, Any]:
         """Pages of the tree with their lock counts."""
@@ -65,8 +69,8 @@ class Snapshooter:
 
     def rows(self, slots: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
         """Free rows, and for the others the KV indices of what their owner has."""
-        free = [int(row) for row in self.dialect.rows.free_slots]
-        lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in free}
+        shown = self.free_rows()
+        lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in shown["free"]}
         # A slot's A may be stale while its KV is on loan: then the request's counts.
         lent = {entry["row"] for entry in requests.values() if entry["row"] >= 0}
         for owner in slots.values():
@@ -76,7 +80,12 @@ class Snapshooter:
             if owner["row"] >= 0:
                 lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
         used = {str(row): self.row(row, length) for row, length in sorted(lengths.items())}
-        return {"total": int(self.dialect.rows.size), "free": free, "used": used}
+        return {**shown, "used": used}
+
+    def free_rows(self) -> dict[str, Any]:
+        """How many rows there are, and which of them are free."""
+        free = [int(row) for row in self.dialect.rows.free_slots]
+        return {"total": int(self.dialect.rows.size), "free": free}
 
     def row(self, row: int, length: int) -> dict[str, list[int]]:
         """KV indices of a row's first positions, in each pool."""

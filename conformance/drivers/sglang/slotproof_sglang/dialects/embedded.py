@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
 from .wrapper import WrapperDialect
@@ -41,12 +40,8 @@ class EmbeddedDialect(WrapperDialect):
         cache = self.scheduler.tree_cache
         return cache.session, cache
 
-    def nodes(self) -> Iterator[Any]:
-        stack = list(self.core.root_node.children.values())
-        while stack:
-            node = stack.pop()
-            stack.extend(node.children.values())
-            yield node
+    def root(self) -> Any:
+        return self.core.root_node
 
     def node_state(self, node: Any) -> tuple[list[int], int]:
         return self._component(node, self.full_kind)
@@ -68,7 +63,7 @@ class EmbeddedDialect(WrapperDialect):
         if not self.is_node(node):
             return 0
         tokens, here = 0, self.core.node_by_id(node)
-        while here is not None and here is not self.core.root_node:
+        while here is not None and here is not self.root():
             indices, locks = self.node_state(here)
             tokens += len(indices) if locks == 0 else 0
             here = here.parent

@@ -27,7 +27,7 @@ The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The free
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
@@ -73,9 +73,13 @@ class WrapperDialect(Dialect):
             count += len(tensor_pages(allocator.free_group, self.page_size))
         return count
 
+    def root(self) -> Any:
+        """The tree's root."""
+        return self.tree.root_node
+
     def nodes(self) -> Iterator[Any]:
         """The tree's nodes but for its root."""
-        stack = list(self.tree.root_node.children.values())
+        stack = list(self.root().children.values())
         while stack:
             node = stack.pop()
             stack.extend(node.children.values())
@@ -98,22 +102,18 @@ class WrapperDialect(Dialect):
         return hasattr(node, "children")
 
     def tree_pages(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for node in self.nodes():
-            indices, locks = self.node_state(node)
-            found.extend((page, locks) for page in self.pages_of(indices))
-        return found
+        return list(self._pages(self.node_state))
 
     def swa_tree_pages(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for node in self.nodes():
-            indices, locks = self.swa_state(node)
-            found.extend((page, locks) for page in self.pages_of(indices))
-        return found
+        return list(self._pages(self.swa_state))
+
+    def _pages(self, state: Callable[[Any], tuple[list[int], int]]) -> Iterator[tuple[int, int]]:
+        for indices, locks in map(state, self.nodes()):
+            yield from ((page, locks) for page in self.pages_of(indices))
 
     def unlocked_on(self, node: Any) -> int:
         tokens = 0
-        while node is not None and node is not self.tree.root_node:
+        while node is not None and node is not self.root():
             if not self.is_node(node):
                 return 0
             indices, locks = self.node_state(node)

@@ -11,7 +11,6 @@ from ..draft import Drafts
 from ..events import Wrapper
 from ..intake import Intake
 from ..messages import Mailbox, outer_rid
-from ..snapshot import Snapshooter
 from ..tracker import Tracker
 from .guard import Switch, guarded
 
@@ -118,35 +117,3 @@ class LiveWrapper(Wrapper):
 
     def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self.switch, original, wrapper)
-
-
-class LiveSnapshooter(Snapshooter):
-    """The state, with its pages or with figures alone."""
-
-    def state(self, pages: bool) -> dict[str, Any]:
-        """What the log's line has of the state."""
-        dialect, figures = self.dialect, self.dialect.figures()
-        requests, slots = self.requests(), self.slots()
-        pool: dict[str, Any] = {
-            "total": dialect.total,
-            "available": figures.available,
-            "evictable": figures.evictable,
-            "protected": figures.protected,
-        }
-        rows: dict[str, Any] = {
-            "total": int(dialect.rows.size),
-            "free": [int(row) for row in dialect.rows.free_slots],
-        }
-        shown: dict[str, Any] = {
-            "pools": {"full": pool},
-            "rows": rows,
-            "sessions": self.sessions(),
-            "slots": slots,
-            "requests": requests,
-        }
-        if pages:
-            pool["free"] = sorted(dialect.free_pages())
-            shown["rows"] = self.rows(slots, requests)
-            tree = sorted(dialect.tree_pages())
-            shown["tree"] = {"full": [[page, locks] for page, locks in tree]}
-        return shown

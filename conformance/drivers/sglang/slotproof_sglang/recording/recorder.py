@@ -15,9 +15,10 @@ from ..boot import UsageError
 from ..dialects import checks
 from ..engine import NOT_OBSERVED, TRANSITIONS
 from ..own_check import Probe, first_line
+from ..snapshot import Snapshooter
 from .guard import Switch, guarded
 from .lines import Lines
-from .live import LiveMailbox, LiveSnapshooter, LiveTracker, LiveWrapper
+from .live import LiveMailbox, LiveTracker, LiveWrapper
 from .settings import SMALL, Settings
 
 VERSION = 2
@@ -43,7 +44,7 @@ class Recorder:
         self.mailbox = LiveMailbox()
         self.probe = Probe()
         self.complaint = ""
-        self.snapshooter = LiveSnapshooter(self.dialect, self.tracker)
+        self.snapshooter = Snapshooter(self.dialect, self.tracker)
         self.wrapper = LiveWrapper(scheduler, self.dialect, self.tracker, self.switch)
         self.lines.write(self.header())
         try:
@@ -129,7 +130,7 @@ class Recorder:
             lines += [{"command": command} for command in commands]
             snapshot |= {"consumed": len(commands), "messages": messages}
         if self.lines_written % self.settings.every == 0 or self.complaint:
-            snapshot |= self.snapshooter.state(bool(self.pages))
+            snapshot |= self.snapshooter.take(bool(self.pages))
             snapshot["checker"] = self._check()
         self.lines_written += 1
         self.probe.clear()
