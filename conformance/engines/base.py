@@ -1,4 +1,4 @@
-"""What the referee needs of an engine, and how an engine can fail it."""
+"""What an engine under test has to do, what it says that it offers, and how it can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an ``--engine`` argument to an engine under test."""
+"""The engine that an ``--engine`` argument names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from outside has a shape: a type that pydantic checks, strictly.
+"""Types of all that comes from outside, checked strictly by pydantic.
 
 The types are the one definition of messages, snapshots, logs, traces and baselines; the JSON
 Schemas in the documents are made from them. A value that fits is used as it is: plain

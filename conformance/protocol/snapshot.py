@@ -1,4 +1,4 @@
-"""The snapshot of an engine, as it travels: see docs/reference/protocol.md.
+"""What an engine shows after an iteration, as types: see docs/reference/protocol.md.
 
 Plain dictionaries with declared keys, so that an engine in this process and
 one behind a pipe give the same thing. All lengths and figures are tokens.

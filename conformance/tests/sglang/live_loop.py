@@ -19,18 +19,6 @@ from typing import Any
 from slotproof_sglang import boot, inputs  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 
-def message(make: Any, command: dict[str, Any]) -> Any:
-    """A command as the engine's input."""
-    name = command["do"]
-    if name == "open":
-        return make.open(command["session"], 0.0)
-    if name == "submit":
-        return make.submit(command)
-    if name == "close":
-        return make.close(command["session"])
-    return make.abort(command["rid"])
-
-
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text())
     boot.import_engine()
@@ -42,7 +30,7 @@ def main() -> None:
         commands = next(feed, None)
         if commands is None:
             raise SystemExit(0)
-        return [message(make, command) for command in commands]
+        return [make.message(command) for command in commands]
 
     receiver = getattr(scheduler, "request_receiver", scheduler)
     type(receiver).recv_requests = recv_requests

@@ -1,4 +1,4 @@
-"""What processes of the driver say to each other, and how one becomes another."""
+"""JSON lines between the processes of the driver, and how they are forked."""
 
 from __future__ import annotations
 

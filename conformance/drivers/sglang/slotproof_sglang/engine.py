@@ -163,7 +163,6 @@ class Engine:
 
     def _action(self, command: dict[str, Any]) -> Callable[[], Any]:
         """What the next iteration does for an inbox command."""
-        inputs = self.inputs
         name = command["do"]
         if name == "evict":
             return lambda: self._evict(int(command["tokens"]))
@@ -172,22 +171,7 @@ class Engine:
             return lambda: self.drafts.request(*draft)
         if name == "retract":
             return self.retraction.request
-        if name == "open":
-            message = inputs.open(command["session"], self.timeout)
-        elif name == "submit":
-            message = inputs.submit(command)
-        elif name == "abort":
-            message = inputs.abort(command["rid"])
-        elif name == "close":
-            message = inputs.close(command["session"])
-        elif name == "abort_all":
-            message = inputs.abort_all()
-        elif name == "flush":
-            message = inputs.flush()
-        elif name == "pause":
-            message = inputs.pause(str(command.get("mode", "in_place")))
-        else:
-            message = inputs.resume()
+        message = self.inputs.message(command, self.timeout)
         return lambda: self.scheduler.process_input_requests([message])
 
     def _evict(self, tokens: int) -> None:

@@ -26,41 +26,35 @@ class Inputs:
         annotation = str(self.io.TokenizedGenerateReqInput.__annotations__.get("input_ids", ""))
         self.takes_array = "array" in annotation
 
-    def open(self, session: str, timeout: float) -> Any:
-        """Open a streaming session; a timeout of 0 is none."""
-        return self._make(
-            self.io.OpenSessionReqInput,
-            capacity_of_str_len=1 << 20,
-            session_id=session,
-            streaming=True,
-            timeout=timeout or None,
-        )
+    def message(self, command: dict[str, Any], timeout: float = 0.0) -> Any:
+        """What the engine is sent for a client's command; a session's timeout of 0 is none."""
+        make, io = self._make, self.io
+        match command["do"]:
+            case "submit":
+                return self._submit(command)
+            case "open":
+                return make(
+                    io.OpenSessionReqInput,
+                    capacity_of_str_len=1 << 20,
+                    session_id=command["session"],
+                    streaming=True,
+                    timeout=timeout or None,
+                )
+            case "close":
+                return make(io.CloseSessionReqInput, session_id=command["session"])
+            case "abort":
+                return make(io.AbortReq, rid=inner_rid(command["rid"]))
+            case "abort_all":
+                return make(io.AbortReq, rid="", abort_all=True)
+            case "flush":  # empties the prefix tree, if the engine finds itself idle
+                return make(io.FlushCacheReqInput)
+            case "pause":  # the mode is in_place or retract
+                return make(io.PauseGenerationReqInput, mode=str(command.get("mode", "in_place")))
+            case "continue":
+                return make(io.ContinueGenerationReqInput, torch_empty_cache=False)
+        raise UsageError(f"{command['do']} is no message of the engine's")
 
-    def close(self, session: str) -> Any:
-        """Close a session."""
-        return self._make(self.io.CloseSessionReqInput, session_id=session)
-
-    def abort(self, rid: str) -> Any:
-        """Abort one request."""
-        return self._make(self.io.AbortReq, rid=inner_rid(rid))
-
-    def abort_all(self) -> Any:
-        """Abort every request."""
-        return self._make(self.io.AbortReq, rid="", abort_all=True)
-
-    def flush(self) -> Any:
-        """Empty the prefix tree, if the engine finds itself idle."""
-        return self._make(self.io.FlushCacheReqInput)
-
-    def pause(self, mode: str) -> Any:
-        """Stop computing; ``mode`` is `in_place` or `retract`."""
-        return self._make(self.io.PauseGenerationReqInput, mode=mode)
-
-    def resume(self) -> Any:
-        """Go on computing."""
-        return self._make(self.io.ContinueGenerationReqInput, torch_empty_cache=False)
-
-    def submit(self, command: dict[str, Any]) -> Any:
+    def _submit(self, command: dict[str, Any]) -> Any:
         """A turn of a session, or a plain request; greedy, so that tokens are determined."""
         tokens = [int(token) for token in command["tokens"]]
         for token in (*tokens, *command.get("stop", ())):
@@ -77,7 +71,7 @@ class Inputs:
         session = command.get("session")
         extra: dict[str, Any] = {}
         if session is not None:
-            extra["session_params"] = self._make(self._session_params(), id=session)
+            extra["session_params"] = self._make(self.io.SessionParams, id=session)
         return self._make(
             self.io.TokenizedGenerateReqInput,
             rid=inner_rid(command["rid"]),
@@ -92,9 +86,6 @@ class Inputs:
             stream=False,
             **extra,
         )
-
-    def _session_params(self) -> Any:
-        return self.io.SessionParams
 
     @staticmethod
     def _make(kind: Any, **wanted: Any) -> Any:

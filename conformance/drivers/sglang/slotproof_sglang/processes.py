@@ -1,4 +1,4 @@
-"""Templates and children: a clean scheduler per example at the price of a fork.
+"""A process with a fresh scheduler for each configuration, and a fork of it for each example.
 
     driver  --socket-->  template (a built scheduler, never stepped)
        |                     |  fork per example

@@ -52,14 +52,15 @@ class Replay:
             return None
         fields = {"session": None, "rid": RID, "tokens": prompt, "max_new": count, "stop": []}
         engine, self.margins = self.engine, []
+        send = self.scheduler.process_input_requests
         with self.torch.inference_mode():
-            self.scheduler.process_input_requests([engine.inputs.submit(fields)])
+            send([engine.inputs.message({"do": "submit", **fields})])
             finished = self._finish(len(prompt) + count + 8)
             if finished is None:  # it waits for more memory than there is
-                self.scheduler.process_input_requests([engine.inputs.abort(RID)])
+                send([engine.inputs.message({"do": "abort", "rid": RID})])
                 self._finish(2)
             engine.compute()  # a flush is for an engine that has found itself idle
-            self.scheduler.process_input_requests([engine.inputs.flush()])
+            send([engine.inputs.message({"do": "flush"})])
         engine.tracker.take()
         if engine.dialect.figures().available != engine.dialect.total:
             raise RuntimeError("a plain request that is over left memory behind")

@@ -1,4 +1,4 @@
-"""What the driver itself keeps in mind: who a request is, events, endings, evicted tokens."""
+"""What no object of the engine remembers: who a request is, events, endings, evicted tokens."""
 
 from __future__ import annotations
 

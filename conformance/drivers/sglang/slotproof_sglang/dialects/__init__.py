@@ -1,4 +1,4 @@
-"""Where a build keeps its state.
+"""Where each layout of the engine keeps its state.
 
 A dialect is chosen by what the build offers, never by its version number.
 """
