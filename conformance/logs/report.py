@@ -139,11 +139,7 @@ def _finding(verdict: Verdict) -> Iterator[str]:
     if first.invariant in INVARIANTS:
         yield f"  {INVARIANTS[first.invariant].sentence}"
     yield ""
-    config = header.config
-    pools = f"{config.total_tokens} tokens"
-    if config.window:
-        pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
-    yield f"page size {config.page_size}, pool of {pools}"
+    yield header.config.size
     yield ""
     before = verdict.commands - len(verdict.rows)
     if before:

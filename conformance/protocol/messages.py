@@ -27,9 +27,9 @@ from slotproof.conformance.protocol.snapshot import PoolName
 PROTOCOL = 2
 READ = (1, PROTOCOL)
 """Traces of these are read: commands, and the figures that are kept of snapshots, are the same."""
-_SINCE_1 = (
-    "since 1, sessions have no generation and requests no counts, a pool has “evicted” in the "
-    "place of counters, ended has request ids alone, capabilities have no lent"
+_FROM_1 = (
+    "to change from 1: leave out generation of sessions, counts of requests, counters of pools "
+    "(“evicted” stays, in the pool), all of ended but rid, and lent of capabilities"
 )
 
 
@@ -39,20 +39,20 @@ def not_spoken(said: object) -> str:
     >>> not_spoken(3)
     'the driver speaks protocol 3, this is 2'
     """
-    change = f": {_SINCE_1}" if said == 1 else ""
+    change = f": {_FROM_1}" if said == 1 else ""
     return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}{change}"
 
 
 def refused_hello(error: object) -> str:
     """One line for a driver that answers hello with usage, perhaps for it speaks the first.
 
-    >>> "no counts" in refused_hello("protocol 2 is unknown, this is 1")
+    >>> "leave out" in refused_hello("protocol 2 is unknown, this is 1")
     True
     >>> refused_hello("there is no GPU")
     'the driver refuses the hello (protocol 2): there is no GPU'
     """
     old = re.search(r"protocol.*\b1\b", str(error))
-    change = f" ({_SINCE_1})" if old else ""
+    change = f" ({_FROM_1})" if old else ""
     return f"the driver refuses the hello (protocol {PROTOCOL}): {error}{change}"
 
 
