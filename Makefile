@@ -77,7 +77,6 @@ types: $(VENV)/.tested
 	for part in model impl conformance; do ln -sfn ../../../$$part build/types/slotproof/$$part; done
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
 		-p slotproof.model -p slotproof.impl -p slotproof.conformance
-	cd conformance/drivers/sglang && ../../../$(BIN)/mypy --config-file ../../../pyproject.toml .
 
 site: $(VENV)/.tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

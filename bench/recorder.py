@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "conformance"
 LOOP = ROOT / "tests" / "sglang" / "live_loop.py"
-RECORDER = ROOT / "drivers" / "sglang" / "recorder"
+DRIVER = ROOT / "drivers" / "sglang"
 SETTINGS: dict[str, dict[str, str]] = {
     "off": {},
     "everything in every line": {"SLOTPROOF_RECORD_EVERY": "1", "SLOTPROOF_RECORD_PAGES": "1"},
@@ -67,9 +67,9 @@ def measure(
     """(CPU seconds of the loop, bytes of the log, version of the build: empty without a log)."""
     log = folder / "log.jsonl"
     log.unlink(missing_ok=True)
-    environment = {**os.environ, **settings}
+    environment = {**os.environ, "PYTHONPATH": str(DRIVER), **settings}
     if settings:
-        environment |= {"PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log)}
+        environment["SLOTPROOF_RECORD"] = str(log)
     done = subprocess.run(  # noqa: S603  # the user names the interpreter
         [python, str(LOOP), str(path)], env=environment, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""What a program writes, read as it comes and kept within a bound: the beginning and the end."""
+"""Output of a program, read in a thread; the first and the last bytes of it are kept."""
 
 from __future__ import annotations
 

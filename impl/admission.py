@@ -111,7 +111,7 @@ class PrefillAdder:
 
     def _admit(self, req: Req, hi: int, need: int, swa_need: int) -> None:
         self.waiting.remove(req)
-        req.counts.admissions += 1
+
         self._take(req, hi, need, swa_need)
 
     def _take(self, req: Req, hi: int, need: int, swa_need: int) -> None:

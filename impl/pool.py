@@ -64,10 +64,6 @@ class PageAllocator:
         self.page_size = page_size
         self.total = tokens
         self.free_pages = torch.arange(tokens // page_size, device=device)
-        self.allocated = 0
-        """Tokens ever dealt out; grows only."""
-        self.freed = 0
-        """Tokens ever taken back; grows only."""
 
     def available_size(self) -> int:
         """Free tokens. Needs no read-back."""
@@ -78,10 +74,8 @@ class PageAllocator:
         if pages > len(self.free_pages):
             raise RuntimeError(f"out of pages: {pages} wanted, {len(self.free_pages)} are free")
         taken, self.free_pages = self.free_pages[:pages], self.free_pages[pages:]
-        self.allocated += pages * self.page_size
         return taken
 
     def free(self, pages: Tensor) -> None:
         """Put pages back at the end of the free list, in the order given."""
         self.free_pages = torch.cat((self.free_pages, pages))
-        self.freed += len(pages) * self.page_size

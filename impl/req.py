@@ -49,17 +49,6 @@ class Phase(StrEnum):
     RUNNING = "running"
 
 
-@dataclass
-class Counts:
-    """How often what happened to a request."""
-
-    matches: int = 0
-    admissions: int = 0
-    refusals: int = 0
-    chunks: int = 0
-    retractions: int = 0
-
-
 @dataclass(eq=False, kw_only=True)
 class Req(KVRecord):
     """A request. While it runs, KV of all tokens but the last sampled one is committed."""
@@ -77,9 +66,7 @@ class Req(KVRecord):
     phase: Phase = Phase.WAITING
     extend_to: int = 0
     """Prefill goes up to here in this iteration."""
-    last_match: int = 0
     """Tokens of KV that the last match or restore found."""
-    counts: Counts = field(default_factory=Counts)
     _scanned: int = 0
 
     @property
@@ -120,8 +107,6 @@ class Session:
     """An append-only conversation. Knows tokens; what KV there is, its slot knows."""
 
     session_id: str
-    generation: int
-    """Which opening of this id it is, from 1 on."""
     open: bool = True
     closing: bool = False
     """A close was asked for while a turn was in flight."""

@@ -110,7 +110,6 @@ class Scheduler:
             req.output_ids.append(token)
         req.kv_committed_len = req.extend_to
         req.phase = Phase.RUNNING
-        req.counts.chunks += 1
         self.outbox.emit(
             "T-EXTEND",
             req.session_id,
@@ -235,14 +234,14 @@ class Scheduler:
         batch.remove(req)
         if req.doomed:
             reason = ABORT
-        self._end(req, reason, finished_len)
+        self._end(req, finished_len)
         self.cache.cache_finished_req(req, finished_len)
         self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
 
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
         """End a request in whatever state it is; changes the cache as ``abort_req`` says."""
         self._remove(req)
-        self._end(req, ABORT, len(req.output_ids))
+        self._end(req, len(req.output_ids))
         self.cache.abort_req(req, out_of_memory=out_of_memory)
         self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
 
@@ -256,13 +255,11 @@ class Scheduler:
             if batch is not None:
                 batch.remove(req)
 
-    def _end(self, req: Req, reason: str, finished_len: int) -> None:
+    def _end(self, req: Req, finished_len: int) -> None:
         self.reqs.pop(req.rid, None)
         self.outbox.ended.append(
             {
                 "rid": req.rid,
-                "session": req.session_id,
-                "reason": reason,
                 "C": req.kv_committed_len,
                 "A": req.kv_allocated_len,
                 "E": req.swa_evicted_seqlen,

@@ -41,14 +41,13 @@ class SessionCache:
         if req.session is not None and req.doomed:
             self.detach(req)
         slot = self.slot_of(req)
-        req.counts.matches += 1
         if slot is not None and req.session is not None:
             n = self.reusable_len(slot, req)
             if self.can_restore(slot, n):
                 self.free_tail(slot, n)
                 self.kv.verify_pages(slot, slot.number)
                 slot.restore_to_req(req)
-                req.last_match, req.phase = req.kv_committed_len, Phase.MATCHED
+                req.phase = Phase.MATCHED
                 self.outbox.emit(
                     "T-RESTORE",
                     req.session_id,
@@ -113,7 +112,6 @@ class SessionCache:
             unlocked = self.kv.unlock(req)
         req.clear_kv()
         req.phase = Phase.WAITING
-        req.counts.refusals += 1
         self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
 
     def cache_unfinished_req(self, req: Req) -> None:
@@ -196,7 +194,6 @@ class SessionCache:
         ``keep``: changes no memory, its KV is the slot's (made if absent) until
         it comes back or is discarded. ``wipe``: gives back everything.
         """
-        req.counts.retractions += 1
         session = req.session
         if session is None:
             self.inner.retract_req(req)

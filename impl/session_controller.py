@@ -31,9 +31,7 @@ class SessionController:
         if self.get(sid) is not None:
             self.outbox.tell_session("refused", sid, "the session is open already")
             return
-        last = self.sessions.get(sid)
-        generation = last.generation + 1 if last is not None else 1
-        self.sessions[sid] = self._new_session(sid, generation, last_active=self.clock)
+        self.sessions[sid] = self._new_session(sid, last_active=self.clock)
         self.outbox.emit("T-OPEN", sid, None)
         self.outbox.tell_session("opened", sid, "")
 

@@ -47,8 +47,8 @@ class PrefixTree:
         self.root = TreeNode((), -1, -1)
         self.evictable = 0
         self.protected = 0
-        self.counters = dict.fromkeys(("evicted", "inserted", "dup", "locked", "unlocked"), 0)
-        """Monotone, in tokens; the same for every pool."""
+        self.evicted = 0
+        """Since the beginning, in tokens; the same for every pool."""
         self._clock = 0
 
     def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
@@ -83,10 +83,8 @@ class PrefixTree:
                 swa_page = swa_pages[index] if swa_pages else -1
                 child = node.children[key] = TreeNode(key, pages[index], swa_page, node)
                 self.evictable += self.page_size
-                self.counters["inserted"] += self.page_size
             node = child
             self._touch(node)
-        self.counters["dup"] += dup
         return node, dup
 
     def lock(self, node: TreeNode) -> int:
@@ -98,7 +96,6 @@ class PrefixTree:
             each.lock_ref += 1
         self.evictable -= moved
         self.protected += moved
-        self.counters["locked"] += moved
         return moved
 
     def unlock(self, node: TreeNode) -> int:
@@ -110,7 +107,6 @@ class PrefixTree:
             each.lock_ref -= 1
         self.protected -= moved
         self.evictable += moved
-        self.counters["unlocked"] += moved
         return moved
 
     def evict(self, pages: int) -> list[TreeNode]:
@@ -130,7 +126,7 @@ class PrefixTree:
             if self._evictable(parent):
                 heapq.heappush(leaves, (parent.last_access, parent))
         self.evictable -= len(gone) * self.page_size
-        self.counters["evicted"] += len(gone) * self.page_size
+        self.evicted += len(gone) * self.page_size
         return gone
 
     def nodes(self) -> Iterator[TreeNode]:

@@ -33,7 +33,6 @@ class TreeCache:
         locked = tree.lock(node)
         req.last_node = node
         req.kv_committed_len = req.kv_allocated_len = req.cache_protected_len = matched
-        req.last_match = matched
         req.phase = Phase.MATCHED
         self.outbox.emit("T-MATCH", req.session_id, req.rid, m=matched, **self.both("u", locked))
 

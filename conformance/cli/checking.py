@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance import driver_checks as manners
 from slotproof.conformance.cli.options import JsonOption, PythonOption, StartOption, TimeoutOption
-from slotproof.conformance.driver_checks.guest import Guest
+from slotproof.conformance.driver_checks import CHECKS, Report, Result, check
+from slotproof.conformance.driver_checks.driver import Driver
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(r"reference(:.*)?|sglang|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL)
-_WIDTH = max(len(manner.name) for manner in manners.MANNERS)
+_WIDTH = max(len(each.name) for each in CHECKS)
 
 
 def check_driver(
@@ -31,47 +31,45 @@ def check_driver(
 ) -> int:
     """Test a driver's manners: status 0 all ok, 1 something to mend, 2 it does not start."""
     text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
-    argv = EngineSpec(text, python).driver()
-    guest = Guest(argv, seed, step_timeout, start_timeout)
-    visit = manners.check(guest, (lambda _: None) if as_json else _show)
+    tested = Driver(EngineSpec(text, python).driver(), seed, step_timeout, start_timeout)
+    report = check(tested, (lambda _: None) if as_json else _show)
     if as_json:
-        say_json(_document(visit))
+        say_json(_document(report))
     else:
-        say_all(_summary(visit))
-    return 0 if visit.clean else 1
+        say_all(_summary(report))
+    return 0 if report.clean else 1
 
 
-def _show(finding: manners.Finding) -> None:
-    manner = finding.manner
-    say(f"{finding.result:<9}  {manner.name:<{_WIDTH}}  {manner.sentence}")
-    for seen in finding.seen:
+def _show(result: Result) -> None:
+    say(f"{result.result:<9}  {result.check.name:<{_WIDTH}}  {result.check.sentence}")
+    for seen in result.seen:
         say(f"           seen: {' '.join(seen.split())}")
-    if finding.result == "not ok":
-        say(f"           mend: {manner.mend}")
+    if result.result == "not ok":
+        say(f"           mend: {result.check.mend}")
 
 
-def _summary(visit: manners.Visit) -> list[str]:
-    where = f"configuration {visit.config}" if visit.config else "no configuration that it takes"
-    results = [finding.result for finding in visit.findings]
+def _summary(report: Report) -> list[str]:
+    where = f"configuration {report.config}" if report.config else "no configuration that it takes"
+    results = [each.result for each in report.results]
     words = [f"{results.count(each)} {each}" for each in ("ok", "not ok", "not asked")]
     some = ", ".join(word for word in words if not word.startswith("0 "))
-    return [f"{visit.engine} {visit.version}, {where}: {some}"]
+    return [f"{report.engine} {report.version}, {where}: {some}"]
 
 
-def _document(visit: manners.Visit) -> dict[str, object]:
+def _document(report: Report) -> dict[str, object]:
     return {
-        "status": 0 if visit.clean else 1,
-        "engine": visit.engine,
-        "version": visit.version,
-        "configuration": visit.config,
+        "status": 0 if report.clean else 1,
+        "engine": report.engine,
+        "version": report.version,
+        "configuration": report.config,
         "manners": [
             {
-                "name": finding.manner.name,
-                "sentence": finding.manner.sentence,
-                "result": finding.result,
-                "seen": finding.seen,
-                "mend": finding.manner.mend,
+                "name": each.check.name,
+                "sentence": each.check.sentence,
+                "result": each.result,
+                "seen": each.seen,
+                "mend": each.check.mend,
             }
-            for finding in visit.findings
+            for each in report.results
         ],
     }

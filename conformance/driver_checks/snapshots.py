@@ -1,4 +1,4 @@
-"""Manners of what is shown: complete, in itself consistent, and fresh after a reset."""
+"""Checks of snapshots: complete, in themselves consistent, and fresh after a reset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from slotproof.conformance.driver_checks.guest import Guest, NotAsked
+from slotproof.conformance.driver_checks.driver import Driver, NotAsked, checks
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 from slotproof.model.transitions import TRANSITIONS
@@ -22,13 +22,14 @@ TURN: Command = {
 }
 
 
-def valid(guest: Guest) -> Iterator[str]:
-    """Every snapshot of the script follows the schema, and shows the pools that are offered."""
-    guest.fresh()
-    offered = set(guest.capabilities.pools) if guest.capabilities else {"full"}
-    wanted = offered if guest.config.window else offered - {"swa"}
-    for command in guest.script():
-        answer = guest.do(command)
+@checks("see “Snapshot” in docs/reference/protocol.md; the path names the field")
+def snapshot(driver: Driver) -> Iterator[str]:
+    """Every snapshot is complete and follows the schema."""
+    driver.fresh()
+    offered = set(driver.capabilities.pools) if driver.capabilities else {"full"}
+    wanted = offered if driver.config.window else offered - {"swa"}
+    for command in driver.script():
+        answer = driver.do(command)
         if not answer["ok"]:
             yield f"{_name(command)} is answered with: {answer.get('error')}"
             return
@@ -43,17 +44,18 @@ def valid(guest: Guest) -> Iterator[str]:
                 return
 
 
-def reset(guest: Guest) -> Iterator[str]:
-    """Nothing of an earlier life is left: not in the pools, not in the inbox."""
-    guest.fresh()
-    guest.live()
-    guest.do(OPEN)
-    guest.do(TURN)  # unread when the reset comes
-    guest.fresh()
-    guest.fresh()
-    found = guest.one()
+@checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
+def reset(driver: Driver) -> Iterator[str]:
+    """A reset, also twice, gives an engine with nothing of the life before."""
+    driver.fresh()
+    driver.live()
+    driver.do(OPEN)
+    driver.do(TURN)  # unread when the reset comes
+    driver.fresh()
+    driver.fresh()
+    found = driver.one()
     for name, pool in found["pools"].items():
-        pages = pool["total"] // guest.config.page_size
+        pages = pool["total"] // driver.config.page_size
         if len(pool["free"]) != pages:
             yield f"{len(pool['free'])} of {pages} pages of pool {name} are free after a reset"
     if len(found["rows"]["free"]) != found["rows"]["total"]:
@@ -65,10 +67,11 @@ def reset(guest: Guest) -> Iterator[str]:
         yield f"iter is {found['iter']} after a reset and one step"
 
 
-def empty_step(guest: Guest) -> Iterator[str]:
-    """A step with nothing to do is an iteration like any other."""
-    guest.fresh()
-    answer = guest.do({"do": "step", "n": 3})
+@checks("one snapshot per iteration, whether or not there was a batch; count iter from 1")
+def empty_step(driver: Driver) -> Iterator[str]:
+    """A step with nothing to do is an iteration with a snapshot; tick shows one."""
+    driver.fresh()
+    answer = driver.do({"do": "step", "n": 3})
     if not answer["ok"]:
         yield f"step 3 is answered with: {answer.get('error')}"
         return
@@ -80,19 +83,20 @@ def empty_step(guest: Guest) -> Iterator[str]:
         yield f"step 3 shows {len(found)} snapshots"
     if [each.get("iter") for each in found] != list(range(1, len(found) + 1)):
         yield f"iter goes {[each.get('iter') for each in found]}"
-    ticked = guest.shown({"do": "tick", "seconds": 1})
+    ticked = driver.shown({"do": "tick", "seconds": 1})
     if len(ticked) != 1:
         yield f"tick shows {len(ticked)} snapshots, not one"
 
 
-def inbox(guest: Guest) -> Iterator[str]:
-    """Commands wait for the next step, which says how many it read."""
-    guest.fresh()
+@checks('queue them; answer {"snapshots": []}; set consumed in the step that reads them')
+def inbox(driver: Driver) -> Iterator[str]:
+    """Commands wait for the next step, which says how many it consumed."""
+    driver.fresh()
     for command in (OPEN, TURN):
-        found = guest.shown(command)
+        found = driver.shown(command)
         if found:
             yield f"{command['do']} shows {len(found)} snapshots; it goes to the inbox"
-    read = guest.one()
+    read = driver.one()
     if read["consumed"] != 2:
         yield f"a step after open and submit says that it consumed {read['consumed']} commands"
     told = [message["type"] for message in read["messages"]]
@@ -100,11 +104,16 @@ def inbox(guest: Guest) -> Iterator[str]:
         yield f"the client of the first open is told {told}"
 
 
-def counts(guest: Guest) -> Iterator[str]:
-    """Figures are those of the lists beside them."""
-    guest.fresh()
-    for snapshot in guest.live():
-        wrong = _miscounted(snapshot, guest.config.page_size)
+@checks("take figures and lists at the same moment; figures in tokens, lists in pages")
+def counts(driver: Driver) -> Iterator[str]:
+    """Figures agree with the lists beside them."""
+    driver.fresh()
+    evicted = 0
+    for snapshot in driver.live():
+        wrong = _miscounted(snapshot, driver.config.page_size)
+        before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
+        if wrong is None and evicted < before:
+            wrong = f"full: evicted was {before} and is {evicted}, it only grows"
         if wrong is not None:
             yield f"at iteration {snapshot['iter']}: {wrong}"
             return
@@ -129,17 +138,21 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
     for sid, session in snapshot["sessions"].items():
         if session["inflight"] and session["inflight"] not in snapshot["requests"]:
             return f"{sid} is in flight with {session['inflight']}, which is no request"
+    for ended in snapshot.get("ended", ()):
+        if ended["rid"] in snapshot["requests"]:
+            return f"{ended['rid']} has ended, and is a request"
     return None
 
 
-def events(guest: Guest) -> Iterator[str]:
-    """Known transitions, all their parameters, only where events are offered."""
-    guest.fresh()
-    offered = guest.capabilities
+@checks("see “Events” in docs/reference/protocol.md, or offer no events")
+def events(driver: Driver) -> Iterator[str]:
+    """Events name known transitions with all their parameters, only where they are offered."""
+    driver.fresh()
+    offered = driver.capabilities
     if offered is None:
         raise NotAsked("the capabilities are not known")
     seen: list[str] = []
-    for snapshot in guest.live():
+    for snapshot in driver.live():
         if ("events" in snapshot) != offered.events:
             yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
             return
@@ -158,13 +171,14 @@ def events(guest: Guest) -> Iterator[str]:
     yield from dict.fromkeys(seen)
 
 
-def determinism(guest: Guest) -> Iterator[str]:
-    """The same seed and commands show the same, in another process too."""
+@checks("seed everything random; no wall-clock time, no set or hash order in what is shown")
+def determinism(driver: Driver) -> Iterator[str]:
+    """The same seed and commands show the same, in a new process too."""
     lives = []
     for _ in range(2):
-        guest.again()
-        guest.fresh()
-        lives.append(guest.live())
+        driver.again()
+        driver.fresh()
+        lives.append(driver.live())
     for first, second in zip(*lives, strict=False):
         if first != second:
             fields = [key for key in first if first[key] != second.get(key)]

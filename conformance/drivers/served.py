@@ -17,7 +17,7 @@ from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusa
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.commands import check
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.messages import PROTOCOL, REQUEST
 
 
 class Served:
@@ -29,33 +29,26 @@ class Served:
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """The result of a message; ``ValueError`` for one that makes no sense."""
-        op = message.get("op")
+        wrong = REQUEST.line(message)
+        if wrong is not None:
+            raise ValueError(wrong)
+        op = message["op"]
         if op == "hello":
-            return self._hello(message.get("protocol"))
+            return self._hello(message["protocol"])
         if op == "reset":
-            config, seed = message.get("config"), message.get("seed")
-            if not isinstance(config, dict) or not isinstance(seed, int):
-                raise ValueError("reset takes a config and a seed")
-            self.engine.reset(EngineConfig.from_json(config), seed)
+            self.engine.reset(EngineConfig.from_json(message["config"]), message["seed"])
             self.ready = True
         elif op == "do":
-            if not isinstance(message.get("command"), dict):
-                raise ValueError("do takes a command")
             if not self.ready:
                 raise ValueError("do: reset comes first")
             return {"snapshots": self.engine.do(check(message["command"]))}
         elif op == "recompute":
-            tokens, count = message.get("tokens"), message.get("count")
-            if not isinstance(tokens, list) or not isinstance(count, int) or count < 1:
-                raise ValueError("recompute takes tokens and a count of at least 1")
-            return {"tokens": self.engine.recompute(tokens, count)}
-        elif op != "bye":
-            raise ValueError(f"there is no op {op!r}")
+            return {"tokens": self.engine.recompute(message["tokens"], message["count"])}
         return {}
 
-    def _hello(self, protocol: object) -> dict[str, Any]:
+    def _hello(self, protocol: int) -> dict[str, Any]:
         if protocol != PROTOCOL:
-            raise ValueError(f"protocol {protocol!r} is unknown, this is {PROTOCOL}")
+            raise ValueError(f"protocol {protocol} is unknown, this is {PROTOCOL}")
         offered = dataclasses.asdict(self.engine.capabilities)
         lists = {key: sorted(offered[key]) for key in ("commands", "transitions")}
         names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}

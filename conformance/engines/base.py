@@ -1,9 +1,11 @@
-"""What the referee needs of an engine, and how an engine can fail it."""
+"""What an engine under test has to do, what it says that it offers, and how it can fail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from slotproof.conformance.protocol.commands import ALWAYS, Command
@@ -43,25 +45,32 @@ class Capabilities:
     events: bool = False
     transitions: frozenset[str] = frozenset()
     profile: str = "reference"
-    lent: bool = False
     recompute: bool = False
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
-        return cls(
-            commands=frozenset(data["commands"]),
-            pools=tuple(data["pools"]),
-            page_sizes=tuple(data["page_sizes"]),
-            events=bool(data.get("events", False)),
-            transitions=frozenset(data.get("transitions", ())),
-            profile=data.get("profile", "reference"),
-            lent=bool(data.get("lent", False)),
-            recompute=bool(data.get("recompute", False)),
-            config=dict(data.get("config", {})),
-            not_observed=dict(data.get("not_observed", {})),
-        )
+        """Of a driver's hello, which was found to be of its type; what nobody reads is left out."""
+        kinds = {
+            "commands": frozenset,
+            "transitions": frozenset,
+            "pools": tuple,
+            "page_sizes": tuple,
+        }
+        known = {each.name for each in fields(cls)} & data.keys()
+        return cls(**{name: kinds.get(name, lambda x: x)(data[name]) for name in known})
+
+    @property
+    def seen_to_make(self) -> frozenset[str]:
+        """The transitions that its events can tell of; none without events."""
+        return self.transitions if self.events else frozenset()
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Everything that no snapshot of it shows, by name, and why."""
+        steps = {} if self.events else {"transitions": "the engine tells no events"}
+        return {**self.not_observed, **steps}
 
     def senseless(self) -> str | None:
         """What an engine can't offer, in a line; ``None`` where all is well."""
@@ -93,6 +102,26 @@ class Capabilities:
                 return f"does not offer “{command['do']}”"
         reason = self.refuses(config)
         return None if reason is None else f"can't be configured so: {reason}"
+
+
+def in_one_line(error: BaseException) -> str:
+    """An exception as it is told: its type, and the first line of what it says.
+
+    >>> in_one_line(ValueError("no such row\\nat all"))
+    'ValueError: no such row'
+    """
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+@contextmanager
+def its_own_fault() -> Iterator[None]:
+    """Whatever the engine's code in here raises is a crash of the engine."""
+    try:
+        yield
+    except (EngineFailed, EngineUnusable):
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's code raises
+        raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
 
 
 def miscounted(command: Command, shown: Sized) -> str | None:

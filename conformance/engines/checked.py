@@ -1,4 +1,4 @@
-"""An engine of a stranger in this process: believed no more than one behind a pipe.
+"""An engine of someone else's module, in this process: checked as one behind a pipe is.
 
 What it raises is its own crash; what it shows is taken as it would come through a pipe, and has
 to follow the schema. So whatever is raised later, while it is judged, is ours.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import traceback
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from slotproof.conformance import jsontext
-from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable, miscounted
+from slotproof.conformance.engines.base import Engine, EngineFailed, its_own_fault, miscounted
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import RECOMPUTED
 from slotproof.conformance.protocol.shapes import Shape
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
-
-T = TypeVar("T")
 
 
 class CheckedEngine:
@@ -32,10 +28,12 @@ class CheckedEngine:
         self.capabilities = engine.capabilities
 
     def reset(self, config: EngineConfig, seed: int) -> None:
-        _its_own(lambda: self.engine.reset(config, seed))
+        with its_own_fault():
+            self.engine.reset(config, seed)
 
     def do(self, command: Command) -> list[Snapshot]:
-        shown = _its_own(lambda: self.engine.do(command))
+        with its_own_fault():
+            shown = self.engine.do(command)
         found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
         wrong = miscounted(command, found)
         if wrong is not None:
@@ -43,23 +41,14 @@ class CheckedEngine:
         return found
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
-        said = _its_own(lambda: self.engine.recompute(tokens, count))
+        with its_own_fault():
+            said = self.engine.recompute(tokens, count)
         found: list[int] | None = _through_a_pipe(RECOMPUTED, {"tokens": said})["tokens"]
         return found
 
     def close(self) -> None:
         with contextlib.suppress(Exception, SystemExit):  # all is said by then
             self.engine.close()
-
-
-def _its_own(call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except (EngineFailed, EngineUnusable):
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's engine raises
-        text = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise EngineFailed("crash", text, traceback.format_exc()) from None
 
 
 def _through_a_pipe(shape: Shape, shown: Any) -> Any:

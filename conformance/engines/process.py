@@ -19,18 +19,20 @@ from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import (
-    HELLO as HELLO_RESULT,
+    HELLO,
     PROTOCOL,
     RECOMPUTED,
     REFUSAL,
     RESULT,
+    not_spoken,
+    refused_hello,
 )
-from slotproof.conformance.protocol.shapes import Shape, quoted
+from slotproof.conformance.protocol.shapes import Shape
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
-HELLO = {"op": "hello", "protocol": PROTOCOL}
+_HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 
 def last_words(failure: EngineFailed) -> str:
@@ -70,35 +72,30 @@ class ProcessEngine:
         self._kill()
         self._pipe = Pipe(self._argv, self._env)
         try:
-            hello = self._ask(HELLO, self._start_timeout)
-        except EngineFailed as failure:
-            raise EngineUnusable(not_started(failure)) from None
-        except EngineUnusable as refusal:
-            self._kill()
-            raise EngineUnusable(
-                f"the driver refuses the hello (protocol {PROTOCOL}): {refusal}"
-            ) from None
-        try:
-            self._welcome(hello)
+            self._welcome(self._introduced())
         except EngineUnusable:
             self._kill()
             raise
 
+    def _introduced(self) -> dict[str, Any]:
+        try:
+            return self._ask(_HELLO, self._start_timeout)
+        except EngineFailed as failure:
+            raise EngineUnusable(not_started(failure)) from None
+        except EngineUnusable as refusal:
+            raise EngineUnusable(refused_hello(refusal)) from None
+
     def _welcome(self, hello: dict[str, Any]) -> None:
         """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
         if hello.get("protocol") != PROTOCOL:
-            raise EngineUnusable(
-                f"the driver speaks protocol {quoted(hello.get('protocol'))}, this is {PROTOCOL}"
-            )
-        wrong = HELLO_RESULT.misfit(hello)
+            raise EngineUnusable(not_spoken(hello.get("protocol")))
+        wrong = HELLO.line(hello)
+        if wrong is None:
+            self.name, self.version = hello["engine"]["name"], hello["engine"]["version"]
+            self.capabilities = Capabilities.from_json(hello["capabilities"])
+            wrong = self.capabilities.senseless()
         if wrong is not None:
-            raise EngineUnusable(f"the driver's hello: {wrong.at('hello')}")
-        self.name = hello["engine"]["name"]
-        self.version = hello["engine"]["version"]
-        self.capabilities = Capabilities.from_json(hello["capabilities"])
-        problem = self.capabilities.senseless()
-        if problem is not None:
-            raise EngineUnusable(f"the driver's hello: {problem}")
+            raise EngineUnusable(f"the driver's hello: {wrong}")
 
     def _kill(self) -> None:
         pipe, self._pipe = self._pipe, None
@@ -200,7 +197,7 @@ def not_started(failure: EngineFailed) -> str:
     if failure.how == "hang":
         said = f"{said} (on standard error)" if said else "nothing on standard error"
         return (
-            f"the driver does not start: {failure}; sent {json.dumps(HELLO)}, expected one line "
+            f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
             "of JSON with its protocol, engine and capabilities; it says: "
             f"{said}; --start-timeout sets the limit"
         )

@@ -14,13 +14,12 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 import torch
 
-from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
-from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.engines.base import Capabilities, EngineUnusable, its_own_fault
+from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import (
     PoolView,
@@ -40,22 +39,7 @@ from slotproof.impl.transformer import expected_tokens
 from slotproof.model.state import config
 from slotproof.model.transitions import TRANSITIONS
 
-COMMANDS = frozenset(
-    [
-        "open",
-        "submit",
-        "abort",
-        "close",
-        "step",
-        "tick",
-        "evict",
-        "retract",
-        "flush",
-        "pause",
-        "continue",
-        "abort_all",
-    ]
-)
+COMMANDS = frozenset(FIELDS) - {"draft"}
 
 _TRANSITIONS = frozenset(
     id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
@@ -96,7 +80,6 @@ class InProcessEngine:
             events=True,
             transitions=_TRANSITIONS,
             profile="reference",
-            lent=True,
             recompute=True,
             not_observed=_NOT_OBSERVED if model == "stamps" else _NOT_OVERLAPPED,
         )
@@ -131,7 +114,7 @@ class InProcessEngine:
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine
-        try:
+        with its_own_fault():
             if command["do"] == "step":
                 snapshots = []
                 for _ in range(command["n"]):
@@ -140,9 +123,6 @@ class InProcessEngine:
                 return snapshots
             engine.do(command)
             return [self._snapshot()] if command["do"] == "tick" else []
-        except Exception as error:  # noqa: BLE001  # whatever it raises is what we look for
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise EngineFailed("crash", text, traceback.format_exc()) from None
 
     def recompute(self, tokens: list[int], count: int) -> list[int]:
         if self.model == "transformer":
@@ -177,7 +157,6 @@ class InProcessEngine:
             "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
             "sessions": {
                 sid: {
-                    "generation": session.generation,
                     "open": session.open,
                     "closing": session.closing,
                     "inflight": session.inflight.rid if session.inflight is not None else None,
@@ -188,20 +167,13 @@ class InProcessEngine:
             },
             "slots": slots,
             "requests": requests,
-            "ended": list(engine.ended),  # type: ignore[arg-type]
+            "ended": [{"rid": each["rid"]} for each in engine.ended],
             "checker": {
                 "ran": checker.ran,
                 "level": checker.level,
                 "pools": {
-                    name: {
-                        "available": f.available,
-                        "evictable": f.evictable,
-                        "protected": f.protected,
-                        "held": f.held,
-                        "uncached": f.uncached,
-                        "total": f.total,
-                    }
-                    for name, f in checker.figures.items()
+                    name: dict(vars(figures))  # type: ignore[misc]
+                    for name, figures in checker.figures.items()
                 },
                 "verdict": checker.verdict,  # type: ignore[typeddict-item]
                 "message": checker.message,
@@ -224,11 +196,7 @@ class InProcessEngine:
             "evictable": kv.tree.evictable,
             "protected": kv.tree.protected,
             "free": allocator.free_pages.tolist(),
-            "counters": {
-                "allocated": allocator.allocated,
-                "freed": allocator.freed,
-                **kv.tree.counters,
-            },
+            "evicted": kv.tree.evicted,
         }
 
     def _tree(self) -> dict[str, list[tuple[int, int]]]:
@@ -267,7 +235,6 @@ class InProcessEngine:
             "prompt": len(req.origin_input_ids),
             "hash": token_hash(req.origin_input_ids),
             "output": len(req.output_ids),
-            "counts": dict(vars(req.counts)),
         }
 
 

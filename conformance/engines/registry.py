@@ -1,4 +1,4 @@
-"""From an ``--engine`` argument to an engine under test."""
+"""The engine that an ``--engine`` argument names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance import children
-from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable
+from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable, in_one_line
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.engines.releases import of_release
@@ -163,8 +163,7 @@ class EngineSpec:
         except EngineUnusable:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise EngineUnusable(f"{self.text} makes no engine: {text}") from None
+            raise EngineUnusable(f"{self.text} makes no engine: {in_one_line(error)}") from None
         parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
         missing = [name for name in parts if not hasattr(engine, name)]
         if missing:

@@ -24,11 +24,6 @@ class Coverage:
     """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
     commands: int = 0
     iterations: int = 0
-    unexplained: int = 0
-    """Iterations without events that no sequence of transitions was found for."""
-    ambiguous: int = 0
-    wanted: bool = True
-    """False where nobody reads it: then no time goes into explaining engines without events."""
 
     def saw_guards(self, world: World, key: str | None) -> None:
         table = outcomes(world.constants.page_size)
@@ -44,8 +39,6 @@ class Coverage:
         self.fails |= other.fails
         self.commands += other.commands
         self.iterations += other.iterations
-        self.unexplained += other.unexplained
-        self.ambiguous += other.ambiguous
 
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
         """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""

@@ -20,8 +20,7 @@ from slotproof.conformance.lockstep.observation import ON_RESET, Observation, Vi
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.sense import nonsense
-from slotproof.conformance.protocol.snapshot import Event, Snapshot
+from slotproof.conformance.protocol.snapshot import Event, Snapshot, nonsense
 from slotproof.model.profiles import Profile, profile_named
 from slotproof.model.world import Constants, World
 
@@ -108,7 +107,7 @@ def play(
     """
     if stop():
         raise OutOfTime
-    referee = setup.referee(engine, Coverage(wanted=False), passes)
+    referee = setup.referee(engine, Coverage(), passes)
     for command in commands:
         if stop():
             raise OutOfTime
@@ -158,7 +157,7 @@ class Referee:
 
         ``KeyboardInterrupt`` where one arrived: then nothing of the command is judged. What an
         oracle raises is our own fault, and goes through: whatever an engine shows by then has
-        passed :func:`~slotproof.conformance.protocol.sense.nonsense`.
+        passed :func:`~slotproof.conformance.protocol.snapshot.nonsense`.
 
         >>> from slotproof.conformance.engines.reference import InProcessEngine
         >>> referee = Setup(EngineConfig()).referee(InProcessEngine())
@@ -265,7 +264,6 @@ def empty_snapshot() -> Snapshot:
         "sessions": {},
         "slots": {},
         "requests": {},
-        "ended": [],
         "checker": {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""},
     }
 

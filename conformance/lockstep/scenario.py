@@ -54,7 +54,7 @@ class Scenario:
         path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
         self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
-        self.referee = Setup(chosen, seed, profile).referee(self.engine, Coverage(wanted=False))
+        self.referee = Setup(chosen, seed, profile).referee(self.engine, Coverage())
 
     @classmethod
     def asked_for(

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from slotproof.conformance import bounds, jsontext
-from slotproof.conformance.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
-from slotproof.conformance.protocol.commands import check
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.logs.lines import (
+    END,
+    FAILED,
+    HEADER,
+    READ,
+    SNAPSHOT,
+    VERSION,
+    apart,
+    drop_old_fields,
+)
+from slotproof.conformance.protocol.commands import FIELDS, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.model.profiles import PROFILES
@@ -35,10 +45,8 @@ class Header:
     version: str
     config: EngineConfig
     seed: int
-    profile: str
     records: frozenset[str]
-    transitions: frozenset[str]
-    not_observed: dict[str, str]
+    capabilities: Capabilities
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Header:
@@ -46,16 +54,19 @@ class Header:
         profile = data["profile"] or "reference"
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
-        return cls(
-            data["engine"]["name"],
-            data["engine"]["version"],
-            EngineConfig.from_json(data["config"]),
-            data.get("seed", 0),
-            profile,
-            frozenset(data.get("records", ("commands", "messages", "events"))),
-            frozenset(data.get("transitions", ())),
-            dict(data.get("not_observed", {})),
+        config = EngineConfig.from_json(data["config"])
+        records = frozenset(data.get("records", ("commands", "messages", "events")))
+        capabilities = Capabilities(
+            commands=frozenset(FIELDS),
+            pools=("full", "swa") if config.window else ("full",),
+            page_sizes=(config.page_size,),
+            events="events" in records,
+            transitions=frozenset(data.get("transitions", ())),
+            profile=profile,
+            not_observed=dict(data.get("not_observed", {})),
         )
+        engine, seed = data["engine"], data.get("seed", 0)
+        return cls(engine["name"], engine["version"], config, seed, records, capabilities)
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ class Log:
     """Whole lines read so far."""
     cut: int | None = field(default=None, init=False)
     """The number of the last line, if it breaks off in the middle."""
+    _version: int = field(default=VERSION, init=False)
+    """That of the last header."""
 
     def __iter__(self) -> Iterator[Line]:
         try:
@@ -98,7 +111,7 @@ class Log:
                 raise self.bad(number, str(bad)) from None
             self.lines = number
             try:
-                yield _parsed(number, data)
+                yield self._parsed(number, data)
             except ValueError as error:
                 raise self.bad(number, str(error)) from None
         if self.lines == 0:
@@ -108,33 +121,35 @@ class Log:
         """The complaint about one line."""
         return BadLog(f"{self.path}: line {number}: {' '.join(text.split())[:300]}")
 
-
-def _parsed(number: int, data: Any) -> Line:
-    """The line, checked. Raises :class:`ValueError` with what is wrong."""
-    kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
-    if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
-        raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")
-    kind = kinds[0]
-    if kind == "slotproof-log":
-        if data[kind] != VERSION:
-            raise ValueError(f"the log is of version {quoted(data[kind])}, this is {VERSION}")
-        _fit(HEADER, data)
-        try:
-            return Line(number, "header", Header.of(data))
-        except BadConfig as bad:
-            raise ValueError(f"config: {bad}") from None
-    value = data[kind]
-    if kind == "command":
-        return Line(number, kind, check(value, least_token=0))
-    _fit(_SHAPES[kind], value)
-    if kind == "snapshot":
-        parts = apart(value)
-        if parts is not None:
-            raise ValueError(f"snapshot: {parts}")
-        for event in value.get("events", ()):
-            if event[0] not in TRANSITIONS:
-                raise ValueError(f"events: there is no transition {quoted(event[0])}")
-    return Line(number, kind, value)
+    def _parsed(self, number: int, data: Any) -> Line:
+        """The line, checked. Raises :class:`ValueError` with what is wrong."""
+        kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
+        if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
+            raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")
+        kind = kinds[0]
+        value = data[kind]
+        if kind == "slotproof-log":
+            if value not in READ:
+                raise ValueError(f"the log is of version {quoted(value)}, this is {VERSION}")
+            _fit(HEADER, data)
+            self._version = value
+            try:
+                return Line(number, "header", Header.of(data))
+            except BadConfig as bad:
+                raise ValueError(f"config: {bad}") from None
+        if kind == "command":
+            return Line(number, kind, check(value, least_token=0))
+        if kind == "snapshot" and self._version == 1:
+            drop_old_fields(value)
+        _fit(_SHAPES[kind], value)
+        if kind == "snapshot":
+            parts = apart(value)
+            if parts is not None:
+                raise ValueError(f"snapshot: {parts}")
+            for event in value.get("events", ()):
+                if event[0] not in TRANSITIONS:
+                    raise ValueError(f"events: there is no transition {quoted(event[0])}")
+        return Line(number, kind, value)
 
 
 _SHAPES = {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}

@@ -56,7 +56,7 @@ def validate(path: Path, profile: str | None = None, set_aside: Collection[str] 
 
     >>> from tempfile import TemporaryDirectory
     >>> lines = (
-    ...     '{"slotproof-log":1,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
+    ...     '{"slotproof-log":2,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
     ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
     ... )
     >>> with TemporaryDirectory() as folder:

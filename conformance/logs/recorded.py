@@ -11,20 +11,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from slotproof.conformance.engines.base import Capabilities, EngineFailed
+from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.oracles import Oracle
 from slotproof.conformance.lockstep.oracles.steps import follow
 from slotproof.conformance.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.conformance.logs.format import Header
-from slotproof.conformance.protocol.commands import FIELDS, Command
+from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.sense import nonsense
-from slotproof.conformance.protocol.snapshot import Message, Snapshot
+from slotproof.conformance.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof.model.world import World
 
-_OFF: dict[str, Any] = {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""}
 _KEPT = 256
 """Answered requests that are remembered, so that a second answer is noticed."""
 
@@ -39,15 +37,7 @@ class RecordedEngine:
     def __init__(self, header: Header) -> None:
         self.name = f"{header.engine} (recorded)"
         self.version = header.version
-        self.capabilities = Capabilities(
-            commands=frozenset(FIELDS),
-            pools=("full", "swa") if header.config.window else ("full",),
-            page_sizes=(header.config.page_size,),
-            events="events" in header.records,
-            transitions=header.transitions,
-            profile=header.profile,
-            not_observed=header.not_observed,
-        )
+        self.capabilities = header.capabilities
         self.next: Snapshot | EngineFailed | None = None
 
     def reset(self, config: EngineConfig, seed: int) -> None:
@@ -136,7 +126,6 @@ class LogReferee(Referee):
         consumed = line.get("consumed", len(self.client.unread) - self._consumed)
         whole: Any = {
             **empty_snapshot(),
-            "checker": _OFF,
             **line,
             "messages": self._unheard + line.get("messages", []),
             "consumed": self._consumed + consumed,

@@ -24,12 +24,12 @@ def status(verdict: Verdict) -> int:
 def summary(verdict: Verdict) -> dict[str, Any]:
     """Everything a validation has to say, as JSON. ``status`` is the exit status."""
     header, coverage = verdict.header, verdict.coverage
-    offered = frozenset().union(*(each.transitions for each in verdict.headers))
+    offered = frozenset().union(*(each.capabilities.seen_to_make for each in verdict.headers))
     return {
         "status": status(verdict),
         "log": str(verdict.path),
         "engine": f"{header.engine} {header.version}".strip(),
-        "profile": header.profile,
+        "profile": header.capabilities.profile,
         "lines": verdict.lines,
         "cut_off": verdict.cut,
         "ended": [{"line": number, "why": why} for number, why in verdict.ends],
@@ -73,7 +73,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
     missing: dict[str, str] = {}
     records = frozenset.intersection(*(each.records for each in verdict.headers))
     for header in verdict.headers:
-        missing |= header.not_observed
+        missing |= header.capabilities.not_observed
     told = {"commands", "messages"} - records
     if told:
         missing["clients"] = f"{' and '.join(sorted(told))} were not recorded"
@@ -92,12 +92,6 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
     if seen["gaps"]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
     missing["tokens without a cache"] = "a log has no engine to ask"
-    for count, what, words in (
-        (verdict.coverage.unexplained, "unexplained", "could not be explained without events"),
-        (verdict.coverage.ambiguous, "ambiguous", "had several explanations"),
-    ):
-        if count:
-            missing[what] = f"{count} iterations {words}"
     return missing
 
 
@@ -145,11 +139,7 @@ def _finding(verdict: Verdict) -> Iterator[str]:
     if first.invariant in INVARIANTS:
         yield f"  {INVARIANTS[first.invariant].sentence}"
     yield ""
-    config = header.config
-    pools = f"{config.total_tokens} tokens"
-    if config.window:
-        pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
-    yield f"page size {config.page_size}, pool of {pools}"
+    yield header.config.size
     yield ""
     before = verdict.commands - len(verdict.rows)
     if before:

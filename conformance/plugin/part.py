@@ -74,12 +74,11 @@ class Part:
             "planned": self.plan.examples,
             "commands": coverage.commands,
             "iterations": coverage.iterations,
-            "offered": sorted(capabilities.transitions),
+            "offered": sorted(capabilities.seen_to_make),
             "transitions": dict(coverage.transitions),
             "checked": dict(coverage.checked),
             "set_aside": dict(coverage.set_aside),
-            "unexplained": coverage.unexplained,
-            "not_observed": capabilities.not_observed,
+            "not_observed": capabilities.unseen,
         }
         self.record("slotproof_engine", outcome.engine)
         self.record("slotproof_seed", str(self.plan.seed))

@@ -66,7 +66,6 @@ class Summary:
         total: Counter[str] = Counter()
         for seen in self.seen:
             total.update({name: seen[name] for name in ("examples", "commands", "iterations")})
-            total["unexplained"] += seen["unexplained"]
         names = list(dict.fromkeys(seen["config"] for seen in self.seen))
         write(f"engine          {first['engine']} (profile {first['profile']})")
         write(f"configurations  {', '.join(names)}")
@@ -80,7 +79,7 @@ class Summary:
         write(f"transitions     {len(reached)} reached")
         for clause, times in self._added("set_aside").items():
             write(f"set aside       {clause}, {times} times")
-        for what, why in self._not_observed(total["unexplained"]).items():
+        for what, why in self._not_observed().items():
             write(f"not observed    {what}: {why}")
         never = self.never()
         if never and not self.failed:
@@ -92,10 +91,8 @@ class Summary:
             total.update(seen[name])
         return total
 
-    def _not_observed(self, unexplained: int) -> dict[str, str]:
+    def _not_observed(self) -> dict[str, str]:
         missing: dict[str, str] = {}
         for seen in self.seen:
             missing |= seen["not_observed"]
-        if unexplained:
-            missing["iterations"] = f"{unexplained} could not be explained without events"
         return missing

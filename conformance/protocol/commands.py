@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import FailFast, Field
-from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
-from slotproof.conformance.protocol.shapes import Name, Shape, shape
+from slotproof.conformance.protocol.shapes import Name, Shape, tagged
 
 Command: TypeAlias = dict[str, Any]
 """A command as it is handled: a dictionary of one of the types below."""
@@ -20,109 +19,32 @@ Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
 TokenIds = Annotated[list[Token], FailFast()]
 
 
-@shape
-class Open(TypedDict):
-    do: Literal["open"]
-    session: Name
-
-
-@shape
-class Submit(TypedDict):
-    do: Literal["submit"]
-    session: Name | None
-    rid: Name
-    tokens: TokenIds
-    max_new: Tokens
-    stop: TokenIds
-
-
-@shape
-class Abort(TypedDict):
-    do: Literal["abort"]
-    rid: Name
-
-
-@shape
-class Close(TypedDict):
-    do: Literal["close"]
-    session: Name
-
-
-@shape
-class Step(TypedDict):
-    do: Literal["step"]
-    n: Annotated[int, Field(ge=0, le=bounds.STEPS)]
-
-
-@shape
-class Tick(TypedDict):
-    do: Literal["tick"]
-    seconds: Annotated[int, Field(ge=0, le=bounds.SECONDS)]
-
-
-@shape
-class Evict(TypedDict):
-    do: Literal["evict"]
-    tokens: Tokens
-
-
-@shape
-class Retract(TypedDict):
-    do: Literal["retract"]
-
-
-@shape
-class Draft(TypedDict):
-    do: Literal["draft"]
-    rid: Name
-    allocate: Tokens
-    commit: Tokens
-
-
-@shape
-class Flush(TypedDict):
-    do: Literal["flush"]
-
-
-@shape
-class Pause(TypedDict):
-    do: Literal["pause"]
-
-
-@shape
-class Continue(TypedDict):
-    do: Literal["continue"]
-
-
-@shape
-class AbortAll(TypedDict):
-    do: Literal["abort_all"]
-
-
-AnyCommand = Annotated[
-    Open
-    | Submit
-    | Abort
-    | Close
-    | Step
-    | Tick
-    | Evict
-    | Retract
-    | Draft
-    | Flush
-    | Pause
-    | Continue
-    | AbortAll,
-    Field(discriminator="do"),
-]
-COMMAND = Shape("command", AnyCommand)
-
-FIELDS: dict[str, tuple[str, ...]] = {
-    get_args(get_type_hints(each)["do"])[0]: tuple(each.__annotations__)[1:]
-    for each in get_args(get_args(AnyCommand)[0])
+_TYPES: dict[str, dict[str, Any]] = {
+    "open": {"session": Name},
+    "submit": {
+        "session": Name | None,
+        "rid": Name,
+        "tokens": TokenIds,
+        "max_new": Tokens,
+        "stop": TokenIds,
+    },
+    "abort": {"rid": Name},
+    "close": {"session": Name},
+    "step": {"n": Annotated[int, Field(ge=0, le=bounds.STEPS)]},
+    "tick": {"seconds": Annotated[int, Field(ge=0, le=bounds.SECONDS)]},
+    "evict": {"tokens": Tokens},
+    "retract": {},
+    "draft": {"rid": Name, "allocate": Tokens, "commit": Tokens},
+    "flush": {},
+    "pause": {},
+    "continue": {},
+    "abort_all": {},
 }
+FIELDS: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in _TYPES.items()}
 """Every command and the fields it has."""
 
+
+COMMAND = Shape("command", tagged("do", "{}", _TYPES))
 
 ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
 """Those that every engine takes."""

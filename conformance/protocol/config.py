@@ -56,6 +56,17 @@ class EngineConfig:
         if bool(self.window) != bool(self.swa_tokens):
             raise BadConfig("window and swa_tokens come together: both 0, or both not")
 
+    @property
+    def size(self) -> str:
+        """Its page and its pools, as reports say them.
+
+        >>> EngineConfig(page_size=4).size
+        'page size 4, pool of 64 tokens'
+        """
+        window = f", sliding window {self.window} with {self.swa_tokens} tokens"
+        pools = f"{self.total_tokens} tokens{window if self.window else ''}"
+        return f"page size {self.page_size}, pool of {pools}"
+
     def too_large(self) -> str | None:
         """Why no engine of this size is built for a file that asks for it; ``None`` if it is."""
         for name in ("total_tokens", "swa_tokens"):

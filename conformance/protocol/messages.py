@@ -2,59 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
-from slotproof.conformance.protocol.commands import AnyCommand, TokenIds
+from slotproof.conformance.protocol.commands import COMMAND, TokenIds
 from slotproof.conformance.protocol.config import CONFIG
-from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
+from slotproof.conformance.protocol.shapes import (
+    Count,
+    Int,
+    Name,
+    Shape,
+    Text,
+    open_shape,
+    quoted,
+    shape,
+    tagged,
+)
 from slotproof.conformance.protocol.snapshot import PoolName
 
-PROTOCOL = 1
-
-
-@shape
-class SayHello(TypedDict):
-    op: Literal["hello"]
-    protocol: Int
-    id: Count
-
-
-@shape
-class Reset(TypedDict):
-    op: Literal["reset"]
-    config: CONFIG.form  # type: ignore[name-defined]
-    seed: Count
-    id: Count
-
-
-@shape
-class Do(TypedDict):
-    op: Literal["do"]
-    command: AnyCommand
-    id: Count
-
-
-@shape
-class Recompute(TypedDict):
-    op: Literal["recompute"]
-    tokens: TokenIds
-    count: Annotated[int, Field(ge=1, le=bounds.TOKENS)]
-    id: Count
-
-
-@shape
-class Bye(TypedDict):
-    op: Literal["bye"]
-    id: Count
-
-
-REQUEST = Shape(
-    "request", Annotated[SayHello | Reset | Do | Recompute | Bye, Field(discriminator="op")]
+PROTOCOL = 2
+READ = (1, PROTOCOL)
+"""Traces of these are read: commands, and the figures that are kept of snapshots, are the same."""
+_FROM_1 = (
+    "to change from 1: leave out generation of sessions, counts of requests, counters of pools "
+    "(“evicted” stays, in the pool), all of ended but rid, and lent of capabilities"
 )
+
+
+def not_spoken(said: object) -> str:
+    """One line for a driver of another protocol: what one of the first has to change.
+
+    >>> not_spoken(3)
+    'the driver speaks protocol 3, this is 2'
+    """
+    change = f": {_FROM_1}" if said == 1 else ""
+    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}{change}"
+
+
+def refused_hello(error: object) -> str:
+    """One line for a driver that answers hello with usage, perhaps for it speaks the first.
+
+    >>> "leave out" in refused_hello("protocol 2 is unknown, this is 1")
+    True
+    >>> refused_hello("there is no GPU")
+    'the driver refuses the hello (protocol 2): there is no GPU'
+    """
+    old = re.search(r"protocol.*\b1\b", str(error))
+    change = f" ({_FROM_1})" if old else ""
+    return f"the driver refuses the hello (protocol {PROTOCOL}): {error}{change}"
+
+
+_REQUESTS: dict[str, dict[str, Any]] = {
+    "hello": {"protocol": Int},
+    "reset": {"config": CONFIG.form, "seed": Count},
+    "do": {"command": COMMAND.form},
+    "recompute": {"tokens": TokenIds, "count": Annotated[int, Field(ge=1, le=bounds.TOKENS)]},
+    "bye": {},
+}
+_NUMBERED = {op: {**fields, "id": Count} for op, fields in _REQUESTS.items()}
+REQUEST = Shape("request", tagged("op", "{}Request", _NUMBERED))
 
 
 @shape
@@ -100,14 +110,13 @@ class Offered(TypedDict):
     config: NotRequired[dict[Name, list[Any]]]
     transitions: NotRequired[list[Name]]
     profile: NotRequired[Name]
-    lent: NotRequired[bool]
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
 
 
 @shape
 class Hello(TypedDict):
-    protocol: Literal[1]
+    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: EngineName
     capabilities: Offered
 

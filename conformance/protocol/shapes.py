@@ -1,4 +1,4 @@
-"""What comes from outside has a shape: a type that pydantic checks, strictly.
+"""Types of all that comes from outside, checked strictly by pydantic.
 
 The types are the one definition of messages, snapshots, logs, traces and baselines; the JSON
 Schemas in the documents are made from them. A value that fits is used as it is: plain
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
 
@@ -78,6 +79,22 @@ class Shape:
         """The same in one line."""
         wrong = self.misfit(value)
         return None if wrong is None else wrong.at(self.title)
+
+
+def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A dictionary of one of several forms, by the value of its field ``tag``.
+
+    ``titles`` is what a form is called in the JSON Schema: its tag's value in the place of ``{}``.
+    """
+    forms = tuple(
+        shape(
+            TypedDict(  # type: ignore[operator]
+                titles.format(name.title().replace("_", "")), {tag: Literal[name], **fields}
+            )
+        )
+        for name, fields in types.items()
+    )
+    return Annotated[Union[forms], Field(discriminator=tag)]  # noqa: UP007  # made, not written
 
 
 def _first(error: ValidationError) -> Misfit:

@@ -1,4 +1,4 @@
-"""The snapshot of an engine, as it travels: see docs/reference/protocol.md.
+"""What an engine shows after an iteration, as types: see docs/reference/protocol.md.
 
 Plain dictionaries with declared keys, so that an engine in this process and
 one behind a pipe give the same thing. All lengths and figures are tokens.
@@ -14,6 +14,7 @@ from pydantic import FailFast, Field, GetPydanticSchema, Strict
 from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
+from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.shapes import (
     Count,
     Hash,
@@ -38,11 +39,13 @@ POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
 
 
 class PoolFigures(TypedDict):
+    """``evicted``: what the tree has given up since the reset; it only grows."""
+
     total: Count
     available: Int
     evictable: Int
     protected: Int
-    counters: NotRequired[dict[str, Int]]
+    evicted: NotRequired[Count]
 
 
 @shape
@@ -82,7 +85,6 @@ class RowsView(RowCounts):
 
 @shape
 class SessionView(TypedDict):
-    generation: Count
     open: bool
     closing: bool
     inflight: Name | None
@@ -90,36 +92,31 @@ class SessionView(TypedDict):
     hash: Hash | None
 
 
-@shape
-class SlotView(TypedDict):
+class KVView(TypedDict):
     row: Int
     C: Int
     A: Int
     Q: Int
     E: Int
-    lent: bool | None
     locks: Int
-    generation: NotRequired[Count]
 
 
 @shape
-class RequestView(TypedDict):
+class SlotView(KVView):
+    lent: bool | None
+
+
+@shape
+class RequestView(KVView):
     session: Name | None
     kind: Literal["turn", "stub", "doomed", "plain"]
     phase: Literal["waiting", "matched", "parked", "running"]
     in_last: bool
     in_running: bool
     loan: Name | None
-    row: Int
-    C: Int
-    A: Int
-    Q: Int
-    E: Int
-    locks: Int
     prompt: Count
     hash: Hash | None
     output: Count
-    counts: NotRequired[dict[str, Int]]
 
 
 Sessions = Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
@@ -177,7 +174,7 @@ Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
 
 
-@open_shape
+@shape
 class Ended(TypedDict):
     """A request that ended in this iteration."""
 
@@ -195,7 +192,7 @@ class Snapshot(TypedDict):
     sessions: Sessions
     slots: Slots
     requests: Requests
-    ended: Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]
+    ended: NotRequired[Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]]
     checker: CheckerView
     events: NotRequired[Events]
     content: NotRequired[dict[str, Pairs]]
@@ -210,6 +207,35 @@ class Snapshots(TypedDict):
 
 
 SNAPSHOTS = Shape("snapshots", Snapshots)
+
+
+def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
+    """Which of its parts do not fit each other, in a line; ``None`` where all is well.
+
+    Whatever looks at a snapshot may rely on it: what is of the type and passes here can be judged,
+    and an error while it is judged is our own.
+
+    >>> from slotproof.conformance.lockstep.referee import empty_snapshot
+    >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
+    >>> nonsense(shown, EngineConfig())
+    'rows/total is 4000000000, more than 1000000'
+    """
+    if snapshot["pools"] and config.window and "swa" not in snapshot["pools"]:
+        return "there is a sliding window, and no pool “swa”"
+    rows = snapshot["rows"]["total"]
+    if rows > bounds.ROWS_SHOWN:
+        return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
+    used = snapshot["rows"]["used"]
+    views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]
+    rows_of: list[tuple[int, Any]] = [(view["A"], used.get(str(view["row"]), {})) for view in views]
+    described = sum(
+        min(max(allocated, 0), len(indices))
+        for allocated, row in rows_of
+        for indices in row.values()
+    )
+    if described > bounds.POSITIONS:
+        return f"slots and requests describe {described} positions, more than {bounds.POSITIONS}"
+    return None
 
 
 def token_hash(tokens: Iterable[int]) -> int:

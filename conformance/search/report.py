@@ -44,8 +44,8 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     """Everything a run has to say, as JSON. ``status`` is the exit status."""
     coverage = outcome.coverage
     configs = [plan.configs[name] for name in outcome.configs]
-    excluded = impossible(capabilities.transitions, configs)
-    wanted = capabilities.transitions - excluded.keys()
+    excluded = impossible(capabilities.seen_to_make, configs)
+    wanted = capabilities.seen_to_make - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
     seen, possible, one_way = coverage.guards(wanted)
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
@@ -86,19 +86,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             "not_checked": unchecked,
         },
         "set_aside": dict(sorted(coverage.set_aside.items())),
-        "not_observed": {
-            **capabilities.not_observed,
-            **(
-                {"iterations": f"{coverage.unexplained} could not be explained without events"}
-                if coverage.unexplained
-                else {}
-            ),
-            **(
-                {"ambiguous": f"{coverage.ambiguous} iterations had several explanations"}
-                if coverage.ambiguous
-                else {}
-            ),
-        },
+        "not_observed": capabilities.unseen,
         "violated": [
             {"clause": each.clause, "transition": each.transition, "detail": each.detail}
             for each in (outcome.trace.violations if outcome.trace else ())

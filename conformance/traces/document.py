@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.config import SOME
-from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.messages import READ
 from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
 from slotproof.conformance.traces.runs import PATTERN
 
@@ -151,7 +151,7 @@ class Violated(TypedDict):
 class Found(TypedDict):
     """What it was found with, and what is wrong."""
 
-    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
+    protocol: Literal[READ]  # type: ignore[valid-type]
     engine: Text
     spec: Text
     profile: Name

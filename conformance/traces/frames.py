@@ -128,7 +128,7 @@ def _differs(snapshot: Snapshot, previous: Snapshot, constants: Constants) -> li
     if events is None:
         return []
     spec = abstract(previous, constants)
-    for _ in follow(spec, events, Coverage(wanted=False)):
+    for _ in follow(spec, events, Coverage()):
         pass  # what is not allowed is told by the oracle; here it is about where it leads
     return [
         _present(what=each.what, spec=each.spec, engine=each.engine, at=each.writer)

@@ -19,7 +19,7 @@ from slotproof.conformance.jsontext import BadJson
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
-from slotproof.conformance.protocol.messages import PROTOCOL
+from slotproof.conformance.protocol.messages import PROTOCOL, READ
 from slotproof.conformance.protocol.shapes import quoted
 from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces.document import TRACE, State
@@ -171,7 +171,7 @@ def from_itf(data: Any) -> Trace:
     mine = meta.get("slotproof")
     if not isinstance(mine, dict):
         raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
-    if mine.get("protocol") != PROTOCOL:
+    if mine.get("protocol") not in READ:
         found = quoted(mine.get("protocol"))
         raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
     count = len(data["states"]) if isinstance(data["states"], list) else 0

@@ -69,11 +69,7 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
     else:
         yield f"{trace.engine}, {commands(len(trace.rows))}, nothing violated"
     yield ""
-    config = trace.config
-    pools = f"{config.total_tokens} tokens"
-    if config.window:
-        pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
-    yield f"page size {config.page_size}, pool of {pools}, configuration {trace.config_name or '-'}"
+    yield f"{trace.config.size}, configuration {trace.config_name or '-'}"
     yield ""
     yield from table(trace.rows)
     yield ""

@@ -59,7 +59,6 @@ class DoomedRestores(SessionCache):
         slot.restore_to_req(req)
         req.kv_committed_len = req.kv_allocated_len = req.swa_evicted_seqlen = 0
         req.phase = Phase.MATCHED
-        req.counts.matches += 1
         self.outbox.emit("T-RESTORE", req.session_id, req.rid)
 
 

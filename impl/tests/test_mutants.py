@@ -260,7 +260,7 @@ def test_32163_reuses_part_of_a_page(drive: Any) -> None:
         config, script, *_ = SCENARIOS["32163-unaligned-reuse"]
         d = drive(mutant, **config)
         script(d)
-        matched.append(d.engine.scheduler.reqs["r2"].last_match)
+        matched.append(d.last("T-RESTORE")["C"])
     assert matched == [2, 3]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def test_a_refused_turn_leaves_the_slot_as_it_was(drive: Any) -> None:
     assert slot(d) == (10, 10, 4, 0)
     assert not d.engine.cache.slots["s"].is_active
     req = d.engine.scheduler.reqs["r2"]
-    assert (req.counts.matches, req.counts.refusals, req.counts.admissions) == (3, 3, 0)
+    told = Counter(e[0] for e in d.events if e[2] == "r2")
+    assert told == {"T-SUBMIT": 1, "T-RESTORE": 3, "T-REFUSE": 3}
     assert (req.req_pool_idx, req.kv_allocated_len, req.last_node) == (-1, 0, None)
     assert d.broken() == set()
     d.drain()
@@ -122,7 +124,7 @@ def test_no_reusable_prefix_discards_the_slot(drive: Any) -> None:
 
 def test_a_turn_without_new_tokens_recomputes_the_last_one(drive: Any) -> None:
     d = turn1(drive()).submit("s", "r2", [], 2).step()
-    assert d.engine.scheduler.reqs["r2"].last_match == 10
+    assert d.last("T-RESTORE")["C"] == 10
     d.drain().submit("s", "r3", [], 0).step()
     assert d.last("T-EXTEND") == {"t": 13, "sampled": 0, "row": 0}
     assert slot(d)[0] == 13

@@ -8,7 +8,7 @@ const range = (n) => Array.from({ length: n }, (_, i) => i);
 
 class Engine {
   constructor(config, seed) {
-    Object.assign(this, { config, seed, iter: 0, opened: 0, inbox: [], queue: [], messages: [] });
+    Object.assign(this, { config, seed, iter: 0, inbox: [], queue: [], messages: [] });
     this.free = range(config.total_tokens);
     this.rows = range(config.rows);
     this.sessions = new Map(); // at[i] is the KV index of position i; the first in the queue runs
@@ -22,7 +22,7 @@ class Engine {
     if (this.sessions.has(session) || this.sessions.size === this.config.rows)
       return this.tell("refused", { session, message: "it is open, or no row is left" });
     const fresh = { turn: null, running: false, slot: false, row: -1, at: [], history: [] };
-    this.sessions.set(session, { generation: ++this.opened, ...fresh });
+    this.sessions.set(session, fresh);
     this.tell("opened", { session });
   }
 
@@ -109,11 +109,11 @@ class Engine {
     const [sessions, slots, requests] = [{}, {}, {}];
     const none = { row: -1, C: 0, A: 0, Q: 0, E: 0, locks: 0 };
     for (const [sid, home] of this.sessions) {
-      const { generation, turn, running, slot, row, at, history } = home;
+      const { turn, running, slot, row, at, history } = home;
       const lengths = { ...none, row, C: at.length, A: at.length };
       const inflight = turn && turn.rid;
       const past = { history: history.length, hash: null };
-      sessions[sid] = { generation, open: true, closing: false, inflight, ...past };
+      sessions[sid] = { open: true, closing: false, inflight, ...past };
       if (slot || running) rows.used[row] = { full: at };
       if (slot) slots[sid] = { ...lengths, lent: null };
       if (turn)
@@ -125,10 +125,9 @@ class Engine {
         };
     }
     this.messages = [];
-    const ended = messages.filter(({ type }) => type === "finish").map(({ rid }) => ({ rid }));
     const checker = { ran: false, level: 0, pools: {}, verdict: "off", message: "" };
     const seen = { pools: { full: pool }, tree: {}, rows, sessions, slots, requests };
-    return structuredClone({ iter, consumed, messages, ...seen, ended, checker });
+    return structuredClone({ iter, consumed, messages, ...seen, checker });
   }
 }
 
@@ -144,7 +143,7 @@ const FIELDS = {
 };
 const LIMITS = { page_size: [1], swa_tokens: [0], window: [0], chunk: [0], draft: [0] };
 const HELLO = {
-  protocol: 1,
+  protocol: 2,
   engine: { name: BUG ? "toy.js with a bug" : "toy.js", version: "1" },
   capabilities: {
     commands: Object.keys(FIELDS), pools: ["full"], page_sizes: [1], config: LIMITS,
@@ -163,7 +162,7 @@ let [engine, over] = [null, false];
 
 function serve({ op, protocol, config, seed, command }) {
   if (op === "hello") {
-    must(protocol === 1, "this driver speaks protocol 1");
+    must(protocol === 2, "this driver speaks protocol 2");
     return HELLO;
   } else if (op === "reset") {
     for (const [name, values] of Object.entries(LIMITS))

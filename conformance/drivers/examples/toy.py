@@ -15,14 +15,14 @@ NO_TREE = {"u": 0, "swa_u": 0}  # what locks of a prefix tree would move
 
 
 class Session:
-    def __init__(self, generation):
-        self.generation, self.history, self.turn, self.running = generation, [], None, False
+    def __init__(self):
+        self.history, self.turn, self.running = [], None, False
         self.slot, self.row, self.at = False, -1, []  # at[i]: the KV index of position i
 
 
 class Engine:
     def __init__(self, config, seed):
-        self.config, self.seed, self.iter, self.opened = config, seed, 0, 0
+        self.config, self.seed, self.iter = config, seed, 0
         self.free, self.rows = list(range(config["total_tokens"])), list(range(config["rows"]))
         self.sessions, self.queue, self.inbox = {}, [], []  # the first in the queue runs
         self.messages, self.events = [], []
@@ -36,8 +36,7 @@ class Engine:
     def open(self, session):
         if session in self.sessions or len(self.sessions) == self.config["rows"]:
             return self.tell("refused", session=session, message="it is open, or no row is left")
-        self.opened += 1
-        self.sessions[session] = Session(self.opened)
+        self.sessions[session] = Session()
         self.event("T-OPEN", session)
         self.tell("opened", session=session)
 
@@ -145,7 +144,6 @@ class Engine:
             },
             "sessions": {
                 sid: {
-                    "generation": home.generation,
                     "open": True,
                     "closing": False,
                     "inflight": home.turn and home.turn["rid"],
@@ -167,7 +165,7 @@ class Engine:
                     "in_running": home.running,
                     "phase": "running" if home.running else "waiting",
                     "loan": sid if home.running and home.slot else None,
-                    **(lengths(home) if home.running else lengths(Session(0))),
+                    **(lengths(home) if home.running else lengths(Session())),
                     "prompt": len(home.turn["prompt"]),
                     "hash": hashed(home.turn["prompt"]),
                     "output": len(home.turn["output"]),
@@ -175,7 +173,6 @@ class Engine:
                 for sid, home in self.sessions.items()
                 if home.turn
             },
-            "ended": [{"rid": each["rid"]} for each in messages if each["type"] == "finish"],
             "checker": {  # the engine's own check: here it is written as part of the toy
                 "ran": True,
                 "level": 1,
@@ -206,7 +203,7 @@ FIELDS = {
 }
 LIMITS = {"page_size": [1], "swa_tokens": [0], "window": [0], "chunk": [0], "draft": [0]}
 HELLO = {
-    "protocol": 1,
+    "protocol": 2,
     "engine": {"name": "toy with a bug" if BUG else "toy", "version": "1"},
     "capabilities": {
         "commands": list(FIELDS),
@@ -214,7 +211,6 @@ HELLO = {
         "pools": ["full"],
         "page_sizes": [1],
         "config": LIMITS,
-        "lent": True,
         "profile": "reference",
         "transitions": [
             "T-OPEN",
@@ -242,7 +238,7 @@ def serve(message):
     global engine, over
     op, config, command = (message.get(key) for key in ("op", "config", "command"))
     if op == "hello":
-        require(message.get("protocol") == 1, "this driver speaks protocol 1")
+        require(message.get("protocol") == 2, "this driver speaks protocol 2")
         return HELLO
     if op == "reset":
         require(isinstance(config, dict), "reset takes a config")

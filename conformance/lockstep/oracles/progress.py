@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.protocol.snapshot import Snapshot
 
 PATIENCE = 16
 """Iterations without any change after which a waiting request counts as stalled."""
@@ -39,16 +40,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         )
 
 
-def _figures(snapshot: object) -> object:
-    """What must change if anything goes on: everything but the counts of tries."""
-    if not isinstance(snapshot, dict):
-        return None
-    requests = {
-        rid: {key: value for key, value in request.items() if key != "counts"}
-        for rid, request in snapshot["requests"].items()
-    }
+def _figures(snapshot: Snapshot) -> object:
+    """What changes if anything goes on."""
     return (
-        requests,
+        snapshot["requests"],
         snapshot["sessions"],
         snapshot["slots"],
         {name: pool["available"] for name, pool in snapshot["pools"].items()},

@@ -1,9 +1,6 @@
 """INV-STEP: the spec replays what the engine says it did, and must end where it did.
 
-Where an engine has no events, :mod:`slotproof.conformance.lockstep.explain` looks for
-transitions that lead from one snapshot to the next. What it finds earns
-coverage if there is one explanation only; that it finds none is reported as
-not observed and is never a finding.
+An engine that tells no events has its states judged; its steps are not observed.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.explain import explain
 from slotproof.conformance.lockstep.observation import Observation, Violation
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import LAYOUT, OWN, POOLS
@@ -33,15 +29,6 @@ _CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "turn")}
 def judge(seen: Observation) -> Iterator[Violation]:
     events = seen.snapshot.get("events")
     if events is None:
-        if not seen.coverage.wanted:
-            return
-        found = explain(seen.before, seen.world, seen.previous, seen.snapshot)
-        if found is None:
-            seen.coverage.unexplained += 1
-        elif len(found) > 1:
-            seen.coverage.ambiguous += 1
-        else:
-            seen.coverage.transitions.update(found[0])
         return
     world = seen.before
     world.writers.clear()

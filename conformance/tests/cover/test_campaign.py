@@ -17,7 +17,7 @@ from slotproof.conformance.search import campaign, report
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.machine import drain
 from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.statuses import INCONCLUSIVE
+from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE
 
 MUTANT = "leak-full"
 ONE = Plan({"p1": CONFIGS["p1"]}, examples=60)
@@ -48,6 +48,31 @@ def test_the_same_seed_gives_the_same_trace(
         (tmp_path / ".hypothesis" / name / "0123" / "4567").write_bytes(b"\x00\xff" * 40)
     second = campaign.run(InProcessEngine(MUTANT), "x", ONE).trace
     assert first is not None and first == second
+
+
+class Silent(InProcessEngine):
+    """It names its transitions, and tells no events."""
+
+    def __init__(self, mutant: str | None = None) -> None:
+        super().__init__(mutant)
+        self.capabilities = replace(self.capabilities, events=False)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        shown = super().do(command)
+        for snapshot in shown:
+            del snapshot["events"]
+        return shown
+
+
+def test_what_an_engine_without_events_does_is_not_observed() -> None:
+    """Issue 13, point 5: no transition is guessed, none is missed, and states are judged."""
+    plan = replace(ONE, examples=5)
+    outcome = campaign.run(Silent(), "x", plan)
+    summary = report.summary(outcome, plan, Silent().capabilities)
+    assert summary["status"] == CONFORMS
+    assert summary["transitions"]["counts"] == {} and summary["transitions"]["never"] == []
+    assert summary["not_observed"]["transitions"] == "the engine tells no events"
+    assert campaign.run(Silent(MUTANT), "x", ONE).trace is not None
 
 
 def test_another_seed_gives_other_examples() -> None:

@@ -49,8 +49,9 @@ def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:
     folder.keep([SAVE, CLOSE])
     folder.keep([finding("T-SAVE")])
     assert {path.name for path in tmp_path.iterdir()} == {
-        "x-of-last-week.itf.json", "x-INV-OWNER.lost@T-SAVE.itf.json",
-    }  # fmt: skip
+        "x-of-last-week.itf.json",
+        "x-INV-OWNER.lost@T-SAVE.itf.json",
+    }
     assert len(itf.load(tmp_path / "x-INV-OWNER.lost@T-SAVE.itf.json").rows) == 1, "the shorter one"
 
 

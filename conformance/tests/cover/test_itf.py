@@ -225,7 +225,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "no meta": (lambda d: d.pop("#meta"), "no ITF trace"),
     "no states": (lambda d: d.pop("states"), "no ITF trace"),
     "of another tool": (lambda d: d["#meta"].pop("slotproof"), "not of slotproof"),
-    "other protocol": (_meta(protocol=2), "the trace is of protocol 2, this is 1"),
+    "other protocol": (_meta(protocol=3), "the trace is of protocol 3, this is 2"),
     "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol null"),
     "unknown command": (_action("reboot"), "unknown command 'reboot'"),
     "missing field": (_action("tick"), "command 2: tick/seconds: Field required"),

@@ -56,6 +56,31 @@ def snapshots(lines: list[Line]) -> list[Line]:
     return [line["snapshot"] for line in lines if "snapshot" in line]
 
 
+def old(lines: list[Line]) -> list[Line]:
+    """The same with what version 1 had besides."""
+    for snapshot in snapshots(lines):
+        snapshot["ended"] = [{"rid": "r1", "session": "s1", "C": 3, "finished": 2}]
+        for part, name, value in (
+            ("pools", "counters", {"freed": 4}),
+            ("sessions", "generation", 1),
+            ("requests", "counts", {"chunks": 1}),
+        ):
+            for view in snapshot[part].values():
+                view[name] = value
+    return lines
+
+
+def test_a_log_of_version_1_is_judged_as_before(record: Any, write: Write) -> None:
+    """Issue 13, point 5: fields that went with protocol 2 are left out; new logs have none."""
+    lines = old(record())
+    assert "pools/full/counters: Extra inputs" in wrong(write(lines))
+    lines[0]["slotproof-log"] = 1
+    assert not judging.validate(write(lines)).violations
+    lines = old(record("22213-double-count"))
+    lines[0]["slotproof-log"] = 1
+    assert judging.validate(write(lines)).violations
+
+
 def wrong(path: Path) -> str:
     """The one line that a bad log gives."""
     with pytest.raises(BadLog) as bad:
@@ -263,7 +288,7 @@ def change(path: str, value: Any) -> Callable[[list[Line]], None]:
 @pytest.mark.parametrize(
     ("edit", "text"),
     [
-        (change("slotproof-log", 2), "line 1: the log is of version 2, this is 1"),
+        (change("slotproof-log", 3), "line 1: the log is of version 3, this is 2"),
         (change("engine", {}), "line 1: engine/name: Field required"),
         (change("profile", "vllm"), "line 1: unknown profile 'vllm'"),
         (change("config/page_size", 3), "line 1: config: total_tokens=64 is no multiple"),

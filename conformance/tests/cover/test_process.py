@@ -60,9 +60,13 @@ def test_a_driver_that_behaves(toy: Open) -> None:
     ("mode", "text"),
     [
         ("exit", r"does not start: the driver exited with status 4: no such device$"),
-        ("other-protocol", r"the driver speaks protocol 2, this is 1$"),
+        ("other-protocol", r"the driver speaks protocol 3, this is 2$"),
+        ("old-protocol", r"the driver speaks protocol 1, this is 2: to change from 1: leave out"),
         ("garbage-hello", r"does not start: garbage on the wire: b'Welcome!' \(not JSON"),
-        ("refuses-hello", r"the driver refuses the hello \(protocol 1\): protocol 2 only$"),
+        (
+            "refuses-hello",
+            r"the driver refuses the hello \(protocol 2\): protocol 1 only \(to change from 1: ",
+        ),
         ("bad-hello", r"the driver's hello: engine/name: Field required$"),
     ],
 )
@@ -77,7 +81,7 @@ def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
     with pytest.raises(EngineUnusable) as caught:
         ProcessEngine(argv, start_timeout=2.0)
     assert str(caught.value) == (
-        'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 1}, '
+        'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 2}, '
         "expected one line of JSON with its protocol, engine and capabilities; it says: "
         "waiting for a device (on standard error); --start-timeout sets the limit"
     )

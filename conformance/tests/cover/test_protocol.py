@@ -61,7 +61,7 @@ def test_every_snapshot_follows_the_schema(name: str) -> None:
 def test_hello_of_the_reference_engine_follows_the_schema() -> None:
     offered = InProcessEngine().capabilities
     document: dict[str, Any] = json.loads(json.dumps(vars(offered), default=sorted))
-    hello = {"protocol": 1, "engine": {"name": "x", "version": ""}, "capabilities": document}
+    hello = {"protocol": 2, "engine": {"name": "x", "version": ""}, "capabilities": document}
     assert HELLO.misfit(hello) is None
     assert Capabilities.from_json(document) == offered
 

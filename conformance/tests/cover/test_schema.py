@@ -67,7 +67,7 @@ def test_everything_that_is_sent_follows_the_schema(monkeypatch: pytest.MonkeyPa
     assert ops == {"hello", "reset", "do", "bye"}
 
 
-HELLO = {"protocol": 1, "engine": {"name": "x", "version": ""}}
+HELLO = {"protocol": 2, "engine": {"name": "x", "version": ""}}
 REFUSED = {"id": 1, "ok": False, "kind": "crash", "error": "x"}
 
 

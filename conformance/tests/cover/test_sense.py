@@ -20,8 +20,7 @@ from slotproof.conformance.lockstep.oracles import ORACLES
 from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.sense import nonsense
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces.trace import rows_of
@@ -76,7 +75,6 @@ ODD_REQUEST: dict[str, Any] = {
     "prompt": 1,
     "hash": None,
     "output": 1,
-    "counts": {"matches": -4},
 }
 
 
@@ -268,7 +266,7 @@ def test_a_driver_that_fails_differently_each_time_is_one_finding(
 DRIVER = """
 import json, sys
 shown = {{"tree": {{"full": []}}, "rows": {{"total": 4, "free": [0, 1, 2, 3], "used": {{}}}},
-         "sessions": {{}}, "slots": {{}}, "requests": {{}}, "ended": [], "messages": [],
+         "sessions": {{}}, "slots": {{}}, "requests": {{}}, "messages": [],
          "consumed": 0,
          "pools": {{"full": {{"total": 64, "available": 64, "evictable": 0, "protected": 0,
                             "free": list(range(64))}}}},
@@ -280,7 +278,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     result = {{}}
     if asked["op"] == "hello":
-        result = {{"protocol": 1, "engine": {{"name": "idle", "version": "1"}},
+        result = {{"protocol": 2, "engine": {{"name": "idle", "version": "1"}},
                   "capabilities": {{**offered, **{more}}}}}
     elif asked["op"] == "do":
         done = asked["command"].get("n", 0)

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from slotproof.conformance.drivers.sglang.slotproof_sglang import (
+    boot,
+    dialects,
+    events,
+    processes,
+    replay,
+)
+from slotproof.conformance.drivers.sglang.slotproof_sglang.dialects import checks
 from slotproof.model.layout import LAYOUT
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(processes.__file__).parent
 LAYOUTS = {"flat": ["wrapper", "flat"], "wrapper": ["wrapper"], "record": ["record"]}
 """The tables that one reads for a layout, after that of `base`."""
 
 
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """``load(name)``: a module of the driver, whose modules import each other by bare name."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(DRIVER))
-    yield importlib.import_module
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_dialect_says_where_each_field_of_the_spec_is(load: Any, layout: str) -> None:
-    modules: list[ModuleType] = [load(f"dialects.{name}") for name in ("base", *LAYOUTS[layout])]
+def test_a_dialect_says_where_each_field_of_the_spec_is(layout: str) -> None:
+    modules = [
+        importlib.import_module(f"{dialects.__name__}.{name}")
+        for name in ("base", *LAYOUTS[layout])
+    ]
     said = {
         name
         for module in modules
@@ -43,8 +45,19 @@ def test_a_dialect_says_where_each_field_of_the_spec_is(load: Any, layout: str) 
     assert said - wanted == set()
 
 
-def test_an_unknown_layout_is_one_clear_line(load: Any) -> None:
-    dialects, boot = load("dialects"), load("boot")
+@pytest.mark.parametrize("program", ["", "__main__.py"])
+def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Path) -> None:
+    """Issue 13, point 4: a package beside the program that is run; the standard library alone."""
+    lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
+    argv = [sys.executable, "-S", str(DRIVER.parent / program)]
+    done = subprocess.run(
+        argv, check=True, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    hello, bye = map(json.loads, done.stdout.splitlines())
+    assert hello["error"] == "protocol 1 is unknown, this is 2" and bye["ok"], done.stderr
+
+
+def test_an_unknown_layout_is_one_clear_line() -> None:
     strange = SimpleNamespace(tree_cache=SimpleNamespace(inner=None))
     with pytest.raises(boot.UsageError) as caught:
         dialects.choose(strange)
@@ -56,14 +69,13 @@ def test_an_unknown_layout_is_one_clear_line(load: Any) -> None:
     )
 
 
-def test_a_method_that_is_gone_is_one_clear_line(load: Any) -> None:
-    events, boot = load("events"), load("boot")
+def test_a_method_that_is_gone_is_one_clear_line() -> None:
+    nobody: Any = None
     with pytest.raises(boot.UsageError, match=r"^unknown layout: types.SimpleNamespace has no _x$"):
-        events.Wrapper._wrap(SimpleNamespace(), SimpleNamespace(), "_x", print)
+        events.Wrapper._wrap(nobody, SimpleNamespace(), "_x", print)
 
 
-def test_a_check_that_is_nowhere_is_one_clear_line(load: Any) -> None:
-    checks, boot = load("dialects.checks"), load("boot")
+def test_a_check_that_is_nowhere_is_one_clear_line() -> None:
     with pytest.raises(boot.UsageError, match=r"^unknown layout: SimpleNamespace has no memory c"):
         checks.watch(SimpleNamespace(), None)
 
@@ -83,9 +95,8 @@ class Crashing:
 
 @pytest.mark.parametrize(("file", "refused"), [(DRIVER / "snapshot.py", True), ("/x/s.py", False)])
 def test_a_rehearsal_tells_a_layout_from_a_bug_of_the_build(
-    load: Any, monkeypatch: pytest.MonkeyPatch, file: Path, refused: bool
+    monkeypatch: pytest.MonkeyPatch, file: Path, refused: bool
 ) -> None:
-    processes, boot = load("processes"), load("boot")
     templates = processes.Templates()
     monkeypatch.setattr(templates, "reset", lambda config: None)
     monkeypatch.setattr(templates, "ask", Crashing(Path(file)))
@@ -100,10 +111,8 @@ def test_a_rehearsal_tells_a_layout_from_a_bug_of_the_build(
     ("margins", "count", "certain"),
     [([9, 1, 1, 1], 3, 3), ([0, 1, 1e-6, 1], 3, 1), ([1, 0, 1], 2, 0)],
 )
-def test_a_replay_ends_before_the_first_tie(
-    load: Any, margins: list[float], count: int, certain: int
-) -> None:
+def test_a_replay_ends_before_the_first_tie(margins: list[float], count: int, certain: int) -> None:
     """INV-CONTENT.tokens: rounding decides such a token, and may decide otherwise."""
-    replay = load("replay").Replay.__new__(load("replay").Replay)
-    replay.margins = margins
-    assert replay._certain(count) == certain
+    made = replay.Replay.__new__(replay.Replay)
+    made.margins = margins
+    assert made._certain(count) == certain

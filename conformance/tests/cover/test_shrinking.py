@@ -155,8 +155,10 @@ def test_names_are_in_order() -> None:
     for command, rid in zip(start, ("r7", "r2", "r9"), strict=True):
         command["rid"] = rid
     assert [(each["session"], each["rid"]) for each in renamed(start)] == [
-        ("s1", "r1"), ("s2", "r2"), ("s1", "r3"),
-    ]  # fmt: skip
+        ("s1", "r1"),
+        ("s2", "r2"),
+        ("s1", "r3"),
+    ]
 
 
 class Picky(InProcessEngine):

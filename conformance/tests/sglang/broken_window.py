@@ -1,6 +1,6 @@
 """The SGLang driver with one thing wrong in the build's sliding-window pool.
 
-    ENV/bin/python broken_window.py FAULT
+    PYTHONPATH=…/drivers/sglang ENV/bin/python broken_window.py FAULT
 
 The build is changed in the template process, so every forked child has the fault. What the
 driver then shows must be caught: nothing in the driver knows of it.
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+from slotproof_sglang import boot, main  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 
 def lost_page(scheduler: Any) -> None:
@@ -61,13 +60,8 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 }
 
 
-def main() -> None:
+def run() -> None:
     """Run the driver, with the fault put in where a scheduler has been built."""
-    sys.path.insert(0, str(DRIVER))
-    import runpy
-
-    import boot  # type: ignore[import-not-found]  # the driver's, not ours
-
     build = boot.build_scheduler
 
     def build_scheduler(config: dict[str, Any]) -> Any:
@@ -77,8 +71,8 @@ def main() -> None:
         return scheduler
 
     boot.build_scheduler = build_scheduler
-    runpy.run_path(str(DRIVER / "__main__.py"), run_name="__main__")
+    main.main()
 
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -1,4 +1,6 @@
-"""A scheduler that runs its own event loop, fed by hand: `ENV/bin/python live_loop.py SCRIPT`.
+"""A scheduler that runs its own event loop, fed by hand: `live_loop.py SCRIPT`.
+
+    PYTHONPATH=…/drivers/sglang ENV/bin/python live_loop.py SCRIPT
 
 Stands in for a server, whose HTTP front end and tokenizer need packages that a CPU machine
 has not. SCRIPT is a JSON file: `config`, `feed`: for each iteration the commands that
@@ -8,42 +10,27 @@ that the loop took.
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
-
-
-def message(inputs: Any, command: dict[str, Any]) -> Any:
-    """A command as the engine's input."""
-    name = command["do"]
-    if name == "open":
-        return inputs.open(command["session"], 0.0)
-    if name == "submit":
-        return inputs.submit(command)
-    if name == "close":
-        return inputs.close(command["session"])
-    return inputs.abort(command["rid"])
+from slotproof_sglang import boot, inputs  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text())
-    sys.path.insert(0, str(DRIVER))
-    boot: Any = importlib.import_module("boot")
     boot.import_engine()
     scheduler = boot.build_scheduler(boot.normalise(script["config"]))
-    inputs = importlib.import_module("inputs").Inputs()
+    make = inputs.Inputs()
     feed = iter(script["feed"])
 
     def recv_requests(*_: Any, **__: Any) -> list[Any]:
         commands = next(feed, None)
         if commands is None:
             raise SystemExit(0)
-        return [message(inputs, command) for command in commands]
+        return [make.message(command) for command in commands]
 
     receiver = getattr(scheduler, "request_receiver", scheduler)
     type(receiver).recv_requests = recv_requests

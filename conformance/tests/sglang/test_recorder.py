@@ -18,7 +18,7 @@ from slotproof.conformance.tests.processes import finished
 pytestmark = pytest.mark.sglang
 
 LOOP = Path(__file__).parent / "live_loop.py"
-RECORDER = Path(__file__).parents[2] / "drivers" / "sglang" / "recorder"
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 
 
 def turn(rid: str, session: str | None, first: int, count: int, new: int) -> Command:
@@ -66,7 +66,7 @@ def live(
     log = folder / "log.jsonl"
     environment = {
         **os.environ,
-        "PYTHONPATH": str(RECORDER),
+        "PYTHONPATH": str(DRIVER),
         "SLOTPROOF_RECORD": str(log),
         **settings,
     }

@@ -1,5 +1,6 @@
 """Each SGLang release that the driver serves, in short; `make test` takes two of them."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -160,9 +161,7 @@ def test_retraction_is_taken_for_a_finish_after_0_5_10(build: ProcessEngine) -> 
 
 
 EVIL = """
-import runpy, sys
-sys.path.insert(0, {driver!r})
-import engine
+from slotproof_sglang import engine, main
 compute = engine.Engine.compute
 def corrupted(self):
     if self.iterations == 3:
@@ -170,7 +169,7 @@ def corrupted(self):
             buffer.neg_()
     return compute(self)
 engine.Engine.compute = corrupted
-runpy.run_path({driver!r} + "/__main__.py", run_name="__main__")
+main.main()
 """
 
 
@@ -180,9 +179,10 @@ def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
 ) -> None:
     """INV-CONTENT.tokens: the KV is negated in the third iteration; the figures stay right."""
     script = tmp_path / "evil.py"
-    script.write_text(EVIL.format(driver=str(DRIVER)))
+    script.write_text(EVIL)
+    found = {**os.environ, "PYTHONPATH": str(DRIVER)}
     commands = [OPEN, turn("r1", 7, 6), steps(8)]
-    with closing(ProcessEngine([str(python_of(release)), str(script)], 60)) as engine:
+    with closing(ProcessEngine([str(python_of(release)), str(script)], 60, found)) as engine:
         log = play(engine, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"

@@ -19,6 +19,7 @@ from slotproof.conformance.traces import itf
 pytestmark = pytest.mark.sglang
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_window.py")
 NEW = "0.5.23"
 
@@ -86,7 +87,7 @@ def test_tokens_are_an_oracle_where_attention_knows_of_the_window(
 def test_a_fault_in_the_second_pool_is_seen(
     fault: str, clauses: set[str], python_of: Callable[[str], Path]
 ) -> None:
-    program = f"cmd:{python_of(NEW)} {BROKEN} {fault}"
+    program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault}"
     with closing(EngineSpec(program, step_timeout=30).open()) as build:
         log = play(build, Setup(CONFIGS["p1-swa"]), TURNS).log
     assert clauses <= {each.clause for each in log[-1].violations}

@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
-    monkeypatch.setattr("slotproof.conformance.driver_checks.messages.PATIENCE", 5.0)
+    monkeypatch.setattr("slotproof.conformance.driver_checks.answers.PATIENCE", 5.0)
     known = dict(MUTANTS)
     yield tmp_path
     MUTANTS.clear()  # a page adds one

@@ -14,7 +14,7 @@ from pathlib import Path
 MODE = sys.argv[1] if len(sys.argv) > 1 else "fine"
 ONCE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 HELLO = {
-    "protocol": 2 if MODE == "other-protocol" else 1,
+    "protocol": {"other-protocol": 3, "old-protocol": 1}.get(MODE, 2),
     "engine": {"name": "toy", "version": "7"},
     "capabilities": {
         "commands": ["open", "submit", "abort", "close", "step", "tick"],
@@ -46,7 +46,6 @@ def snapshot(number: int, total: int) -> dict[str, object]:
         "sessions": {},
         "slots": {},
         "requests": {},
-        "ended": [],
         "checker": {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""},
     }
 
@@ -102,7 +101,7 @@ def main() -> None:
                 sys.stderr.flush()
                 time.sleep(600)
             if MODE == "refuses-hello":
-                say({"id": 1, "ok": False, "kind": "usage", "error": "protocol 2 only"})
+                say({"id": 1, "ok": False, "kind": "usage", "error": "protocol 1 only"})
                 continue
             if MODE == "garbage-hello":
                 sys.stdout.write("Welcome!\n")

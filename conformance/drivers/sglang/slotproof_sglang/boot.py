@@ -1,0 +1,271 @@
+"""From a configuration to a scheduler that stands still between two iterations.
+
+Order matters: the number of torch threads is set before any operation, because the
+driver forks; torch is asked about Triton before the stubs go in, because it would take
+a stub for the real thing; and the engine is imported last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import paging, stubs, window
+
+VOCAB = 256
+
+
+class UsageError(Exception):
+    """The request can't be met here: a value this build or this machine can't take."""
+
+
+#: Values the engine can take; a field that is absent here takes any sensible value.
+LIMITS: dict[str, list[Any]] = {
+    "page_size": [1, 4, 16],
+    "retract": ["keep"],
+    "aligned_reuse": [False],
+}
+
+#: What shapes the scheduler itself. The rest (reserve, timeout) is set per example, so
+#: that configurations which differ only there share one template process.
+SHAPE = (
+    "page_size",
+    "total_tokens",
+    "swa_tokens",
+    "window",
+    "max_running",
+    "rows",
+    "context_len",
+    "chunk",
+)
+
+DEFAULTS: dict[str, Any] = {
+    "page_size": 1,
+    "total_tokens": 64,
+    "swa_tokens": 0,
+    "window": 0,
+    "max_running": 4,
+    "rows": None,
+    "context_len": 128,
+    "chunk": 0,
+    "draft": 0,
+    "topk": 1,
+    "reserve": 100,
+    "retract": "keep",
+    "timeout": 0,
+    "aligned_reuse": False,
+}
+
+
+def normalise(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with defaults filled in; `UsageError` for what can't be had."""
+    unknown = sorted(set(config) - set(DEFAULTS))
+    if unknown:
+        raise UsageError(f"config.{unknown[0]}: no such field")
+    full = {**DEFAULTS, **{k: v for k, v in config.items() if v is not None}}
+    if full["rows"] is None:
+        full["rows"] = full["max_running"]
+    for name, value in full.items():
+        if name in LIMITS and value not in LIMITS[name]:
+            allowed = ", ".join(map(str, LIMITS[name]))
+            raise UsageError(f"config.{name}: {value!r} is not possible here, only {allowed}")
+        if name not in LIMITS and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"config.{name}: {value!r} is no number")
+    page, total = full["page_size"], full["total_tokens"]
+    if total <= 0 or total % page:
+        raise UsageError(f"config.total_tokens: {total} is no positive multiple of {page}")
+    if full["chunk"] < 0 or full["chunk"] % page:
+        raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")
+    if full["context_len"] < 8:
+        raise UsageError("config.context_len: SGLang keeps 6 tokens of it to itself, take 8 up")
+    if full["max_running"] < 1 or full["rows"] < 1:
+        raise UsageError("config.max_running and config.rows must be at least 1")
+    refusal = window.refusal(full)
+    if refusal is not None:
+        raise UsageError(refusal)
+    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
+    if not 0 <= full["reserve"] <= 100:
+        raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
+    return full
+
+
+def shape_key(config: dict[str, Any]) -> str:
+    """What a template process is kept for."""
+    return json.dumps([config[name] for name in SHAPE])
+
+
+def import_engine() -> str:
+    """Import the build under test, once per process tree; returns its version."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("SGLANG_CPU_OMP_THREADS_BIND", "0-1")
+    # The checks are run by the driver after each iteration; as assertions, not warnings.
+    os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY", "1")
+    os.environ.setdefault("SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_IDLE", "1")
+    os.environ.setdefault("SGLANG_CHECK_KV_PAGE_INVARIANTS", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.pop("SGLANG_USE_CPU_ENGINE", None)
+
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    triton_probe = importlib.import_module("torch.utils._triton")
+    triton_probe.has_triton_package()
+    triton_probe.has_triton()
+    importlib.import_module("torch._inductor.runtime.triton_compat")
+
+    stubs.install()
+
+    transformers: Any = importlib.import_module("transformers")
+    register = transformers.AutoConfig.register
+
+    def tolerant(model_type: str, config: Any, exist_ok: bool = False) -> Any:
+        # Several releases register a model type that a newer transformers knows already.
+        return register(model_type, config, exist_ok=True)
+
+    transformers.AutoConfig.register = tolerant
+    importlib.import_module("sglang.srt.managers.scheduler")
+    return str(importlib.import_module("sglang").__version__)
+
+
+def write_model(folder: str, context_len: int, layers: int) -> None:
+    """A tiny Llama: a `config.json` and nothing else, the weights being random."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": VOCAB,
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "hidden_act": "silu",
+        "max_position_embeddings": max(2 * context_len, 512),
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "torch_dtype": "float32",
+        "bos_token_id": None,
+        # No end token, so that lengths are decided by max_new and stop tokens alone.
+        "eos_token_id": None,
+        "tie_word_embeddings": False,
+    }
+    (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def server_args(config: dict[str, Any], folder: str) -> Any:
+    """The build's own `ServerArgs`, given those fields that it has."""
+    module = importlib.import_module("sglang.srt.server_args")
+    cls = module.ServerArgs
+    wanted = {
+        "model_path": folder,
+        "device": "cpu",
+        "load_format": "dummy",
+        "attention_backend": "torch_native",
+        "sampling_backend": "pytorch",
+        "disable_overlap_schedule": True,
+        "skip_tokenizer_init": True,
+        "disable_cuda_graph": True,
+        "disable_piecewise_cuda_graph": True,
+        "max_total_tokens": config["total_tokens"],
+        # SGLang sizes the request table by this one and admits by the next.
+        "max_running_requests": config["rows"],
+        "pp_max_micro_batch_size": config["max_running"],
+        "page_size": config["page_size"],
+        "chunked_prefill_size": config["chunk"] or -1,
+        "context_length": config["context_len"],
+        "dtype": "float32",
+        "enable_streaming_session": True,
+        "mem_fraction_static": 0.5,
+        "grammar_backend": "none",
+        "random_seed": 0,
+        "log_level": "error",
+        "schedule_policy": "fcfs",
+        **window.server_args(config),
+    }
+    if dataclasses.is_dataclass(cls):
+        has = {field.name for field in dataclasses.fields(cls)}
+    else:
+        has = set(getattr(cls, "__struct_fields__", ())) or set(inspect.signature(cls).parameters)
+    return cls(**{name: value for name, value in wanted.items() if name in has})
+
+
+def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
+    """Of what is on offer, the arguments that ``function`` takes."""
+    return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}
+
+
+@contextmanager
+def model_folder(config: dict[str, Any]) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="slotproof-model-") as folder:
+        write_model(folder, config["context_len"], window.LAYERS if config["window"] else 1)
+        yield folder
+
+
+def build_scheduler(config: dict[str, Any]) -> Any:
+    """A fresh scheduler of this configuration. One per process: SGLang has globals."""
+    scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
+    args_module = importlib.import_module("sglang.srt.server_args")
+    window.prepare(config)
+    with model_folder(config) as folder:
+        args = server_args(config, folder)
+        ports = args_module.PortArgs.init_new(args)
+        publish_args(scheduler_module, args_module, args)
+        if config["page_size"] > 1:
+            paging.patch()
+        scheduler_class = scheduler_module.Scheduler
+        zero = dict.fromkeys(
+            ("gpu_id", "tp_rank", "moe_ep_rank", "pp_rank", "attn_cp_rank", "moe_dp_rank"), 0
+        )
+        offered = {"server_args": args, "port_args": ports, "dp_rank": None, **zero}
+        scheduler = scheduler_class(**by_signature(scheduler_class.__init__, offered))
+    randomise_weights(scheduler)
+    refusal = window.finish(scheduler, model_runner(scheduler).model, config)
+    if refusal is not None:
+        raise UsageError(refusal)
+    return scheduler
+
+
+def publish_args(scheduler_module: Any, args_module: Any, args: Any) -> None:
+    """Make the arguments the process's own, the way this build's scheduler process does."""
+    publish = getattr(scheduler_module, "publish", None)
+    ranks = getattr(scheduler_module, "SpawnRanks", None)
+    if publish is None:
+        args_module.set_global_server_args_for_scheduler(args)
+    elif ranks is None:
+        publish(args, role="scheduler")
+    else:
+        publish(args, role="scheduler", ranks=ranks(world_rank=0, dp_rank=None, gpu_id=0))
+
+
+def randomise_weights(scheduler: Any) -> None:
+    """Larger random weights than the loader's, so that every token depends on its context."""
+    torch: Any = importlib.import_module("torch")
+    runner = model_runner(scheduler)
+    generator = torch.Generator().manual_seed(20260101)
+    with torch.no_grad():
+        for name, parameter in sorted(runner.model.named_parameters()):
+            if "norm" in name:
+                parameter.fill_(1.0)
+            else:
+                values = torch.randn(parameter.shape, generator=generator, dtype=torch.float32)
+                parameter.copy_(values * (parameter.shape[-1] ** -0.5) * 2.0)
+
+
+def model_runner(scheduler: Any) -> Any:
+    """The object that holds the model, which moved between releases."""
+    for path in ("tp_worker.model_runner", "tp_worker.worker.model_runner"):
+        found: Any = scheduler
+        for part in path.split("."):
+            found = getattr(found, part, None)
+            if found is None:
+                break
+        if found is not None:
+            return found
+    raise UsageError("this build keeps its model runner in no known place")

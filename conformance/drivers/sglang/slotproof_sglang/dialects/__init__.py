@@ -1,0 +1,29 @@
+"""Where each layout of the engine keeps its state.
+
+A dialect is chosen by what the build offers, never by its version number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..boot import UsageError
+from .base import Dialect
+from .embedded import EmbeddedDialect
+from .flat import FlatDialect
+from .record import RecordDialect
+from .wrapper import WrapperDialect
+
+DIALECTS: tuple[type[Dialect], ...] = (RecordDialect, EmbeddedDialect, WrapperDialect, FlatDialect)
+
+
+def choose(scheduler: Any) -> Dialect:
+    """The dialect of this scheduler; `UsageError`, one clear line, if there is none."""
+    for dialect in DIALECTS:
+        if dialect.fits(scheduler):
+            return dialect(scheduler)
+    tree = type(scheduler.tree_cache)
+    raise UsageError(
+        f"unknown layout: the cache is {tree.__module__}.{tree.__name__}; "
+        f"known are {', '.join(d.layout for d in DIALECTS)}"
+    )

@@ -1,0 +1,142 @@
+"""Where the engine's own check is, in three generations.
+
+| | 0.5.10 | 0.5.11, 0.5.12 | 0.5.13 and later |
+|---|---|---|---|
+| where | mixin of the scheduler | the same | `scheduler.invariant_checker` |
+| busy | `self_check_during_busy` | the same | the same |
+| idle | `self_check_during_idle` | `on_idle` | `on_idle` |
+| figures | the functions it calls | `_check_pool_invariant`'s arguments | the same |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..boot import UsageError
+
+
+def checker_of(scheduler: Any) -> Any:
+    """The object whose methods are the check."""
+    return getattr(scheduler, "invariant_checker", scheduler)
+
+
+def check_busy(scheduler: Any) -> None:
+    """What the event loop runs after each iteration."""
+    checker_of(scheduler).self_check_during_busy()
+
+
+def check_idle(scheduler: Any) -> None:
+    """What the event loop runs where there was no batch."""
+    idle = getattr(scheduler, "on_idle", None) or scheduler.self_check_during_idle
+    idle()
+
+
+def owner_of(instance: Any, name: str) -> Any | None:
+    """The class that defines a method; None where no class of the instance does."""
+    for cls in type(instance).__mro__:
+        if name in vars(cls):
+            return cls
+    return None
+
+
+def watch(scheduler: Any, probe: Any) -> None:
+    """Have ``probe`` told what the check adds up; see `own_check.Probe`."""
+    checker = checker_of(scheduler)
+    pools = owner_of(checker, "_check_pool_invariant")
+    terms = owner_of(checker, "_get_batch_uncached_size")
+    if pools is not None:
+        _watch_pools(pools, probe)
+    elif terms is not None:
+        _watch_terms(terms, probe)
+    else:
+        raise UsageError(f"unknown layout: {type(checker).__name__} has no memory check to watch")
+
+
+def _watch_pools(owner: Any, probe: Any) -> None:
+    check, busy = owner._check_pool_invariant, owner.self_check_during_busy
+    level = {"name": "idle"}
+
+    def _check_pool_invariant(
+        pool_name: str,
+        available: int,
+        evictable: int,
+        protected: int,
+        session_held: int,
+        total: int,
+        uncached: int = 0,
+    ) -> Any:
+        figures = {
+            "available": int(available),
+            "evictable": int(evictable),
+            "protected": int(protected),
+            "held": int(session_held),
+            "total": int(total),
+        }
+        probe.add(level["name"], figures, int(uncached), pool=pool_name)
+        return check(pool_name, available, evictable, protected, session_held, total, uncached)
+
+    def self_check_during_busy(checker: Any) -> Any:
+        level["name"] = "busy"
+        try:
+            return busy(checker)
+        finally:
+            level["name"] = "idle"
+
+    owner._check_pool_invariant = staticmethod(_check_pool_invariant)
+    owner.self_check_during_busy = self_check_during_busy
+
+
+def _watch_terms(owner: Any, probe: Any) -> None:
+    """The oldest check adds up in place: its terms are taken where it takes them."""
+    batch_uncached, radix_memory = owner._get_batch_uncached_size, owner._check_radix_cache_memory
+
+    def _get_batch_uncached_size(scheduler: Any, batch: Any) -> Any:
+        size = batch_uncached(scheduler, batch)
+        probe.add("busy", _terms(scheduler), int(size))
+        return size
+
+    def _check_radix_cache_memory(scheduler: Any) -> Any:
+        probe.add("idle", _terms(scheduler), 0)
+        return radix_memory(scheduler)
+
+    hybrid = owner._check_hybrid_memory
+
+    def _check_hybrid_memory(scheduler: Any) -> Any:
+        for pool, terms in _hybrid_terms(scheduler).items():
+            probe.add("idle", terms, 0, pool=pool)
+        return hybrid(scheduler)
+
+    owner._check_hybrid_memory = _check_hybrid_memory
+    owner._get_batch_uncached_size = _get_batch_uncached_size
+    owner._check_radix_cache_memory = _check_radix_cache_memory
+
+
+def _terms(scheduler: Any) -> dict[str, int]:
+    _, _, available, evictable = scheduler._get_token_info()
+    return {
+        "available": int(available),
+        "evictable": int(evictable),
+        "protected": int(scheduler.tree_cache.protected_size()),
+        "held": int(scheduler._session_held_tokens()),
+        "total": int(scheduler.max_total_num_tokens),
+    }
+
+
+def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
+    tree, found = scheduler.tree_cache, scheduler._get_swa_token_info()
+    return {
+        "full": {
+            "available": int(found[4]),
+            "evictable": int(found[5]),
+            "protected": int(tree.full_protected_size()),
+            "held": int(scheduler._session_held_full_tokens()),
+            "total": int(scheduler.full_tokens_per_layer),
+        },
+        "swa": {
+            "available": int(found[6]),
+            "evictable": int(found[7]),
+            "protected": int(tree.swa_protected_size()),
+            "held": int(scheduler._session_held_swa_tokens()),
+            "total": int(scheduler.swa_tokens_per_layer),
+        },
+    }

@@ -1,0 +1,197 @@
+"""The layout of 0.5.23: one KV record, owned by the session, borrowed by its turns.
+
+What `base.py` does not say:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `UnifiedRadixCache.session.slots[sid]`, those whose `kv.holds_kv` |
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+has the *same* `kv` object |
+| slot.row | `slots[s].row` | `slot.kv.req_pool_idx` |
+| slot.C | `slots[s].C` | `slot.kv.kv_committed_len` |
+| slot.A | `slots[s].A` | `slot.kv.kv_allocated_len` |
+| slot.Q | `slots[s].Q` | `slot.kv.cache_protected_len` |
+| slot.E | `slots[s].E` | `slot.kv.get_evicted_seqlen(SWA)` |
+| slot.locked | `slots[s].locks` | `slot.lock` |
+| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+names in `req.kv` |
+| turn.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
+is attached to the session |
+| session.history | `sessions[s].history`, `hash` | `req_nodes`, cut at `committed_origin_len`, \
+and that turn's output |
+
+The tree is `tree_core` (Rust or Python): `all_values_flatten()`; locks are counted at its
+`inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none. The free list is
+`get_all_free_pages()` with the two kinds of groups that may be open. The check:
+`scheduler.invariant_checker`, see `checks.py`.
+
+A slot exists here from its first turn's row on (`StreamingSession.take`), marked
+`publishes_prompt` until that turn ends. The spec makes it at the end, so as long as the
+first turn runs the record is shown as the request's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+from ..swa import SwaLocks
+from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
+
+
+class RecordDialect(Dialect):
+    """`UnifiedRadixCache` with the sessions' records inside."""
+
+    layout = "UnifiedRadixCache.session (one KV record)"
+    profile = "sglang-records"
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self.cache = scheduler.tree_cache
+        self.streaming = self.cache.session
+        self.core = self.cache.tree_core
+        component = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
+        self.swa_kind = component.ComponentType.SWA
+        #: Nodes with a lock not given back yet, once per lock.
+        self.locked: list[Any] = []
+        self._count_locks()
+        self.swa_locks = None if self.swa is None else SwaLocks(self.core, self.swa.window)
+
+    @classmethod
+    def fits(cls, scheduler: Any) -> bool:
+        cache = scheduler.tree_cache
+        session = getattr(cache, "session", None)
+        return hasattr(cache, "session_records") and hasattr(session, "slots")
+
+    def _count_locks(self) -> None:
+        take, give = self.core.inc_lock_ref, self.core.dec_lock_ref
+
+        def inc_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
+            result = take(node, *args, **kwargs)
+            self.locked.append(node)
+            return result
+
+        def dec_lock_ref(node: Any, *args: Any, **kwargs: Any) -> Any:
+            result = give(node, *args, **kwargs)
+            if node in self.locked:
+                self.locked.remove(node)
+            return result
+
+        reset = self.core.reset
+
+        def reset_all(*args: Any, **kwargs: Any) -> Any:
+            self.locked.clear()
+            return reset(*args, **kwargs)
+
+        self.core.inc_lock_ref, self.core.dec_lock_ref = inc_lock_ref, dec_lock_ref
+        self.core.reset = reset_all
+
+    def free_pages(self) -> list[int]:
+        allocator = self.allocator
+        pages = [int(x) for x in allocator.get_all_free_pages().tolist()]
+        if allocator.free_group:
+            pages += tensor_pages(allocator.free_group, self.page_size)
+        for tensor in getattr(allocator, "free_page_ids_group", ()):
+            pages += [int(x) for x in tensor.tolist()]
+        return pages
+
+    def free_count(self) -> int:
+        allocator = self.allocator
+        count = len(allocator.get_all_free_pages())
+        if allocator.free_group:
+            count += len(tensor_pages(allocator.free_group, self.page_size))
+        return count + sum(len(ids) for ids in getattr(allocator, "free_page_ids_group", ()))
+
+    def _path(self, node: Any) -> list[int]:
+        return self.pages_of(int(x) for x in self.cache.path_device_indices(node).tolist())
+
+    def tree_pages(self) -> list[tuple[int, int]]:
+        locks: dict[int, int] = {}
+        for node in self.locked:
+            for page in self._path(node):
+                locks[page] = locks.get(page, 0) + 1
+        flat = (int(x) for x in self.core.all_values_flatten().tolist())
+        return [(page, locks.get(page, 0)) for page in self.pages_of(flat)]
+
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        assert self.swa is not None and self.swa_locks is not None
+        locks: dict[int, int] = {}
+        for node, reach, _ in self.swa_locks.taken:
+            path = [int(x) for x in self.cache.path_device_indices(node).tolist()]
+            for page in self._swa_pages(path[len(path) - reach :]):
+                locks[page] = locks.get(page, 0) + 1
+        flat = (int(x) for x in self.core.all_values_flatten().tolist())
+        return [(page, locks.get(page, 0)) for page in self._swa_pages(flat)]
+
+    def _swa_pages(self, full: Iterable[int]) -> list[int]:
+        assert self.swa is not None
+        return self.pages_of(index for index in self.swa.indices(full) if index >= 0)
+
+    def unlocked_on(self, node: Any) -> int:
+        if not isinstance(node, int):  # a slot's virtual node
+            return 0
+        protected = {page for other in self.locked for page in self._path(other)}
+        return sum(self.page_size for page in self._path(node) if page not in protected)
+
+    def _kv(self, kv: Any) -> Kv:
+        if not kv.holds_kv:
+            return NO_KV
+        return Kv(
+            int(kv.req_pool_idx),
+            int(kv.kv_committed_len),
+            int(kv.kv_allocated_len),
+            int(kv.cache_protected_len),
+            int(kv.get_evicted_seqlen(self.swa_kind)),
+        )
+
+    def kv(self, req: Any) -> Kv:
+        return self._kv(req.kv)
+
+    def request_locks(self, req: Any) -> int:
+        own = int(req.lock is not None)
+        slot = self._slot_of(req)
+        if slot is not None and slot.publishes_prompt:
+            own += int(slot.lock is not None)
+        return own
+
+    def _slot_of(self, req: Any) -> Any | None:
+        for slot in self.streaming.slots.values():
+            if slot.kv is req.kv:
+                return slot
+        return None
+
+    def _is_first_turn(self, slot: Any) -> bool:
+        return bool(slot.publishes_prompt) and any(
+            req.kv is slot.kv and phase != "waiting" for req, phase in self.live()
+        )
+
+    def borrows(self, req: Any) -> str | None:
+        for sid, slot in self.streaming.slots.items():
+            if slot.kv is req.kv and slot.kv.holds_kv and not slot.publishes_prompt:
+                return str(sid)
+        return None
+
+    def grow(self, req: Any, allocated: int, committed: int) -> None:
+        req.kv.kv_allocated_len += allocated
+        req.kv.kv_committed_len += committed
+
+    def matched(self, req: Any) -> int:
+        return int(req.prefix_len)
+
+    def eviction(self) -> tuple[Any, str]:
+        return self.cache, "_evict"
+
+    def insertion(self) -> tuple[Any, str]:
+        return self.cache, "checkpoint_into_tree"
+
+    def key_insertion(self) -> tuple[Any, str]:
+        return self.cache, "insert"
+
+    def slots(self) -> dict[str, Slot]:
+        return {
+            sid: Slot(self._kv(slot.kv), int(slot.lock is not None))
+            for sid, slot in self.streaming.slots.items()
+            if slot.kv.holds_kv and not self._is_first_turn(slot)
+        }

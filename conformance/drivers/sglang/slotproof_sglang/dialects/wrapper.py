@@ -1,0 +1,179 @@
+"""The layout of 0.5.11 to 0.5.18: a wrapper around the tree, the slot's figures copied.
+
+What `base.py` does not say:
+
+| spec | protocol | where |
+|---|---|---|
+| slot.holding | `slots` | `StreamingSession.slots[sid]`, those with a row |
+| slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
+has the same row |
+| slot.row | `slots[s].row` | `slot.req_pool_idx` |
+| slot.C | `slots[s].C` | `slot.kv_committed_len` |
+| slot.A | `slots[s].A` | `slot.kv_allocated_len`; where slots have a `kv`, in that |
+| slot.Q | `slots[s].Q` | `slot.cache_protected_len` |
+| slot.E | `slots[s].E` | `slot.swa_evicted_seqlen`; where slots have a `kv`, in that |
+| slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
+| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+names on the request; copied from the slot and to it |
+| turn.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
+| session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
+is attached to the session |
+| session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
+`committed_origin_len` where there is one |
+
+The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The free list is
+`free_pages`, `release_pages` and an open `free_group`. The check: see `checks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
+
+
+class WrapperDialect(Dialect):
+    """`StreamingSession` around a radix tree."""
+
+    layout = "StreamingSession (a wrapper, figures copied)"
+
+    def __init__(self, scheduler: Any) -> None:
+        super().__init__(scheduler)
+        self.cache, self.tree = self.session_cache()
+
+    def session_cache(self) -> tuple[Any, Any]:
+        """The object with the slots, and the tree."""
+        cache = self.scheduler.tree_cache
+        return cache, cache.inner
+
+    @classmethod
+    def fits(cls, scheduler: Any) -> bool:
+        cache = scheduler.tree_cache
+        return (
+            type(cache).__name__ == "StreamingSession"
+            and hasattr(cache, "slots")
+            and hasattr(cache.inner, "root_node")
+        )
+
+    # The pool -----------------------------------------------------------------
+
+    def free_pages(self) -> list[int]:
+        allocator = self.allocator
+        pages = [int(x) for x in allocator.free_pages.tolist()]
+        pages += [int(x) for x in allocator.release_pages.tolist()]
+        if not allocator.is_not_in_free_group:
+            pages += tensor_pages(allocator.free_group, self.page_size)
+        return pages
+
+    def free_count(self) -> int:
+        allocator = self.allocator
+        count = len(allocator.free_pages) + len(allocator.release_pages)
+        if not allocator.is_not_in_free_group:
+            count += len(tensor_pages(allocator.free_group, self.page_size))
+        return count
+
+    def root(self) -> Any:
+        """The tree's root."""
+        return self.tree.root_node
+
+    def nodes(self) -> Iterator[Any]:
+        """The tree's nodes but for its root."""
+        stack = list(self.root().children.values())
+        while stack:
+            node = stack.pop()
+            stack.extend(node.children.values())
+            yield node
+
+    def node_state(self, node: Any) -> tuple[list[int], int]:
+        """A node's KV indices and its locks."""
+        locks = node.lock_ref if self.swa is None else node.full_lock_ref
+        return [int(x) for x in node.value.tolist()], int(locks)
+
+    def swa_state(self, node: Any) -> tuple[list[int], int]:
+        """The same in the sliding-window pool."""
+        assert self.swa is not None
+        indices = (int(x) for x in node.value.tolist())
+        there = [index for index in self.swa.indices(indices) if index >= 0]
+        return there, int(node.swa_lock_ref)
+
+    def is_node(self, node: Any) -> bool:
+        """Whether this is a node of the tree, and not a slot's virtual node."""
+        return hasattr(node, "children")
+
+    def tree_pages(self) -> list[tuple[int, int]]:
+        return list(self._pages(self.node_state))
+
+    def swa_tree_pages(self) -> list[tuple[int, int]]:
+        return list(self._pages(self.swa_state))
+
+    def _pages(self, state: Callable[[Any], tuple[list[int], int]]) -> Iterator[tuple[int, int]]:
+        for indices, locks in map(state, self.nodes()):
+            yield from ((page, locks) for page in self.pages_of(indices))
+
+    def unlocked_on(self, node: Any) -> int:
+        tokens = 0
+        while node is not None and node is not self.root():
+            if not self.is_node(node):
+                return 0
+            indices, locks = self.node_state(node)
+            tokens += len(indices) if locks == 0 else 0
+            node = node.parent
+        return tokens
+
+    # Records --------------------------------------------------------------------
+
+    @staticmethod
+    def _record(holder: Any) -> Kv:
+        """The figures of a slot or a request; flat, or partly in its `kv`."""
+        inner = getattr(holder, "kv", holder)
+        if holder.req_pool_idx is None or inner is None:
+            return NO_KV
+        return Kv(
+            int(holder.req_pool_idx),
+            int(holder.kv_committed_len),
+            int(inner.kv_allocated_len),
+            int(holder.cache_protected_len),
+            int(inner.swa_evicted_seqlen),
+        )
+
+    def kv(self, req: Any) -> Kv:
+        return self._record(req)
+
+    def request_locks(self, req: Any) -> int:
+        return int(req.last_node is not None and self.is_node(req.last_node))
+
+    def borrows(self, req: Any) -> str | None:
+        row = self.kv(req).row
+        if row < 0:
+            return None
+        for sid, slot in self.slots().items():
+            if slot.kv.row == row:
+                return sid
+        return None
+
+    def grow(self, req: Any, allocated: int, committed: int) -> None:
+        getattr(req, "kv", req).kv_allocated_len += allocated
+        req.kv_committed_len += committed
+
+    def matched(self, req: Any) -> int:
+        return len(req.prefix_indices)
+
+    def slots(self) -> dict[str, Slot]:
+        held: dict[str, Slot] = {}
+        for sid, slot in self.cache.slots.items():
+            kv = self._record(slot)
+            if kv.row >= 0:
+                held[sid] = Slot(kv, int(slot.last_node is not None))
+        return held
+
+    # What is wrapped ----------------------------------------------------------------
+
+    def eviction(self) -> tuple[Any, str]:
+        return self.tree, "evict"
+
+    def insertion(self) -> tuple[Any, str]:
+        return self.tree, "cache_unfinished_req"
+
+    def key_insertion(self) -> tuple[Any, str]:
+        return self.tree, "insert"

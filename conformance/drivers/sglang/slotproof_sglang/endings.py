@@ -1,0 +1,129 @@
+"""Events of requests that leave the batch: `release_kv_cache`, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dialects.base import Dialect, Figures, Kv, swa_dup
+from .draft import Drafts
+from .tracker import Tracker
+
+
+class Endings:
+    """Wrappers around the release of a request's KV, and what happens inside it."""
+
+    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, drafts: Drafts) -> None:
+        self.scheduler = scheduler
+        self.dialect = dialect
+        self.tracker = tracker
+        self.drafts = drafts
+        #: A request without a session is being released: its insertion is part of that.
+        self.finishing_plain = False
+        self.key_length = 0
+        #: Requests of a retraction round, with what they were to finish with before it.
+        self.retracting: dict[int, Any] = {}
+
+    def retract(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """A round of retractions for want of memory; the last request may be aborted in it."""
+        self.retracting = {id(req): req.to_finish for req in batch.reqs}
+        try:
+            return original(batch, *args, **kwargs)
+        finally:
+            self.retracting = {}
+
+    def _out_of_memory(self, req: Any) -> bool:
+        """Aborted by the round itself. A client's abort may be due as well, and then the
+        request is retracted first and aborted when it comes back."""
+        return is_abort(req.to_finish) and req.to_finish is not self.retracting.get(
+            id(req), req.to_finish
+        )
+
+    def key_inserted(self, original: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+        """How long the key was that went into the tree; the first one is the longest."""
+        self.key_length = max(self.key_length, len(params.key))
+        return original(params, *args, **kwargs)
+
+    def release(self, original: Any, req: Any, tree_cache: Any, *args: Any, **kwargs: Any) -> Any:
+        """The request gives up its KV, to its session's slot or altogether."""
+        dialect = self.dialect
+        kv, before = dialect.kv(req), dialect.figures()
+        if kv.row < 0:
+            return original(req, tree_cache, *args, **kwargs)
+        turn = dialect.is_session_turn(req) and self.tracker.meta(req).kind == "turn"
+        if turn and req.finished() and not is_abort(req.finished_reason):
+            self.drafts.inject(req)
+            kv, before = dialect.kv(req), dialect.figures()
+        count = len(self.tracker.events)
+        self.finishing_plain, self.key_length = not turn, 0
+        try:
+            result = original(req, tree_cache, *args, **kwargs)
+        finally:
+            self.finishing_plain = False
+        change = dialect.figures() - before
+        if turn:
+            self._turn(req, kv, change, self._published(count))
+        else:
+            self._plain(req, kv, change)
+        return result
+
+    def _published(self, count: int) -> dict[str, int] | None:
+        """What the tree took of a turn while it gave up its KV: told with the abort."""
+        events = self.tracker.events
+        taken = [event[3] for event in events[count:] if event[0] == "T-INSERT"]
+        events[count:] = [event for event in events[count:] if event[0] != "T-INSERT"]
+        if not taken:
+            return None
+        sums = {name: sum(each[name] for each in taken) for name in ("dup", "swa_dup")}
+        return {"q": taken[-1]["q"], **sums}
+
+    def _turn(self, req: Any, kv: Kv, change: Figures, published: dict[str, int] | None) -> None:
+        tracker = self.tracker
+        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+        sid = tracker.meta(req).session
+        if req.finished() and not is_abort(req.finished_reason):
+            tracker.of(req, "T-SAVE", F=finished_length(req))
+            tracker.end(req)
+        elif req.finished():
+            if published is None:
+                tracker.of(req, "T-ABORT", **dropped)
+            else:
+                tracker.of(req, "T-ABORT-PUBLISH", **dropped, **published)
+            tracker.end(req)
+        elif self._out_of_memory(req):
+            tracker.of(req, "T-OOM", **dropped)
+            tracker.end(req)
+        elif sid in self.dialect.slots():
+            tracker.of(req, "T-RETRACT")
+        else:
+            tracker.of(req, "T-RETRACT-WIPE", **dropped)
+
+    def _plain(self, req: Any, kv: Kv, change: Figures) -> None:
+        tracker = self.tracker
+        q = max(kv.Q, self.key_length)
+        dup = q - kv.Q - change.grown
+        dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+        if not req.finished() and not self._out_of_memory(req):
+            tracker.of(req, "T-PLAIN-RETRACT", **dropped)
+            return
+        if self.key_length:
+            # An abort may leave its tokens to the tree too, and is then a finish to memory.
+            again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
+            tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
+        else:
+            name = "T-PLAIN-ABORT" if is_abort(req.finished_reason or req.to_finish) else None
+            if name is None:
+                tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, **dropped)
+            else:
+                tracker.of(req, name, **dropped)
+        tracker.end(req)
+
+
+def is_abort(reason: Any) -> bool:
+    """Whether a finish reason is an abort."""
+    return type(reason).__name__ == "FINISH_ABORT"
+
+
+def finished_length(req: Any) -> int:
+    """Output tokens that count: those up to the stop, or up to max_new."""
+    length = getattr(req, "finished_len", None)
+    return int(len(req.output_ids) if length is None else length)

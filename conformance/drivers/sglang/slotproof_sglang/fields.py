@@ -1,0 +1,32 @@
+"""Which fields a command has: what does not fit is refused before it changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .boot import UsageError
+
+_TEXT, _COUNT, _TOKENS = (str,), (int,), (list,)
+FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "open": {"session": _TEXT},
+    "submit": {
+        "session": (str, type(None)),
+        "rid": _TEXT,
+        "tokens": _TOKENS,
+        "max_new": _COUNT,
+        "stop": _TOKENS,
+    },
+    "abort": {"rid": _TEXT},
+    "close": {"session": _TEXT},
+    "step": {"n": _COUNT},
+    "tick": {"seconds": (int, float)},
+    "evict": {"tokens": _COUNT},
+    "draft": {"rid": _TEXT, "allocate": _COUNT, "commit": _COUNT},
+}
+
+
+def check(command: dict[str, Any]) -> None:
+    """`UsageError`, one line, for a command with a field missing or of the wrong type."""
+    for field, kinds in FIELDS.get(str(command.get("do")), {}).items():
+        if not isinstance(command.get(field, ...), kinds):
+            raise UsageError(f"{command['do']}: {field} can't be {command.get(field, 'missing')!r}")

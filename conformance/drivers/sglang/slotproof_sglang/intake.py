@@ -1,0 +1,150 @@
+"""Events of what clients ask for: sessions, submissions, aborts in the queue, flush."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dialects.base import Dialect, Slot
+from .tracker import Meta, Tracker
+
+
+class Intake:
+    """Wrappers around the request dispatcher and the session controller."""
+
+    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker) -> None:
+        self.scheduler = scheduler
+        self.dialect = dialect
+        self.tracker = tracker
+        self.reaping = False
+        #: Sessions whose close was deferred before the reaper looked at them.
+        self.closing: set[str] = set()
+
+    def dispatch(self, original: Any, message: Any) -> Any:
+        """One message of a client, by its type."""
+        kind = type(message).__name__
+        if kind == "OpenSessionReqInput":
+            output = original(message)
+            if output is not None and output.success:
+                self.tracker.emit("T-OPEN", message.session_id, None)
+            return output
+        if kind == "TokenizedGenerateReqInput":
+            return self._submit(original, message)
+        if kind == "AbortReq":
+            return self._abort(original, message)
+        if kind == "FlushCacheReqInput":
+            return self._flush(original, message)
+        return original(message)
+
+    # Submissions ------------------------------------------------------------------
+
+    def _submit(self, original: Any, message: Any) -> Any:
+        sid = None if message.session_params is None else message.session_params.id
+        session = self.dialect.sessions().get(sid) if sid else None
+        busy = session is not None and self.dialect.inflight(session) is not None
+        history = self.dialect.history(session, self.tracker.new_tokens()) if session else []
+        new = len(message.input_ids)
+        known = {id(req) for req in self.scheduler.waiting_queue}
+        result = original(message)
+        queued = [req for req in self.scheduler.waiting_queue if id(req) not in known]
+        if queued:
+            self._queued(queued[-1], sid, session, busy, len(history), new)
+        return result
+
+    def _queued(
+        self, req: Any, sid: str | None, session: Any, busy: bool, history: int, new: int
+    ) -> None:
+        tracker, prompt = self.tracker, len(req.origin_input_ids)
+        aborting = req.to_finish is not None
+        if sid is None:
+            tracker.enrol(req, Meta("plain", None, new, prompt))
+            tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
+        elif session is None or not self.dialect.accepted(session, req, busy):
+            tracker.enrol(req, Meta("stub", sid, new, prompt))
+            if session is not None and (busy or self.dialect.close_pending(session)):
+                tracker.emit("T-REJECT", sid, req.rid, prompt=prompt)
+            else:  # no such session, or nothing to compute: a request of its own from birth
+                tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
+        else:
+            # A prompt that is too long was cut to one token by now; until the turn
+            # leaves its session it is told as the client sent it.
+            asked = history + new if aborting else prompt
+            tracker.enrol(req, Meta("turn", sid, new, asked, doomed=aborting))
+            tracker.emit("T-SUBMIT", sid, req.rid, new=asked - history)
+
+    # Aborts in the queue ------------------------------------------------------------
+
+    def _abort(self, original: Any, message: Any) -> Any:
+        before, slots = self.dialect.waiting(), self.dialect.slots()
+        result = original(message)
+        left = {id(req) for req in self.dialect.waiting()}
+        for req in reversed([req for req in before if id(req) not in left]):
+            self._left_queue(req, slots)
+        return result
+
+    def _left_queue(self, req: Any, slots: dict[str, Slot]) -> None:
+        meta = self.tracker.meta(req)
+        sid = meta.event_session
+        if sid is None:
+            self.tracker.emit("T-PLAIN-ABORT", None, req.rid, u=0, swa_u=0)
+        elif slots.get(sid) != self.dialect.slots().get(sid):
+            self.tracker.emit("T-ABORT-PARTIAL", sid, req.rid)
+        else:
+            self.tracker.emit("T-ABORT-WAITING", sid, req.rid)
+        self.tracker.end(req)
+
+    # Sessions -------------------------------------------------------------------------
+
+    def reap(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Closes inside are reaps; a close that is deferred once more is no event."""
+        sessions = self.dialect.sessions().items()
+        self.closing = {sid for sid, it in sessions if self.dialect.close_pending(it)}
+        self.reaping = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.reaping, self.closing = False, set()
+
+    def close(self, original: Any, sid: str) -> Any:
+        """A session is closed, at once or later."""
+        session = self.dialect.sessions()[sid]
+        pending = sid in self.closing or self.dialect.close_pending(session)
+        before = self.dialect.figures()
+        result = original(sid)
+        if sid not in self.dialect.sessions():
+            change = self.dialect.figures() - before
+            # A second close of a closing session whose turn is over does what the reaper would.
+            name = "T-REAP" if self.reaping or pending else "T-CLOSE"
+            dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+            self.tracker.emit(name, sid, None, **dropped)
+        elif self.dialect.close_pending(session) and not pending:
+            self.tracker.emit("T-CLOSE-DEFER", sid, None)
+        return result
+
+    # Flush ------------------------------------------------------------------------------
+
+    def _flush(self, original: Any, message: Any) -> Any:
+        """A flush that goes through discards every slot and evicts the whole tree."""
+        dialect = self.dialect
+        slots, tree, before = dialect.slots(), dialect.tree_pages(), dialect.figures()
+        locks = dict(tree)
+        prefixes = {
+            sid: dialect.pages_of(dialect.row_indices(slot.kv.row, slot.kv.Q))
+            for sid, slot in slots.items()
+        }
+        result = original(message)
+        if dialect.figures() == before and dialect.slots() == slots:
+            return result
+        evictable, swa_left = before.evictable, before.swa_protected
+        for sid, pages in prefixes.items():
+            for page in pages:
+                locks[page] = locks.get(page, 0) - 1
+            free = sum(dialect.page_size for page in pages if locks[page] == 0)
+            evictable += free
+            # Which slot's lock frees what of the window does not matter: all of them go.
+            swa_free = min(swa_left, len(pages) * dialect.page_size)
+            swa_left -= swa_free
+            self.tracker.emit("T-DISCARD", sid, None, u=free, swa_u=swa_free)
+        swa_evictable = before.swa_grown
+        if evictable or swa_evictable:
+            self.tracker.emit("T-EVICT", None, None, n=evictable, swa_n=swa_evictable)
+        return result

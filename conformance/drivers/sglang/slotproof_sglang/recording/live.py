@@ -1,0 +1,119 @@
+"""The driver's parts, made fit for a scheduler that is not stepped by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..dialects.base import Dialect
+from ..draft import Drafts
+from ..events import Wrapper
+from ..intake import Intake
+from ..messages import Mailbox, outer_rid
+from ..tracker import Tracker
+from .guard import Switch, guarded
+
+MOST_NEW = 1_000_000
+"""`max_new` of a submission at most, and of one without a limit."""
+
+
+class LiveTracker(Tracker):
+    """Forgets requests that ended: a server lives long."""
+
+    def end(self, req: Any) -> None:
+        """A request ended."""
+        super().end(req)
+        self._new.pop(req.rid, None)
+
+
+class LiveMailbox(Mailbox):
+    """Reads what is sent, and has it sent."""
+
+    def listen(self, switch: Switch) -> None:
+        """Wrap the sender's class, once however many modules know it."""
+        known = {getattr(module, "SenderWrapper", None) for module in list(sys.modules.values())}
+        for sender in known:
+            if isinstance(sender, type) and hasattr(sender, "send_output"):
+                cls: Any = sender
+                cls.send_output = guarded(switch, cls.send_output, self._sent)
+
+    def _sent(self, original: Any, sender: Any, output: Any, *args: Any, **kwargs: Any) -> Any:
+        self.deliver(output)
+        return original(sender, output, *args, **kwargs)
+
+
+class LiveIntake(Intake):
+    """Notes what clients ask for as commands of the protocol."""
+
+    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, switch: Switch) -> None:
+        super().__init__(scheduler, dialect, tracker)
+        self.switch = switch
+        self.commands: list[dict[str, Any]] = []
+
+    def dispatch(self, original: Any, message: Any) -> Any:
+        """One message of a client; a batch of them is taken apart, as the engine does."""
+        kind = type(message).__name__
+        if kind == "BatchTokenizedGenerateReqInput":
+            for each in message:
+                self.dispatch(original.original, each)
+            original.called = True
+            return None
+        if "Embedding" in kind:
+            self.switch.off("embedding requests are not recorded")
+            return original(message)
+        command = command_of(kind, message)
+        if command is not None:
+            self.commands.append(command)
+        return super().dispatch(original, message)
+
+
+def command_of(kind: str, message: Any) -> dict[str, Any] | None:
+    """The protocol's word for an input message; None for what is no command."""
+    if kind == "OpenSessionReqInput":
+        return {"do": "open", "session": message.session_id}
+    if kind == "CloseSessionReqInput":
+        return {"do": "close", "session": message.session_id}
+    if kind == "TokenizedGenerateReqInput":
+        session, sampling = message.session_params, message.sampling_params
+        most = sampling.max_new_tokens
+        return {
+            "do": "submit",
+            "session": None if session is None else session.id,
+            "rid": outer_rid(message.rid),
+            "tokens": [int(token) for token in message.input_ids],
+            "max_new": MOST_NEW if most is None else min(int(most), MOST_NEW),
+            "stop": sorted(int(token) for token in sampling.stop_token_ids or ()),
+        }
+    if kind == "AbortReq":
+        whole = getattr(message, "abort_all", False)
+        return {"do": "abort_all"} if whole else {"do": "abort", "rid": outer_rid(message.rid)}
+    words = {
+        "FlushCacheReqInput": "flush",
+        "PauseGenerationReqInput": "pause",
+        "ContinueGenerationReqInput": "continue",
+    }
+    return {"do": words[kind]} if kind in words else None
+
+
+class NoDrafts(Drafts):
+    """A server is given no drafts by hand."""
+
+    def __init__(self) -> None:
+        """Nothing to keep."""
+
+    def inject(self, req: Any) -> None:
+        """Nothing to put in."""
+
+
+class LiveWrapper(Wrapper):
+    """The driver's wrappers, none of which can stop the server."""
+
+    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, switch: Switch) -> None:
+        super().__init__(scheduler, dialect, tracker, NoDrafts())
+        self.switch = switch
+        self.live = LiveIntake(scheduler, dialect, tracker, switch)
+        self.intake = self.live
+
+    def _around(self, original: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+        return guarded(self.switch, original, wrapper)

@@ -1,0 +1,159 @@
+"""The protocol's snapshot, read from the build's own objects."""
+
+from __future__ import annotations
+
+from typing import Any
+from zlib import crc32
+
+from .dialects.base import NO_KV, Dialect, Kv
+from .messages import outer_rid
+
+
+def token_hash(tokens: list[int]) -> int:
+    """CRC-32 of the decimal token ids joined by commas."""
+    return crc32(",".join(map(str, tokens)).encode())
+
+
+class Snapshooter:
+    """Takes snapshots of one scheduler; keeps only what no object of it remembers."""
+
+    def __init__(self, dialect: Dialect, tracker: Any) -> None:
+        self.dialect = dialect
+        self.tracker = tracker
+
+    def take(self, pages: bool = True) -> dict[str, Any]:
+        """Everything but the engine's own check and the driver's bookkeeping.
+
+        Without pages: figures alone, for a pool that is too large to be listed.
+        """
+        requests, slots = self.requests(), self.slots()
+        shown = {
+            "pools": self.pools(pages),
+            "rows": self.rows(slots, requests) if pages else self.free_rows(),
+            "sessions": self.sessions(),
+            "slots": slots,
+            "requests": requests,
+        }
+        return {**shown, "tree": self.tree()} if pages else shown
+
+    def pools(self, pages: bool) -> dict[str, Any]:
+        """Figures of each pool, and the free list."""
+        figures, swa = self.dialect.figures(), self.dialect.swa
+        found: dict[str, Any] = {
+            "full": {
+                "total": self.dialect.total,
+                "available": figures.available,
+                "evictable": figures.evictable,
+                "protected": figures.protected,
+                "evicted": self.tracker.evicted,
+            }
+        }
+        if pages:
+            found["full"]["free"] = sorted(self.dialect.free_pages())
+        if swa is not None:
+            found["swa"] = {
+                "total": swa.total,
+                "available": figures.swa_available,
+                "evictable": figures.swa_evictable,
+                "protected": figures.swa_protected,
+                "free": sorted(swa.free_pages()),
+            }
+        return found
+
+    def tree(self) -> dict[str, Any]:
+        """Pages of the tree with their lock counts."""
+        found = {"full": self.dialect.tree_pages()}
+        if self.dialect.swa is not None:
+            found["swa"] = self.dialect.swa_tree_pages()
+        return {name: [list(each) for each in sorted(pages)] for name, pages in found.items()}
+
+    def rows(self, slots: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
+        """Free rows, and for the others the KV indices of what their owner has."""
+        shown = self.free_rows()
+        lengths: dict[int, int] = {row: 0 for row in self.row_numbers() if row not in shown["free"]}
+        # A slot's A may be stale while its KV is on loan: then the request's counts.
+        lent = {entry["row"] for entry in requests.values() if entry["row"] >= 0}
+        for owner in slots.values():
+            if owner["row"] not in lent:
+                lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
+        for owner in requests.values():
+            if owner["row"] >= 0:
+                lengths[owner["row"]] = max(lengths.get(owner["row"], 0), owner["A"])
+        used = {str(row): self.row(row, length) for row, length in sorted(lengths.items())}
+        return {**shown, "used": used}
+
+    def free_rows(self) -> dict[str, Any]:
+        """How many rows there are, and which of them are free."""
+        free = [int(row) for row in self.dialect.rows.free_slots]
+        return {"total": int(self.dialect.rows.size), "free": free}
+
+    def row(self, row: int, length: int) -> dict[str, list[int]]:
+        """KV indices of a row's first positions, in each pool."""
+        full = self.dialect.row_indices(row, length)
+        swa = self.dialect.swa
+        return {"full": full} if swa is None else {"full": full, "swa": swa.indices(full)}
+
+    def row_numbers(self) -> range:
+        """Newer tables have a padding row 0, which is never handed out."""
+        size, height = int(self.dialect.rows.size), int(self.dialect.rows.req_to_token.shape[0])
+        return range(height - size, height)
+
+    def sessions(self) -> dict[str, Any]:
+        """The sessions that the engine knows."""
+        found: dict[str, Any] = {}
+        new_tokens = self.tracker.new_tokens()
+        for sid, session in self.dialect.sessions().items():
+            history = self.dialect.history(session, new_tokens)
+            inflight = self.dialect.inflight(session)
+            found[sid] = {
+                "open": True,
+                "closing": self.dialect.close_pending(session),
+                "inflight": None if inflight is None else outer_rid(inflight),
+                "history": len(history),
+                "hash": token_hash(history),
+            }
+        return found
+
+    def slots(self) -> dict[str, Any]:
+        """The slots that hold KV."""
+        return {
+            sid: {**fields(slot.kv), "lent": None, "locks": slot.locks}  # no layout has a flag
+            for sid, slot in self.dialect.slots().items()
+        }
+
+    def requests(self) -> dict[str, Any]:
+        """Every unfinished request."""
+        dialect = self.dialect
+        batches = dict(dialect.batches())
+        found: dict[str, Any] = {}
+        for req, phase in dialect.live():
+            meta = self.tracker.meta(req)
+            kv, loan, locks = dialect.kv(req), dialect.borrows(req), dialect.request_locks(req)
+            if phase == "waiting":
+                # What it matched was given up when it was refused. A row of its own
+                # would be a leak, and is shown.
+                kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
+            prompt = [int(token) for token in req.origin_input_ids]
+            hidden = meta.doomed and meta.kind == "turn"  # cut by the engine, not gone yet
+            rid = outer_rid(req.rid)
+            while rid in found:
+                rid += "'"
+            found[rid] = {
+                "session": meta.session,
+                "kind": meta.kind,
+                "phase": phase,
+                "in_last": any(req is other for other in batches["last_batch"]),
+                "in_running": any(req is other for other in batches["running_batch"]),
+                "loan": loan,
+                **fields(kv),
+                "locks": locks,
+                "prompt": meta.prompt if hidden else len(prompt),
+                "hash": None if hidden else token_hash(prompt),
+                "output": len(req.output_ids),
+            }
+        return found
+
+
+def fields(kv: Kv) -> dict[str, int]:
+    """A record's figures under the protocol's names."""
+    return {"row": kv.row, "C": kv.C, "A": kv.A, "Q": kv.Q, "E": kv.E}

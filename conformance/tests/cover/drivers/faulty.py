@@ -1,0 +1,85 @@
+"""The toy driver with one thing wrong: ``faulty.py MODE``, where MODE names the check of it."""
+
+import importlib.util
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+MODE = sys.argv.pop(1)
+TOY = Path(__file__).parents[3] / "drivers" / "examples" / "toy.py"
+found = importlib.util.spec_from_file_location("toy", TOY)
+assert found is not None and found.loader is not None
+toy: Any = importlib.util.module_from_spec(found)
+found.loader.exec_module(toy)
+serve, snapshot, Engine, answer = toy.serve, toy.Engine.snapshot, toy.Engine, toy.answer
+RESULT: dict[str, Any] = {}
+
+
+def served(message: dict[str, Any]) -> Any:
+    """What a message is answered with, in the modes of messages."""
+    op, command = message.get("op"), message.get("command") or {}
+    if MODE == "handshake" and op == "hello" and message["protocol"] == 2:
+        return {**serve(message), "engine": {"name": "toy"}}
+    if MODE == "versions" and op == "hello":
+        return {**toy.HELLO, "protocol": message["protocol"]}
+    if MODE == "unknown-message" and op not in ("hello", "reset", "do", "bye"):
+        return RESULT
+    if MODE == "impossible-config" and op == "reset" and message["config"]["total_tokens"] < 0:
+        return RESULT
+    if op == "do" and MODE == "unknown-command" and command.get("do") not in toy.FIELDS:
+        return {"snapshots": []}
+    if op == "do" and MODE == "bad-arguments" and command == {"do": "abort"}:
+        toy.engine.inbox.append({"do": "abort", "rid": ""})
+        return {"snapshots": []}
+    if op == "do" and MODE == "empty-step" and command.get("n") == 3 and not toy.engine.inbox:
+        return {"snapshots": serve(message)["snapshots"][-1:]}
+    if MODE == "reset" and op == "reset":
+        inbox = toy.engine.inbox if toy.engine else []
+        result = serve(message)
+        toy.engine.inbox = inbox
+        return result
+    if MODE == "quiet" and op == "reset":
+        sys.stdout.write("loading weights: 100%\n")
+    return serve(message)
+
+
+def shown(engine: Any, consumed: int) -> Any:
+    """A snapshot, in the modes of snapshots."""
+    seen = snapshot(engine, consumed)
+    if MODE == "snapshot" and seen["slots"]:
+        del seen["checker"]
+    if MODE == "inbox" and consumed == 2:
+        seen["consumed"] = 0
+    if MODE == "counts":
+        seen["pools"]["full"]["evictable"] = 1
+    if MODE == "events":
+        seen["events"] = [
+            ["T-FINISH" if e[0] == "T-SAVE" else e[0], *e[1:]] for e in seen["events"]
+        ]
+    if MODE == "determinism":
+        random.shuffle(seen["pools"]["full"]["free"])
+    return seen
+
+
+def said(line: str) -> Any:
+    """An answer, in the modes of answers."""
+    if MODE == "bad-line":
+        json.loads(line).get("op")  # raises, as drivers do that don't look
+    reply = answer(line)
+    if MODE == "ids":
+        del reply["id"]
+    if MODE == "stderr":
+        sys.stderr.write("warning: " + "x" * 200_000 + "\n\0\xff\n")
+    return reply
+
+
+toy.serve, toy.Engine.snapshot = served, shown
+for each in sys.stdin:
+    print(json.dumps(said(each)), flush=True)  # noqa: T201  # a driver prints
+    if toy.over:
+        break
+if toy.over if MODE == "bye" else MODE == "end-of-input" and not toy.over:
+    time.sleep(600)

@@ -1,0 +1,230 @@
+"""Checks of drivers: the examples pass all of them, and each one that fails is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from slotproof.conformance import bounds
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.driver_checks import CHECKS, _made, answers, check, snapshots
+from slotproof.conformance.driver_checks.driver import SCRIPT, Driver
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
+
+pytestmark = pytest.mark.slow
+
+DRIVERS = Path(__file__).parent / "drivers"
+EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="toy.js needs Node.js, which is not here")
+LANGUAGES = [
+    pytest.param([sys.executable, str(EXAMPLES / "toy.py")], id="python"),
+    pytest.param([NODE or "node", str(EXAMPLES / "toy.js")], id="node", marks=needs_node),
+]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loaded machine may need longer than a second to end a process."""
+    monkeypatch.setattr(answers, "PATIENCE", 5.0)
+
+
+def faulty(mode: str) -> list[str]:
+    return [sys.executable, str(DRIVERS / "faulty.py"), mode]
+
+
+def missing(argv: list[str], **limits: float) -> dict[str, list[str]]:
+    """The checks that are not ok, and what was seen."""
+    report = check(Driver(argv, step_timeout=limits.get("step_timeout", 30.0)))
+    return {each.check.name: each.seen for each in report.results if each.result == "not ok"}
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_the_example_drivers_pass_every_check(argv: list[str]) -> None:
+    report = check(Driver(argv))
+    assert [(each.check.name, each.result, each.seen) for each in report.results] == [
+        (each.name, "ok", []) for each in CHECKS
+    ]
+    assert report.clean and report.config == "p1"
+
+
+def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 12, point 7: a flood of lines, an id or an error of a megabyte."""
+    driver, long = Driver([]), "x" * (1 << 20)
+    for number in range(100):
+        assert driver._answer(f"{number} {long}".encode()) is None
+    pipe = mock.Mock(line=lambda _: json.dumps({"id": long, "ok": False, "error": long}).encode())
+    monkeypatch.setattr(Driver, "start", lambda _: pipe)
+    for _ in range(100):
+        driver.say("{}")
+    assert len(driver.noise) == len(driver.numbered) == bounds.SEEN_LINES
+    assert max(map(len, driver.noise + driver.numbered)) < 200
+    found = [_made(driver, each) for each in CHECKS if each.name in ("bad-line", "counts")]
+    assert [each.result for each in found] == ["not ok", "not asked"]
+    assert max(len(line) for each in found for line in each.seen) == bounds.SEEN_CHARS
+
+
+SEEN = {
+    "handshake": "engine/version: Field required",
+    "versions": "hello for protocol 999 is answered with protocol 999",
+    "unknown-message": "{'op': 'sing'} is answered with a result: {}",
+    "bad-line": "the driver exited with status 1: json.decoder.JSONDecodeError",
+    "impossible-config": "a configuration with {'total_tokens': -1} is answered with a result",
+    "unknown-command": "command {'do': 'dance'} is answered with a result",
+    "bad-arguments": "{'do': 'abort'} is answered with a result",
+    "snapshot": "after step 6: snapshots/",
+    "empty-step": "step 3 shows 1 snapshots",
+    "inbox": "a step after open and submit says that it consumed 0 commands",
+    "reset": 'sessions after a reset: {"s1"',
+    "counts": "full: evictable and protected are 1, the tree has 0 pages",
+    "events": "there is no transition 'T-FINISH'",
+    "determinism": "iteration 1 differs in pools",
+    "bye": "it still runs 5 s after bye",
+    "end-of-input": "it still runs 5 s after the end of its input",
+    "ids": "answer null to message 1",
+    "quiet": "a line that is no answer: 'loading weights: 100%'",
+}
+
+
+@pytest.mark.parametrize("mode", [each.name for each in CHECKS])
+def test_exactly_the_check_that_fails_is_reported(mode: str) -> None:
+    """One driver for each check, which passes all others."""
+    found = missing(faulty(mode))
+    assert list(found) == [mode]
+    assert SEEN[mode] in " / ".join(found[mode])
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        (lambda shown: None, ""),
+        (lambda shown: shown[0].update(ended=[{"rid": "r1"}]), "r1 has ended, and is a request"),
+        (
+            lambda shown: shown[0]["pools"]["full"].update(evicted=5),
+            "full: evicted was 5 and is 0, it only grows",
+        ),
+    ],
+)
+def test_what_may_be_left_out_is_checked_where_it_is_shown(
+    edit: Callable[[Any], None], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protocol 2: `ended` and `evicted`."""
+    engine = InProcessEngine()
+    engine.reset(CONFIGS["p1"], 0)
+    shown = [snapshot for command in SCRIPT for snapshot in engine.do(command)]
+    edit(shown)
+    monkeypatch.setattr(Driver, "fresh", lambda _: None)
+    monkeypatch.setattr(Driver, "live", lambda _: shown)
+    assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
+
+
+def test_standard_error_may_be_anything() -> None:
+    assert missing(faulty("stderr")) == {}
+
+
+def test_what_can_not_be_asked_is_not_called_ok() -> None:
+    """Snapshots that can't be read say nothing of the checks that look into them."""
+    report = check(Driver(faulty("snapshot")))
+    results = {each.check.name: (each.result, each.seen) for each in report.results}
+    assert results["counts"] == ("not asked", ["snapshots do not follow the schema"])
+    assert not report.clean
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("exit", "does not start: the driver exited with status 4: no such device"),
+        ("other-protocol", "the driver speaks protocol 3, this is 2"),
+        ("old-protocol", "the driver speaks protocol 1, this is 2: to change from 1: leave out"),
+        ("mute", 'no answer within 0.5 s; sent {"op": "hello", "protocol": 2}, expected one line'),
+    ],
+)
+def test_a_driver_that_does_not_start(mode: str, text: str) -> None:
+    argv = [sys.executable, str(DRIVERS / "toy.py"), mode]
+    limit = 0.5 if mode == "mute" else 60.0
+    with pytest.raises(EngineUnusable) as caught:
+        check(Driver(argv, start_timeout=limit))
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_the_bug_behind_the_switch_is_found(argv: list[str]) -> None:
+    """By the default plan of `run`: the first configuration suffices."""
+    engine = ProcessEngine([*argv, "--bug"], 60.0)
+    try:
+        outcome = campaign.run(engine, "cmd:", Plan({"p1": CONFIGS["p1"]}, shrink=300))
+    finally:
+        engine.close()
+    assert outcome.trace is not None
+    clauses = {each.mark.clause for each in outcome.findings}
+    assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.turn"}
+
+
+@pytest.mark.parametrize("argv", LANGUAGES)
+def test_without_the_switch_nothing_is_found(argv: list[str]) -> None:
+    engine = ProcessEngine(argv, 60.0)
+    plan = Plan({name: CONFIGS[name] for name in ("p1", "p1-tight")}, examples=24)
+    try:
+        outcome = campaign.run(engine, "cmd:", plan)
+    finally:
+        engine.close()
+    assert outcome.trace is None and outcome.coverage.iterations > 100
+
+
+# The command -------------------------------------------------------------------
+
+
+def words(argv: list[str]) -> str:
+    return " ".join(argv)
+
+
+def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["check-driver", words(faulty("quiet"))]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:17]] == ["ok"] * 17
+    assert lines[17].startswith("not ok     quiet")
+    assert lines[18].strip().startswith("seen: a line that is no answer: 'loading weights")
+    assert lines[-2].strip().startswith("mend: print to standard error")
+    assert lines[-1] == "toy 1, configuration p1: 17 ok, 1 not ok"
+
+
+def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = [sys.executable, str(EXAMPLES / "toy.py")]
+    assert status(["check-driver", f"cmd:{words(argv)}", "--json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (document["status"], document["engine"]) == (0, "toy")
+    assert {each["result"] for each in document["manners"]} == {"ok"}
+
+
+def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
+    """An engine that answers in process is served behind a pipe."""
+    assert status(["check-driver", "reference", "--step-timeout", "60"]) == 0
+    assert "reference over the wire 1, configuration p1: 18 ok" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("driver", "text"),
+    [
+        ("/no/such/driver", "can't start /no/such/driver: No such file"),
+        ("reference:nobody", "there is no mutant 'nobody'"),
+        ("", "names no program"),
+    ],
+)
+def test_what_does_not_start_is_told_in_one_line(
+    driver: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["check-driver", driver]) == 2
+    told = capsys.readouterr().err
+    assert text in told and told.count("\n") == 1
