@@ -44,7 +44,7 @@ def abstract(snapshot: Snapshot, constants: Constants) -> World:
         else:
             alone = [0, 0, 0, 0, *_NO_SLOT, *_turn(request, constants, alone=True)]
             world.put("/" + rid, alone)
-    for sid in snapshot["sessions"].keys() | snapshot["slots"].keys():
+    for sid in dict.fromkeys([*snapshot["sessions"], *snapshot["slots"]]):
         session = snapshot["sessions"].get(sid)
         slot = snapshot["slots"].get(sid)
         if session is None:

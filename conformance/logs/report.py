@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.logs.judging import Verdict
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.traces.text import table
 from slotproof.model.invariants import INVARIANTS
-
-_FIELD = re.compile(r"^(?P<field>.+) is (?P<seen>-?\d+)[^,]*, the spec says (?P<spec>-?\d+)$")
 
 
 def status(verdict: Verdict) -> int:
@@ -53,19 +51,21 @@ def summary(verdict: Verdict) -> dict[str, Any]:
                 "clause": each.clause,
                 "transition": each.transition,
                 "detail": each.detail,
-                **_compared(each.detail),
+                **each.shown,
+                **_compared(each),
             }
             for each in verdict.violations
         ],
     }
 
 
-def _compared(detail: str) -> dict[str, Any]:
-    """The field, the value seen and the spec's, where a violation compares them."""
-    found = _FIELD.match(detail)
-    if found is None:
+def _compared(violation: Violation) -> dict[str, Any]:
+    """The field and the value seen, where a violation compares a variable with the spec's."""
+    if violation.clause != "INV-STEP.state" or violation.variable is None:
         return {}
-    return {"field": found["field"], "seen": int(found["seen"]), "spec": int(found["spec"])}
+    who = violation.session or violation.rid
+    field = " ".join(filter(None, (who, violation.variable)))
+    return {"field": field, "seen": violation.engine}
 
 
 def not_observed(verdict: Verdict) -> dict[str, str]:

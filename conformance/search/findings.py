@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotproof.conformance.lockstep.observation import Violation, driver_fault
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
@@ -45,6 +45,8 @@ LATER = ORDINARY | {"T-RESTORE"}
 """What every later turn of a session goes through."""
 RETRACTED = frozenset(["T-RETRACT", "T-RETRACT-WIPE"])
 
+VICTIMS = frozenset(["INV-ANSWER", "INV-CONTENT", "INV-PROGRESS"])
+"""Their violations name whom it was seen on: the transition may be another's."""
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
 """Characters of a crash's message in an identity."""
@@ -136,9 +138,9 @@ class Mark:
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
     """The mark of a violation at the end of a log."""
-    fault = driver_fault(violation)
-    if fault:
-        return Mark(violation.clause, (), "driver", "" if fault == "hang" else fault)
+    if violation.fault:
+        what = "" if violation.fault == "hang" else violation.fault
+        return Mark(violation.clause, (), "driver", what)
     culprits = (
         each.transition
         for each in entry.violations
@@ -150,7 +152,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
     else:
         events = [each for each in entry.events if each[0] in TRANSITIONS]
         every = [each[0] for each in events]
-        who = violation.actor and violation.actor.removeprefix("/")
+        who = None if violation.invariant in VICTIMS else violation.session or violation.rid
         mine = [each[0] for each in events if who and who in each[1:3]]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"

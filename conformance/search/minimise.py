@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from slotproof.conformance.lockstep.observation import Violation, driver_fault
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import Command
 
 Replay = Callable[[list[Command]], tuple[list[Command], list[Violation]]]
@@ -154,7 +154,7 @@ def signature(violation: Violation) -> tuple[str, str]:
     of a driver that fails by itself how it does."""
     if violation.clause != "INV-ALIVE.crash":
         return violation.clause, ""
-    return violation.clause, driver_fault(violation) or violation.detail
+    return violation.clause, violation.fault or violation.detail
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:

@@ -92,7 +92,12 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             ),
         },
         "violated": [
-            {"clause": each.clause, "transition": each.transition, "detail": each.detail}
+            {
+                "clause": each.clause,
+                "transition": each.transition,
+                "detail": each.detail,
+                **each.shown,
+            }
             for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }

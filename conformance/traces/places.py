@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces.story import FIGURES, Story
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
 
@@ -59,12 +59,11 @@ def _fields(story: Story, events: list[Event]) -> Iterator[Place]:
     for each in story.beats[-1].differs:
         have, want = each.get("engine", "not there"), each.get("spec", "not there")
         why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
-        actor, _, name = each["what"].partition(" ")
-        mine = [event for event in events if _about(event, actor, name, story)]
-        if name:
-            yield from _field(why, name, mine)
+        name = each.get("variable", "")
+        if name and name not in FIGURES:
+            yield from _field(why, name, [event for event in events if _about(event, each, story)])
         elif each.get("at") in TRANSITIONS:
-            moved = [event for event in events if _writes(event, actor)]
+            moved = [event for event in events if _writes(event, name)]
             last = [event for event in moved if event["transition"] == each["at"]][-1:]
             names = _names(last) or (each["at"],)
             also = tuple(each for each in _names(moved) if each not in names)
@@ -91,8 +90,7 @@ def _guards(story: Story) -> Iterator[Place]:
         known = TRANSITIONS.get(violation.transition or "")
         if known is None or violation.conjunct != "guard":
             continue
-        name = violation.detail.partition("“")[2].partition("”")[0]
-        formula = " ".join(" ".join(guard(known).get(name, ())).split())
+        formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
         why = f"{violation.detail}: {formula}" if formula else violation.detail
         yield Place(why, "not allowed here:", (known.id,))
 
@@ -123,14 +121,16 @@ def _moves(event: Event) -> bool:
     return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
 
 
-def _about(event: Event, actor: str, name: str, story: Story) -> bool:
+def _about(event: Event, differs: dict[str, Any], story: Story) -> bool:
     """A request that was rejected is no turn of the session; it may touch it all the same."""
-    request, session = event.get("request"), event.get("session")
-    if actor.startswith("/"):
-        return request == actor[1:]
-    if session == actor:
+    request, session = event.get("request"), differs.get("session")
+    if session is None:
+        return bool(request == differs["rid"])
+    if event.get("session") == session:
         return True
-    return name.startswith(_SESSION) and story.sent_to.get(request or "") == actor
+    sent_to: str | None = story.sent_to.get(request or "")
+    variable: str = differs["variable"]
+    return sent_to == session and variable.startswith(_SESSION)
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
 from slotproof.conformance.traces.lanes import answer
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
@@ -24,7 +25,7 @@ class Side:
 
     name: str
     rows: list[Row]
-    broken: dict[int, list[str]] = field(default_factory=dict)
+    broken: dict[int, list[Violation]] = field(default_factory=dict)
     """By command, from 0: what it violated there, each clause where it broke first."""
 
 
@@ -39,7 +40,7 @@ class Difference:
 def recorded(trace: Trace) -> Side:
     """What the trace itself says was seen."""
     last = len(trace.rows) - 1
-    broken = {last: [str(each) for each in trace.violations]} if trace.violations else {}
+    broken = {last: trace.violations} if trace.violations else {}
     return Side(trace.engine, trace.rows, broken)
 
 
@@ -49,7 +50,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
 
     def note(entry: Iteration) -> bool:
         index = len(referee.log) - 1
-        side.broken.setdefault(index, []).extend(str(each) for each in entry.violations)
+        side.broken.setdefault(index, []).extend(entry.violations)
         return True
 
     choices = referee_profile(engine, trace.config, profile)
@@ -60,7 +61,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
     for index, command in enumerate(trace.commands):
         violations = referee.do(command)
         if violations:  # only what no example survives is left: the engine died
-            side.broken.setdefault(index, []).extend(map(str, violations))
+            side.broken.setdefault(index, []).extend(violations)
             break
     side.rows = rows_of(referee.log)
     return side
@@ -71,20 +72,16 @@ def differences(a: Side, b: Side) -> list[Difference]:
     result = []
     for index, (mine, theirs) in enumerate(zip_longest(a.rows, b.rows)):
         if mine is None or theirs is None:
-            here = "carried out", "not reached"
-            aspects = {"command": here if theirs is None else here[::-1]}
+            reached = "carried out", "not reached"
+            aspects = {"command": reached if theirs is None else reached[::-1]}
         else:
             aspects = _compared(mine, theirs)
-        broken = tuple("\n".join(side.broken.get(index, ())) for side in (a, b))
-        if _clauses(broken[0]) != _clauses(broken[1]):
-            aspects["violated"] = (broken[0], broken[1])
+        here, there = (side.broken.get(index, []) for side in (a, b))
+        if {each.clause for each in here} != {each.clause for each in there}:
+            aspects["violated"] = "\n".join(map(str, here)), "\n".join(map(str, there))
         if aspects:
             result.append(Difference(index, aspects))
     return result
-
-
-def _clauses(broken: str) -> set[str]:
-    return {line.split(":")[0].split(" at ")[0] for line in broken.splitlines()}
 
 
 def _compared(mine: Row, theirs: Row) -> dict[str, tuple[str, str]]:

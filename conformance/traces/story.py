@@ -15,8 +15,13 @@ from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.lanes import arrows
 from slotproof.conformance.traces.picture import pictures
 from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.model.evaluate import LAYOUT
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.world import POOLS
+
+FIGURES = LAYOUT[:POOLS]
+"""Variables of no actor: of the pools, and the rows."""
 
 
 class Story:
@@ -143,13 +148,12 @@ def _unframed(row: Row) -> list[dict[str, Any]]:
 
 def _writes(violation: Violation, there: list[str]) -> bool:
     """Whether what a difference names, and it alone of a figure's movers, writes the field."""
-    who, field_name, *_ = (*violation.detail.split(" ", 2), "", "")
     moves = {
         name
         for name in there
-        if name in TRANSITIONS and {who, field_name} & TRANSITIONS[name].full_effect.keys()
+        if name in TRANSITIONS and violation.variable in TRANSITIONS[name].full_effect
     }
-    if "." in who:  # full.available is 61, the spec says 62
+    if violation.variable in FIGURES:
         return moves == {violation.transition}
     return violation.transition in moves
 

@@ -100,11 +100,10 @@ def headline(story: Story) -> str:
 def _in_flight(story: Story) -> str:
     """Which way round they disagree, where the spec's state says so."""
     for each in story.beats[-1].differs:
-        session, _, name = each["what"].partition(" ")
-        if name == "session.inflight" and "engine" in each:
+        if each.get("variable") == "session.inflight" and "engine" in each:
             if each["engine"]:
-                return f"The engine says a turn of {session} is in flight, and none is"
-            return f"A turn of {session} is in flight, and the engine says none is"
+                return f"The engine says a turn of {each['session']} is in flight, and none is"
+            return f"A turn of {each['session']} is in flight, and the engine says none is"
     return ""
 
 

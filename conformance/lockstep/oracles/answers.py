@@ -14,16 +14,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         sent = seen.client.requests.get(message["rid"])
         if sent is None:
-            text = f"an answer to {message['rid']}, which nobody sent"
-            yield Violation("INV-ANSWER", "once", text)
-        elif sent.answers > 1:
-            yield Violation(
-                "INV-ANSWER", "once", f"{message['rid']} was answered {sent.answers} times"
+            yield Violation("INV-ANSWER", "once", rid=message["rid"]).says(
+                "an answer to {rid}, which nobody sent"
             )
+        elif sent.answers > 1:
+            found = Violation("INV-ANSWER", "once", rid=message["rid"], spec=1, engine=sent.answers)
+            yield found.says("{rid} was answered {engine} times")
     if seen.snapshot["requests"] or seen.client.unread:
         return
     for rid, sent in seen.client.requests.items():
         if not sent.answers:
-            text = f"{rid} is not in the engine any more and was never answered"
-            yield Violation("INV-ANSWER", "never_silent", text)
+            found = Violation("INV-ANSWER", "never_silent", rid=rid)
+            yield found.says("{rid} is not in the engine any more and was never answered")
             return

@@ -16,8 +16,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
             first, have, want = wrong
-            text = f"output {first} of {rid} is {have}; without a cache it is {want}"
-            yield Violation("INV-CONTENT", "tokens", text)
+            found = Violation(
+                "INV-CONTENT", "tokens", rid=rid, position=first, spec=want, engine=have
+            )
+            yield found.says("output {position} of {rid} is {engine}; without a cache it is {spec}")
 
 
 def _stamps(seen: Observation) -> Iterator[Violation]:
@@ -32,21 +34,27 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-CONTENT"] += 1
         for position, (token, stamped) in enumerate(stamps[: owner.C]):
             if stamped != position or (position < len(known) and token != known[position]):
-                should = known[position] if position < len(known) else "its token"
-                yield Violation(
+                found = Violation(
                     "INV-CONTENT",
                     "stamp",
-                    f"position {position} of {owner.name} holds the KV of token {token} at "
-                    f"{stamped}, not of {should} at {position}",
+                    owners=(owner.holder,),
+                    position=position,
+                    spec=known[position] if position < len(known) else None,
+                    engine=token,
+                )
+                yield found.says(
+                    "position {position} of {owners} holds the KV of token {engine} at {stamped}, "
+                    "not of {should} at {position}",
+                    stamped=stamped,
+                    should="its token" if found.spec is None else found.spec,
                 )
                 return
 
 
 def _known(seen: Observation, owner: Owner) -> list[int] | None:
     """The tokens that the owner's KV is for, as far as clients know them."""
-    if owner.name in seen.snapshot["requests"]:
-        request = seen.snapshot["requests"][owner.name]
-        if request["kind"] == "doomed":
-            return None
-        return seen.client.prompt_of(owner.name)
-    return seen.client.history.get(owner.name.removeprefix("slot of "))
+    kind, name = owner.holder
+    if kind == "slot":
+        return seen.client.history.get(name)
+    doomed = seen.snapshot["requests"][name]["kind"] == "doomed"
+    return None if doomed else seen.client.prompt_of(name)

@@ -16,11 +16,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
-            text = f"{sid} remembers {session['history']} tokens, its client {len(expected)}"
-            yield Violation("INV-HISTORY", "history", text, actor=sid)
+            yield _history(sid, expected, session["history"]).says(
+                "{session} remembers {engine} tokens, its client {spec}"
+            )
         elif session["hash"] is not None and session["hash"] != token_hash(expected):
-            text = f"{sid} remembers other tokens than its client ({len(expected)} of them)"
-            yield Violation("INV-HISTORY", "history", text, actor=sid)
+            yield _history(sid, expected, session["history"]).says(
+                "{session} remembers other tokens than its client ({spec} of them)"
+            )
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
         if request["kind"] != "turn" or request["session"] is None:
@@ -30,13 +32,31 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if prompt is None or request["hash"] is None:
             continue
         if request["hash"] != token_hash(prompt):
-            text = (
-                f"the prompt of {rid} has {request['prompt']} tokens; history and new tokens "
-                f"are {len(prompt)}"
+            found = Violation(
+                "INV-HISTORY",
+                "prompt",
+                variable="turn.prompt",
+                spec=len(prompt),
+                engine=request["prompt"],
+                session=request["session"],
+                rid=rid,
             )
-            yield Violation("INV-HISTORY", "prompt", text, actor=request["session"])
+            yield found.says(
+                "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
+            )
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:
-            text = f"{sid} has {count} unfinished turns"
-            yield Violation("INV-INFLIGHT", "one", text, actor=sid)
+            found = Violation("INV-INFLIGHT", "one", session=sid, spec=1, engine=count)
+            yield found.says("{session} has {engine} unfinished turns")
+
+
+def _history(sid: str, expected: list[int], remembered: int) -> Violation:
+    return Violation(
+        "INV-HISTORY",
+        "history",
+        variable="session.history",
+        spec=len(expected),
+        engine=remembered,
+        session=sid,
+    )

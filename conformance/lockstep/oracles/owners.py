@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import Holder, Observation, Owner, Violation
 from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
+
+_BELONGS = "{pool}: page {page} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -24,44 +26,43 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     size = seen.config.page_size
     view = seen.snapshot["pools"][pool]
     tree = dict(seen.snapshot["tree"].get(pool, ()))
-    owners: dict[int, list[str]] = {}
+    owners: dict[int, list[Holder]] = {}
     for page in view["free"]:
-        owners.setdefault(page, []).append("the free list")
+        owners.setdefault(page, []).append(Holder("free"))
     for page, _ in seen.snapshot["tree"].get(pool, ()):
-        owners.setdefault(page, []).append("the tree")
+        owners.setdefault(page, []).append(Holder("tree"))
     for owner in seen.owners:
         yield from _row(seen, pool, owner, tree)
         for page in own_pages(seen.snapshot, owner, pool, size):
-            owners.setdefault(page, []).append(owner.name)
-    stray = outside(owners, view["total"] // size)
+            owners.setdefault(page, []).append(owner.holder)
+    count = view["total"] // size
+    stray = outside(owners, count)
     if stray is not None:
-        text = f"{pool}: page {stray} belongs to {all_of(owners[stray])}"
-        count = view["total"] // size
-        yield Violation("INV-OWNER", "range", f"{text}, and the pool has {count} pages")
+        found = Violation("INV-OWNER", "range", pool=pool, page=stray, owners=tuple(owners[stray]))
+        yield found.says(_BELONGS + ", and the pool has {count} pages", count=count)
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
-        yield Violation(
-            "INV-OWNER", "free_twice", f"{pool}: {twice} page(s) are in the free list twice"
-        )
+        found = Violation("INV-OWNER", "free_twice", pool=pool, owners=(Holder("free"),) * 2)
+        yield found.says("{pool}: {twice} page(s) are in the free list twice", twice=twice)
     shared = {
-        page: names
-        for page, names in owners.items()
-        if len(names) > 1 and set(names) != {"the free list"}
+        page: tuple(holders)
+        for page, holders in owners.items()
+        if len(holders) > 1 and set(holders) != {Holder("free")}
     }
     if shared:
-        page, names = min(shared.items())
-        text = f"{pool}: page {page} belongs to {all_of(names)}"
-        yield Violation("INV-OWNER", "shared", _more(text, len(shared)))
-    missing = view["total"] // size - len(owners)
-    if missing < 0:
-        text = f"{pool}: {-missing} page(s) more than the pool has"
-        yield Violation("INV-OWNER", "shared", text)
-    if missing > 0:
-        yield Violation(
-            "INV-OWNER",
-            "lost",
-            f"{pool}: {missing} of {view['total'] // size} pages belong to nobody "
-            f"({missing * size} tokens)",
+        page, holders = min(shared.items())
+        found = Violation("INV-OWNER", "shared", pool=pool, page=page, owners=holders)
+        more = f" (and {len(shared) - 1} more)" if len(shared) > 1 else ""
+        yield found.says(_BELONGS + "{more}", more=more)
+    if len(owners) > count:
+        found = Violation("INV-OWNER", "shared", pool=pool, spec=count, engine=len(owners))
+        yield found.says("{pool}: {more} page(s) more than the pool has", more=len(owners) - count)
+    if len(owners) < count:
+        found = Violation("INV-OWNER", "lost", pool=pool, spec=count, engine=len(owners))
+        yield found.says(
+            "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens)",
+            lost=count - len(owners),
+            tokens=(count - len(owners)) * size,
         )
 
 
@@ -96,55 +97,67 @@ def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
 
 
 def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
-    """What the row says about each position, page by page."""
+    """What the row says about each position, up to the first that is wrong."""
     size = seen.config.page_size
     indices = row_indices(seen.snapshot, owner, pool)
+    whose = (owner.holder,)
     if len(indices) < owner.A:
-        text = (
-            f"{pool}: row {owner.row} of {owner.name} shows {len(indices)} of {owner.A} positions"
+        found = Violation(
+            "INV-BACKED",
+            "private",
+            pool=pool,
+            row=owner.row,
+            owners=whose,
+            spec=owner.A,
+            engine=len(indices),
         )
-        yield Violation("INV-BACKED", "private", text)
+        yield found.says("{pool}: row {row} of {owners} shows {engine} of {spec} positions")
+    for position, clause, words in _wrong(seen, pool, owner, indices, tree):
+        index = indices[position]
+        page = index // size if index >= 0 else None
+        found = Violation(*clause, pool=pool, page=page, owners=whose, position=position)
+        yield found.says(
+            "{pool}: position {position} of {owners} " + words,
+            index=index,
+            cursor=owner.E,
+            pages=seen.snapshot["pools"][pool]["total"] // size,
+        )
+        return
+
+
+_RANGE = ("INV-OWNER", "range"), "lies at index {index}, and the pool has {pages} pages"
+_GIVEN_BACK = (
+    ("INV-CURSOR", "given_back"),
+    "lies below the cursor {cursor} and still has index {index}",
+)
+_PRIVATE = ("INV-BACKED", "private"), "has no page"
+_ALIGN = ("INV-ALIGN", "positions"), "lies at index {index}"
+_PROTECTED = (("INV-BACKED", "protected"), "is in page {page}, which the tree does not hold locked")
+
+
+def _wrong(
+    seen: Observation, pool: str, owner: Owner, indices: list[int], tree: dict[int, int]
+) -> Iterator[tuple[int, tuple[str, str], str]]:
+    """Positions of the row, each with the clause that it breaks and what is to be said of it."""
+    size = seen.config.page_size
     pages = seen.snapshot["pools"][pool]["total"] // size
     cursor = owner.E if pool == "swa" else 0
     for position, index in enumerate(indices):
-        where = f"{pool}: position {position} of {owner.name}"
         if index < -1 or index // size > pages:
-            text = f"{where} lies at index {index}, and the pool has {pages} pages"
-            yield Violation("INV-OWNER", "range", text)
-            return
+            yield position, *_RANGE
         if position < cursor:
             if pool == "swa" and index >= 0 and position >= owner.Q:
-                text = f"{where} lies below the cursor {cursor} and still has index {index}"
-                yield Violation("INV-CURSOR", "given_back", text)
-                return
+                yield position, *_GIVEN_BACK
             continue
         tree_s = position < owner.Q
         unread = pool == "swa" and position < owner.C - seen.config.window
         if tree_s and unread and index < 0:
             continue  # the tree may have given it back: no later token looks there
         if index < 0:
-            yield Violation("INV-BACKED", "private", f"{where} has no page")
-            return
+            yield position, *_PRIVATE
         if index % size != position % size or (
             position % size and index != indices[position - 1] + 1
         ):
-            yield Violation("INV-ALIGN", "positions", f"{where} lies at index {index}")
-            return
+            yield position, *_ALIGN
         if tree_s and not unread and tree.get(index // size, 0) < 1:
-            text = f"{where} is in page {index // size}, which the tree does not hold locked"
-            yield Violation("INV-BACKED", "protected", text)
-            return
-
-
-def all_of(names: list[str]) -> str:
-    """Some names in a sentence.
-
-    >>> all_of(["s1", "s2"]), all_of(["a", "b", "c", "d", "e"])
-    ('s1 and s2', 'a and b and c and 2 more')
-    """
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    return " and ".join(shown)
-
-
-def _more(text: str, count: int) -> str:
-    return text if count == 1 else f"{text} (and {count - 1} more)"
+            yield position, *_PROTECTED

@@ -17,9 +17,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
     elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
         client.unheard += 1
     if client.unheard == PATIENCE:
-        count = len(client.unread)
-        text = f"{count} commands wait in the inbox, none was read for {PATIENCE} steps"
-        yield Violation("INV-PROGRESS", "stalled", text)
+        yield Violation("INV-PROGRESS", "stalled").says(
+            "{count} commands wait in the inbox, none was read for {steps} steps",
+            count=len(client.unread),
+            steps=PATIENCE,
+        )
     requests = snapshot["requests"]
     waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
     still = (
@@ -32,10 +34,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if waiting:
         seen.coverage.checked["INV-PROGRESS"] += 1
     if client.stalled == PATIENCE:
-        yield Violation(
-            "INV-PROGRESS",
-            "stalled",
-            f"{waiting[0]} waits, nothing runs and nothing changed for {PATIENCE} steps",
+        yield Violation("INV-PROGRESS", "stalled", rid=waiting[0]).says(
+            "{rid} waits, nothing runs and nothing changed for {steps} steps", steps=PATIENCE
         )
 
 

@@ -9,13 +9,12 @@ not observed and is never a finding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.explain import explain
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.model.evaluate import LAYOUT
+from slotproof.model.evaluate import LAYOUT, Vector
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import POOLS, World
@@ -49,7 +48,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     world = seen.before
     world.writers.clear()
     yield from follow(world, events, seen.coverage)
-    yield from differences(world, seen.world)
+    seen.differences = list(differences(world, seen.world))
+    yield from seen.differences
 
 
 def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
@@ -62,52 +62,64 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.transitions[transition] += 1
         for problem in world.apply(transition, sid, rid, params):
-            who = " of ".join(name for name in (rid, sid) if name)
-            yield Violation(
-                problem.invariant, problem.conjunct, f"{problem.detail} ({who})", transition
+            found = Violation(
+                problem.invariant,
+                problem.conjunct,
+                transition=transition,
+                variable=problem.variable,
+                spec=problem.spec,
+                engine=problem.engine,
+                guard=problem.guard,
+                session=sid,
+                rid=rid,
             )
+            who = " of ".join(name for name in (rid, sid) if name)
+            yield found.says("{problem} ({who})", problem=problem.detail, who=who)
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
-    """Each field in which the engine is not where the spec says it must be."""
-    for each in compared(spec, engine):
-        if each.spec is None or each.engine is None:
-            there = "the engine" if each.spec is None else "the spec"
-            text = f"{each.what} exists only in {there}"
-        else:
-            text = f"{each.what.lstrip('/')} is {each.engine}, the spec says {each.spec}"
-        yield Violation("INV-STEP", "state", text, each.writer)
+    """Each variable, or actor, in which the engine is not where the spec was led to.
 
-
-class Difference(NamedTuple):
-    """A field, or an actor, in which spec and engine differ. ``None``: it is not there."""
-
-    what: str
-    spec: int | None
-    engine: int | None
-    writer: str | None
-    """The last transition of its actor."""
-
-
-def compared(spec: World, engine: World) -> Iterator[Difference]:
-    """Where the spec was led to, beside where the engine is."""
+    The transition is the last one that moved the figure, or its actor.
+    """
     for index in range(POOLS):
-        if spec.pools[index] != engine.pools[index]:
-            name = LAYOUT[index]
-            yield Difference(
-                name, int(spec.pools[index]), int(engine.pools[index]), spec.writers.get(name)
-            )
+        want, have = spec.pools[index], engine.pools[index]
+        if want != have:
+            yield _differs(LAYOUT[index], spec.writers.get(LAYOUT[index]), int(want), int(have))
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            yield Difference(
-                key, None if mine is None else 1, None if theirs is None else 1, writer
-            )
+            yield _differs(None, writer, _there(mine), _there(theirs), key)
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for index, (want, have) in enumerate(zip(mine, theirs, strict=True)):
             if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
                 continue
             if want != have and not (lent and index in _STALE):
-                yield Difference(f"{key} {LAYOUT[POOLS + index]}", int(want), int(have), writer)
+                yield _differs(LAYOUT[POOLS + index], writer, int(want), int(have), key)
+
+
+def _there(actor: Vector | None) -> int | None:
+    return None if actor is None else 1
+
+
+def _differs(
+    variable: str | None, writer: str | None, spec: int | None, engine: int | None, key: str = ""
+) -> Violation:
+    session, rid = actor_of(key or None)
+    found = Violation(
+        "INV-STEP",
+        "state",
+        transition=writer,
+        variable=variable,
+        spec=spec,
+        engine=engine,
+        session=session,
+        rid=rid,
+    )
+    if variable is None:
+        there = "the engine" if spec is None else "the spec"
+        return found.says("{key} exists only in {there}", key=key, there=there)
+    what = f"{session or rid or ''} {variable}".strip()
+    return found.says("{what} is {engine}, the spec says {spec}", what=what)

@@ -40,10 +40,10 @@ def test_it_is_named_by_what_is_not_ordinary() -> None:
 
 def test_only_transitions_of_the_session_it_is_about_count() -> None:
     assert found(RESTORE, REAL) == "INV-OWNER.lost@T-PLAIN-ABORT"
-    assert found(RESTORE, Violation("INV-HISTORY", "history", "", actor="s1")).endswith(
+    assert found(RESTORE, Violation("INV-HISTORY", "history", "", session="s1")).endswith(
         "@T-RESTORE"
     )
-    assert found(RESTORE, Violation("INV-CLEAN", "row", "", actor="/r9")).endswith("@T-PLAIN-ABORT")
+    assert found(RESTORE, Violation("INV-CLEAN", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
 
 
 def test_what_the_spec_does_not_allow_comes_first() -> None:
