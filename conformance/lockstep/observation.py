@@ -27,8 +27,8 @@ class Holder(NamedTuple):
     """The session of a slot, the request."""
 
     def __str__(self) -> str:
-        words = {"slot": f"slot of {self.name}", "request": self.name}
-        return words.get(self.kind) or _NOBODYS[self.kind]
+        named = f"slot of {self.name}" if self.kind == "slot" else self.name
+        return _NOBODYS.get(self.kind, named)
 
 
 _NOBODYS = {
@@ -98,6 +98,11 @@ class Violation:
     @property
     def clause(self) -> str:
         return f"{self.invariant}.{self.conjunct}"
+
+    @property
+    def reporting(self) -> bool:
+        """Whether it is about what the engine says of its memory, not about the memory."""
+        return self.conjunct == "reported" or self.invariant == "INV-CHECKER"
 
     @property
     def shown(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.logs.judging import Verdict
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.traces.text import table
+from slotproof.conformance.traces.text import sizes, table
 from slotproof.model.invariants import INVARIANTS
 
 
@@ -145,11 +145,7 @@ def _finding(verdict: Verdict) -> Iterator[str]:
     if first.invariant in INVARIANTS:
         yield f"  {INVARIANTS[first.invariant].sentence}"
     yield ""
-    config = header.config
-    pools = f"{config.total_tokens} tokens"
-    if config.window:
-        pools += f", sliding window {config.window} with {config.swa_tokens} tokens"
-    yield f"page size {config.page_size}, pool of {pools}"
+    yield sizes(header.config)
     yield ""
     before = verdict.commands - len(verdict.rows)
     if before:

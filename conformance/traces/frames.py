@@ -19,6 +19,9 @@ from slotproof.conformance.traces.runs import spans
 
 Table = dict[str, dict[str, Any]]
 
+ACTORS = {"sessions": "session ", "slots": "slot of ", "requests": ""}
+"""The tables of actors, and what stands before their names in a title."""
+
 
 @dataclass(frozen=True)
 class Frame:

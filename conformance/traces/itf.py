@@ -269,8 +269,6 @@ def _row(number: int, state: dict[str, Any]) -> Row:
         raise BadTrace(f"command {number}: {bad}") from None
     rest = {key: state.get(key, {}) for key in FIGURES}
     frames = [Frame(**{**rest, **each}) for each in state.get("iterations", [])]
-    for frame in frames:
-        frame.differs[:] = map(older.parted, frame.differs)
     return Row(command, list(state.get("transitions", [])), **rest, frames=frames)
 
 

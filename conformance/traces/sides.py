@@ -11,10 +11,11 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, Referee, referee_profile
-from slotproof.conformance.traces.lanes import answer
+from slotproof.conformance.traces.equation import sum_of
+from slotproof.conformance.traces.frames import ACTORS
+from slotproof.conformance.traces.sequence import answer
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
 
-TERMS = ("available", "evictable", "protected", "held", "uncached")
 _NUMBERING = {"row"}
 """Fields that builds are free to choose: which row, which page."""
 
@@ -101,19 +102,12 @@ def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
     for name, figures in row.pools.items():
         share = row.frames[-1].shares.get(name) if row.frames else None
         if share and other.frames:
-            yield f"{name}, by ownership", equation(figures | share)
+            yield f"{name}, by ownership", str(sum_of(figures | share))
         if "held" in figures and "held" in other.pools.get(name, {}):
-            yield f"{name}, its own check", equation(figures)
-    for kind, noun in (("sessions", "session "), ("slots", "slot of "), ("requests", "")):
+            yield f"{name}, its own check", str(sum_of(figures))
+    for kind, noun in ACTORS.items():
         for key, view in getattr(row, kind).items():
             yield f"{noun}{key}", _fields(view, getattr(other, kind).get(key))
-
-
-def equation(figures: Mapping[str, int]) -> str:
-    """The five numbers and their sum."""
-    total = sum(figures[term] for term in TERMS)
-    terms = " + ".join(str(figures[term]) for term in TERMS)
-    return f"{terms} = {total} {'=' if total == figures['total'] else '≠'} {figures['total']}"
 
 
 def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
