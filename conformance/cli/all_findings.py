@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.telling import progress_bar, slug
+from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.search import baseline as baselines, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline, Entry
 from slotproof.conformance.search.collecting import Collected, Finding, collect
@@ -18,7 +19,7 @@ from slotproof.conformance.search.folder import Folder
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.terminal import say_all, say_json
+from slotproof.conformance.terminal import labelled, say_all, say_json
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def run_all(
     name = f"{engine.name} {engine.version}".strip()
     known = book.entries.accepted(name)
     taken = set() if book.update else set(known)
-    keep = Folder(out, slug(spec.text), plan.seed)
+    keep = Folder(out, slug(spec.text, 60), plan.seed)
     with progress_bar(not as_json) as tell, workers_for(engine, spec, jobs) as workers:
         outcome = collect(engine, spec.text, plan, workers, frozenset(taken), keep, tell)
     summary = report.summary(outcome, plan, engine.capabilities)
@@ -114,19 +115,20 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
     for each in summary["findings"]:
         yield ""
         yield f"{each['id']}"
-        yield f"                {each['detail']}"
+        yield labelled("", each["detail"])
         short = "" if each["minimal"] else ", not minimal"
-        yield (
-            f"                {each['commands']} commands{short}, configuration "
-            f"{each['configuration']}, first in example {each['first_example']}"
+        yield labelled(
+            "",
+            f"{each['commands']} commands{short}, configuration "
+            f"{each['configuration']}, first in example {each['first_example']}",
         )
-        yield f"                {each['problem'] or each['trace']}"
+        yield labelled("", each["problem"] or each["trace"])
     if summary["findings"]:
         yield ""
     for name, reason in summary["known"].items():
-        yield f"known           {name}: {reason}"
+        yield labelled("known", f"{name}: {reason}")
     for name in summary["gone"]:
-        yield f"warning         {name} is in the baseline and was not seen"
+        yield labelled("warning", f"{name} is in the baseline and was not seen")
     yield _verdict(summary)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,11 +25,12 @@ from slotproof.conformance.cli.options import (
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import exploring, report
 from slotproof.conformance.search.campaign import Plan
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.terminal import say, say_all, say_json, say_text
+from slotproof.conformance.terminal import labelled, say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.evaluate import outcomes
@@ -130,22 +130,27 @@ def _spec(changes: dict[str, int], as_json: bool) -> int:
     for result in results:
         end = "" if result.complete else ", cut off there"
         say(
-            f"{result.bounds.name:<15} {result.states} states, {result.edges} edges, "
-            f"{result.depth} deep{end}; {result.seconds:.1f} s"
+            labelled(
+                result.bounds.name,
+                f"{result.states} states, {result.edges} edges, "
+                f"{result.depth} deep{end}; {result.seconds:.1f} s",
+            )
         )
     if counted:
         pages, edges = (
             sum(getattr(each, name) for each in counted) for name in ("states", "edges")
         )
-        say(f"page by page    {pages} states, {edges} edges with up to 8 pages")
+        say(labelled("page by page", f"{pages} states, {edges} edges with up to 8 pages"))
     never = summary["transitions"]["never"]
     reached = len(TRANSITIONS) - len(never)
-    say(f"transitions     {reached} of {len(TRANSITIONS)} reached")
+    say(labelled("transitions", f"{reached} of {len(TRANSITIONS)} reached"))
     if never:
-        say(f"                never: {', '.join(never)}")
-    say(f"guard outcomes  {summary['guards']['seen']} of {summary['guards']['of']} seen")
+        say(labelled("", f"never: {', '.join(never)}"))
+    say(
+        labelled("guard outcomes", f"{summary['guards']['seen']} of {summary['guards']['of']} seen")
+    )
     for missing in summary["guards"]["one_way"]:
-        say(f"                {missing}")
+        say(labelled("", missing))
     if broken is not None:
         for index, stride in enumerate(broken.path, 1):
             say(f"{index:>3}  {stride}")
@@ -225,8 +230,7 @@ class _Engine:
 
     def __init__(self, engine: Engine, spec: str, plan: Plan, out: Path) -> None:
         self.engine, self.spec, self.plan = engine, spec, plan
-        slug = re.sub(r"[^A-Za-z0-9.]+", "-", spec).strip("-")[:60]
-        self.path = out / f"{slug}-explored-seed{plan.seed}.itf.json"
+        self.path = out / f"{slug(spec, 60)}-explored-seed{plan.seed}.itf.json"
         self.problem: str | None = "was not written"
 
     def keep(self, trace: Trace) -> None:
@@ -258,12 +262,15 @@ class _Engine:
         if trace is not None:
             say_text(text.render(trace, str(self.path)))
             say()
-            say(f"trace           {self.problem or self.path}")
+            say(labelled("trace", self.problem or self.path))
         say_all(report.text(summary))
         for name, each in reached.items():
             say(
-                f"{name:<15} {each.pairs} words in {each.expanded} classes of states, "
-                f"{each.classes} known, {each.depth} words deep"
+                labelled(
+                    name,
+                    f"{each.pairs} words in {each.expanded} classes of states, "
+                    f"{each.classes} known, {each.depth} words deep",
+                )
             )
         if summary["status"] == CONFORMS:
             total = sum(each.pairs for each in reached.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import writing
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.terminal import json_text, say, say_all, say_json
+from slotproof.conformance.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.conformance.traces.itf import encode
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
     if found is not None:
         say_all(_text(found, sentence))
         if staged is not None:
-            say(f"engine          {staged['text']}")
+            say(labelled("engine", staged["text"]))
         path = OUT / f"spec-{name}.itf.json"
         with writing(path, "the trace"):
             write_whole(path, json_text(document))
-        say(f"trace           {path}")
+        say(labelled("trace", path))
     return int(found is not None)
 
 

@@ -25,15 +25,16 @@ from slotproof.conformance.cli.options import (
     number,
     writable,
 )
-from slotproof.conformance.cli.telling import progress_bar, slug
+from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.search import campaign, report
 from slotproof.conformance.search.plan import EXAMPLES
 from slotproof.conformance.search.shortest import compare
-from slotproof.conformance.terminal import say, say_all, say_json, say_text
+from slotproof.conformance.terminal import labelled, say, say_all, say_json, say_text
 from slotproof.conformance.traces import itf, text
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
@@ -121,7 +122,7 @@ def run(
 
 
 def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: bool) -> int:
-    keep = _Keeper(out / f"{slug(spec)}-seed{plan.seed}.itf.json")
+    keep = _Keeper(out / f"{slug(spec, 60)}-seed{plan.seed}.itf.json")
     with progress_bar(not as_json) as tell:
         outcome = campaign.run(engine, spec, plan, tell, lambda found: _found(found, engine, keep))
     summary = report.summary(outcome, plan, engine.capabilities)
@@ -142,16 +143,20 @@ def _run(engine: Engine, spec: str, plan: campaign.Plan, out: Path, as_json: boo
     if outcome.trace is not None:
         say_text(text.render(outcome.trace, str(path)))
         say()
-        say(f"trace           {keep.problem or path}")
+        say(labelled("trace", keep.problem or path))
         say(
-            f"page            slotproof show {shlex.quote(str(path))} --format html --out page.html"
+            labelled(
+                "page", f"slotproof show {shlex.quote(str(path))} --format html --out page.html"
+            )
         )
     if summary["shortest"] is not None:
-        say(f"shortest        {summary['shortest']['text']}")
+        say(labelled("shortest", summary["shortest"]["text"]))
     for other in summary["others"]:
         say(
-            f"also found      {other['clause']} in {text.commands(other['commands'])}: "
-            f"{other['trace']}"
+            labelled(
+                "also found",
+                f"{other['clause']} in {text.commands(other['commands'])}: {other['trace']}",
+            )
         )
     say_all(report.text(summary))
     say(report.verdict(summary))

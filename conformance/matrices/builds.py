@@ -15,6 +15,7 @@ from pathlib import Path
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.matrices.again import Refused, again
 from slotproof.conformance.matrices.known import Known, Seen, look
 from slotproof.conformance.matrices.table import Cell, Row, Table
@@ -142,8 +143,7 @@ def _run(
 
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     build.engine = f"{engine.name} {engine.version}".strip()
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
-    build.keep = Folder(build.folder / "traces", slug, plan.seed)
+    build.keep = Folder(build.folder / "traces", slug(build.name), plan.seed)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = collect(engine, build.spec.text, plan, workers, keeper=build.keep, progress=tell)
     build.findings = {each.id: each for each in seen.findings}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.files import slug
 from slotproof.conformance.search.campaign import run
 from slotproof.conformance.search.plan import Outcome, Plan
 from slotproof.conformance.search.rounds import LEAST, planned
@@ -90,8 +90,7 @@ class Part:
     def path(self, clause: str = "") -> Path:
         """Where a counterexample of this part goes."""
         words = [self.spec, self.config, clause, f"seed{self.plan.seed}"]
-        slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(word for word in words if word))
-        return self.out / f"{slug.strip('-')}.itf.json"
+        return self.out / f"{slug('-'.join(word for word in words if word))}.itf.json"
 
     def _keep(self, traces: list[Trace], problems: dict[str, str]) -> None:
         """Written as soon as they are found; a full disk is told with the finding."""

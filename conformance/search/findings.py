@@ -31,6 +31,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from slotproof.conformance.files import slug
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.model.invariant import Kind
@@ -118,7 +119,7 @@ class Mark:
     @property
     def slug(self) -> str:
         """The identity as part of a file's name."""
-        return self.id.replace(":", "-")
+        return slug(self.id, also="@_")
 
     def explains(self, other: Mark) -> bool:
         """Whether the other one may be the same finding seen among more transitions.
@@ -170,5 +171,4 @@ def _words(message: str) -> str:
     'AttributeError-NoneType-object-has-no-attribute-pool-at'
     """
     plain = re.sub(r"'[^']*\d[^']*'|\b0x[0-9a-f]+\b|\b[a-z]?\d+\b", " ", message)
-    slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")
-    return slug[:LONGEST].strip("-")
+    return slug(plain.replace(".", " "), LONGEST, also="_").strip("-")

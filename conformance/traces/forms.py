@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from slotproof.conformance.files import write_whole
+from slotproof.conformance.files import slug, write_whole
 from slotproof.conformance.traces import html, markdown, mermaid, scripted, sentences, text
 from slotproof.conformance.traces.itf import BadTrace
 from slotproof.conformance.traces.trace import Trace
@@ -68,7 +68,7 @@ def _names(paths: Sequence[str]) -> list[str]:
     """A file name for each trace, without its ending; none twice."""
     names: list[str] = []
     for path in paths:
-        stem = re.sub(r"[^\w.=+-]+", "-", Path(path).name.removesuffix(".itf.json")) or "trace"
+        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
         number, name = 2, stem
         while name in names:
             number, name = number + 1, f"{stem}-{number}"
