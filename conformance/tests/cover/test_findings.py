@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -59,6 +61,24 @@ def test_without_transitions_it_is_the_command() -> None:
     log = Iteration({"do": "close", "session": "s1"}, [], [crash])
     assert mark(log, crash).id == "INV-ALIVE.crash@close:KeyError-in-batches"
     assert mark(log, crash).slug == "INV-ALIVE.crash@close-KeyError-in-batches"
+
+
+def test_how_a_driver_failed_is_a_field_and_no_words() -> None:
+    """Issue 13, point 3: an engine may say anything, and has not failed as a driver by that."""
+    words = "garbage on the wire: 7"
+    for fault, name in (("garbage", "driver:garbage"), (None, "step:garbage-on-the-wire")):
+        crash = Violation("INV-ALIVE", "crash", words, fault=fault)
+        assert found(None, crash) == f"INV-ALIVE.crash@{name}"
+    hang = Violation("INV-ALIVE", "hang", "no answer within 1 s", fault="hang")
+    assert found(None, hang) == "INV-ALIVE.hang@driver"
+
+
+def test_whom_it_was_seen_on_is_not_always_who_did_it() -> None:
+    """INV-CONTENT: somebody else wrote over the KV of r1."""
+    tokens = Violation("INV-CONTENT", "tokens", rid="r1")
+    events: list[Event] = [("T-SAVE", "s1", "r1", {}), ("T-RETRACT", "s2", "r2", {})]
+    assert found(events, tokens).endswith("@T-RETRACT")
+    assert found(events, replace(tokens, invariant="INV-CLEAN")).endswith("@T-SAVE")
 
 
 @pytest.mark.parametrize(

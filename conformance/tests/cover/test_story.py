@@ -14,7 +14,7 @@ from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.traces import itf, markdown, mermaid, sentences
-from slotproof.conformance.traces.frames import Frame
+from slotproof.conformance.traces.frames import Frame, frame_of
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.page_map import Cell, page_maps
 from slotproof.conformance.traces.runs import runs_in, spans
@@ -87,6 +87,33 @@ def test_the_spec_beside_the_engine(lost: View) -> None:
         "at": "T-EXTEND",
     }
     assert [arrow.label for arrow in last.arrows if arrow.bad] == []
+
+
+def test_what_the_oracles_saw_is_shown_without_a_second_run(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 13, point 3: the referee's observations are kept, lockstep does not run again."""
+    first, second = commands.submit("r1", length=1, max_new=0), commands.submit("r2", length=0)
+    played = [commands.OPEN, first, commands.STEP, second, commands.STEP]
+    log = campaign.replay(InProcessEngine("22862-no-free-tail"), CONFIGS["p1"], 0, played).log
+    for name in ("follow", "differences"):
+        monkeypatch.setattr(f"slotproof.conformance.lockstep.oracles.steps.{name}", None)
+    rows = rows_of(log)
+    assert rows[2].frames[-1].shares == {"full": {"held": 1, "uncached": 0}}
+    assert [each["what"] for each in rows[-1].frames[-1].differs] == ["full.available"]
+
+
+def test_a_name_with_a_space_is_one_name(scene: Any, commands: Any) -> None:
+    """A name is whatever a client says: it is a field, and cut out of no sentence."""
+    seen = scene([{"do": "open", "session": "a b"}, commands.STEP])
+    seen.snapshot["sessions"]["a b"]["inflight"] = "r 1"
+    violations = [each for each in seen.judge() if each.clause == "INV-INFLIGHT.iff"]
+    (differs,) = frame_of(seen.referee.log[-1].observations[-1]).differs
+    assert (differs["session"], differs["variable"]) == ("a b", "session.inflight")
+    frame = Frame(differs=[differs], check={"ran": False, "verdict": "off"})
+    rows = [Row({"do": "step", "n": 1}, frames=[frame])]
+    view = View(Trace("x", "x", "x", CONFIGS["p4"], 0, rows, violations, minimal=False))
+    assert sentences.headline(view) == "The engine says a turn of a b is in flight, and none is"
 
 
 def test_where_to_look_names_who_should_have_written(lost: View) -> None:
