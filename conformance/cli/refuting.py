@@ -10,7 +10,8 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import writing
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.terminal import json_text, labelled, say, say_all, say_json
-from slotproof.conformance.traces.itf import encode
+from slotproof.conformance.traces.itf import decode, encode
+from slotproof.conformance.traces.spec_trace import transitions
 
 if TYPE_CHECKING:
     from slotproof.model.bounded import Counterexample
@@ -113,19 +114,7 @@ def _stage(name: str, found: Counterexample) -> dict[str, Any] | None:
 
 def _text(found: Counterexample, sentence: str) -> Iterator[str]:
     yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
-    totals = f"{found.start['full.total']} tokens"
-    yield f"page size {found.page_size}, pool of {totals}"
-    yield ""
-    before = found.start
-    for number, move in enumerate(found.moves, 1):
-        params = {k: v for k, v in move.params.items() if v and not k.startswith("page_")}
-        said = " ".join(f"{key}={value}" for key, value in params.items())
-        yield f"{number:>3}  {move.transition} {said}".rstrip()
-        changed = {k: v for k, v in move.after.items() if v != before[k]}
-        yield "       " + " ".join(f"{key}={value}" for key, value in changed.items())
-        before = move.after
-    yield ""
-    yield f"violated: {', '.join(found.clauses)}"
+    yield from transitions(decode(to_itf(found)))
     yield (
         f"shortest: {found.depth} transitions; every shorter way of one session alone is proved "
         "to keep them all"

@@ -53,23 +53,9 @@ LONGEST = 60
 """Characters of a crash's message in an identity."""
 
 
-def reporting(violation: Violation) -> bool:
-    """Whether it is about what the engine says of its memory, not about the memory.
-
-    >>> reporting(Violation("INV-SUM-FULL", "reported", "")), reporting(
-    ...     Violation("INV-SUM-FULL", "equation", ""))
-    (True, False)
-    """
-    return _is_reporting(violation.invariant, violation.conjunct)
-
-
-def _is_reporting(invariant: str, conjunct: str) -> bool:
-    return conjunct == "reported" or invariant == "INV-CHECKER"
-
-
 def lead(violations: Iterable[Violation]) -> Violation:
     """The violation that a finding is named by: the first that is not only in the reporting."""
-    return min(violations, key=reporting)
+    return min(violations, key=lambda each: each.reporting)
 
 
 @dataclass(frozen=True)
@@ -88,9 +74,9 @@ class Mark:
     @property
     def came_back(self) -> bool:
         """A retracted turn, and more than the reporting is wrong: a story of its own."""
-        return not (
-            RETRACTED.isdisjoint(self.transitions) or _is_reporting(*self.clause.split(".", 1))
-        )
+        invariant, _, conjunct = self.clause.partition(".")
+        told = Violation(invariant, conjunct).reporting
+        return not (told or RETRACTED.isdisjoint(self.transitions))
 
     @property
     def at(self) -> str:

@@ -17,7 +17,7 @@ from slotproof.conformance.lockstep.referee import Iteration, Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.campaign import replay
 from slotproof.conformance.search.examples import Examples
-from slotproof.conformance.search.findings import Mark, lead, mark, reporting
+from slotproof.conformance.search.findings import Mark, lead, mark
 from slotproof.conformance.search.minimise import minimise, signature
 from slotproof.conformance.search.plan import Part
 from slotproof.conformance.search.rounds import OutOfTime, Stop, Turn
@@ -90,7 +90,7 @@ class _Searching(Examples):
 
     def passes(self, entry: Iteration) -> bool:
         """Nothing but the reporting is wrong, and it is known."""
-        if not all(map(reporting, entry.violations)):
+        if not all(each.reporting for each in entry.violations):
             return False
         return self.recognised(mark(entry, lead(entry.violations)))
 
@@ -220,7 +220,7 @@ class _Shrinking:
         if not log or not log[-1].violations:
             return None
         broken = log[-1].violations
-        if reporting(self.wanted) and not all(map(reporting, broken)):
+        if self.wanted.reporting and not all(each.reporting for each in broken):
             return None
         of = self.of.mark
         for each in broken:

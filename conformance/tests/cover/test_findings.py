@@ -11,7 +11,7 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, Referee, empty_snapshot
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.conformance.search.findings import Mark, lead, mark, reporting
+from slotproof.conformance.search.findings import Mark, lead, mark
 
 RESTORE: list[Event] = [
     ("T-SUBMIT", "s1", "r2", {}),
@@ -105,7 +105,7 @@ def test_a_longer_example_is_recognised(
 def test_a_finding_is_named_by_more_than_the_reporting() -> None:
     """INV-SUM-FULL.reported comes first in the list, and says nothing of the memory."""
     assert lead([NOISE, REAL]) is REAL and lead([NOISE]) is NOISE
-    assert reporting(Violation("INV-CHECKER", "alarm", "")) and not reporting(REAL)
+    assert Violation("INV-CHECKER", "alarm").reporting and not REAL.reporting
 
 
 def test_an_example_goes_on_with_a_clause_set_aside() -> None:
