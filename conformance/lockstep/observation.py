@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -53,12 +53,7 @@ def all_of(holders: Iterable[object]) -> str:
 
 @dataclass(frozen=True)
 class Violation:
-    """A clause that was broken, and what shows it; its sentence (:meth:`says`) is made of that.
-
-    >>> lost = Violation("INV-OWNER", "lost", pool="full", spec=64, engine=62)
-    >>> str(lost.says("{pool}: {engine} pages of {spec}"))
-    'INV-OWNER.lost: full: 62 pages of 64'
-    """
+    """A clause that was broken, and what shows it; :func:`violated` makes its sentence of that."""
 
     invariant: str
     conjunct: str
@@ -77,9 +72,6 @@ class Violation:
     """The conjunct of the transition's guard that does not hold."""
     pool: str | None = None
     page: int | None = None
-    row: int | None = None
-    position: int | None = None
-    """Of a token in its row."""
     owners: tuple[Holder, ...] = ()
     """Whose the page or the row is, or who reads it."""
     session: str | None = None
@@ -88,12 +80,6 @@ class Violation:
     fault: str | None = None
     """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
     hang; ``None`` where it told of a failure."""
-
-    def says(self, words: str, **other: object) -> Violation:
-        """The same with its sentence: words in which its fields stand in braces, and whatever
-        else they need."""
-        shown = {**vars(self), "owners": all_of(self.owners), **other}
-        return replace(self, detail=words.format_map(shown))
 
     @property
     def clause(self) -> str:
@@ -116,9 +102,23 @@ class Violation:
         return f"{self.clause}{where}: {self.detail}"
 
 
-SHOWN = ("variable", "spec", "engine", "guard", "pool", "page", "row", "position", "owners",
-         "session", "rid", "fault")  # fmt: skip
+SHOWN = ("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid", "fault")
 """The fields of a violation that show it."""
+
+
+def violated(clause: str, words: str, **shown: Any) -> Violation:
+    """A violation, and its sentence: words in which stands in braces what shows it.
+
+    What is no field of a violation is in the sentence only.
+
+    >>> lost = violated("INV-OWNER.lost", "{pool}: {n} pages less", n=2, pool="full", engine=62)
+    >>> str(lost), lost.shown
+    ('INV-OWNER.lost: full: 2 pages less', {'engine': 62, 'pool': 'full'})
+    """
+    invariant, _, conjunct = clause.partition(".")
+    sentence = words.format_map({**shown, "owners": all_of(shown.get("owners", ()))})
+    fields = {name: value for name, value in shown.items() if name in (*SHOWN, "transition")}
+    return Violation(invariant, conjunct, sentence, **fields)
 
 
 def actor_of(key: str | None) -> tuple[str | None, str | None]:

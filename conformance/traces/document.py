@@ -164,8 +164,6 @@ class Violated(TypedDict):
     guard: NotRequired[Name]
     pool: NotRequired[Name]
     page: NotRequired[Int]
-    row: NotRequired[Int]
-    position: NotRequired[Int]
     owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
     session: NotRequired[Name]
     rid: NotRequired[Name]

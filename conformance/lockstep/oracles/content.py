@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import Observation, Owner, Violation, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -16,10 +16,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
             first, have, want = wrong
-            found = Violation(
-                "INV-CONTENT", "tokens", rid=rid, position=first, spec=want, engine=have
-            )
-            yield found.says("output {position} of {rid} is {engine}; without a cache it is {spec}")
+            words = "output {n} of {rid} is {engine}; without a cache it is {spec}"
+            yield violated("INV-CONTENT.tokens", words, n=first, rid=rid, spec=want, engine=have)
 
 
 def _stamps(seen: Observation) -> Iterator[Violation]:
@@ -34,19 +32,17 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-CONTENT"] += 1
         for position, (token, stamped) in enumerate(stamps[: owner.C]):
             if stamped != position or (position < len(known) and token != known[position]):
-                found = Violation(
-                    "INV-CONTENT",
-                    "stamp",
-                    owners=(owner.holder,),
-                    position=position,
-                    spec=known[position] if position < len(known) else None,
-                    engine=token,
-                )
-                yield found.says(
+                should = known[position] if position < len(known) else None
+                yield violated(
+                    "INV-CONTENT.stamp",
                     "position {position} of {owners} holds the KV of token {engine} at {stamped}, "
                     "not of {should} at {position}",
+                    owners=(owner.holder,),
+                    position=position,
                     stamped=stamped,
-                    should="its token" if found.spec is None else found.spec,
+                    should="its token" if should is None else should,
+                    spec=should,
+                    engine=token,
                 )
                 return
 

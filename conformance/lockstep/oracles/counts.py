@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slotproof.conformance.lockstep.observation import TERMS, Observation, Violation, actor_of
+from slotproof.conformance.lockstep.observation import (
+    TERMS,
+    Observation,
+    Violation,
+    actor_of,
+    violated,
+)
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
 """The pool that an equation is about."""
@@ -33,11 +39,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
             yield _sum(invariant, "reported", reported)
         expected = expected_report(seen, pool, reported["held"])
         if (reported["held"], reported["uncached"]) != expected:
-            yield Violation("INV-ONCE", "reported", pool=pool).says(
-                "{pool}: the engine counts held {held} and uncached {uncached}, "
+            yield violated(
+                "INV-ONCE.reported",
+                "{pool}: the engine counts held {said[held]} and uncached {said[uncached]}, "
                 "ownership gives {expected[0]} and {expected[1]}",
-                held=reported["held"],
-                uncached=reported["uncached"],
+                pool=pool,
+                said=reported,
                 expected=expected,
             )
     _count(seen)
@@ -49,8 +56,8 @@ def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None)
     if invariant in EQUATIONS:
         return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
     session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
-    found = Violation(invariant, conjunct, transition=writer, session=session, rid=rid)
-    return found.says("{figures}", figures=_figures(seen, actor))
+    figures = _figures(seen, actor)
+    return Violation(invariant, conjunct, figures, writer, session=session, rid=rid)
 
 
 def _sum(
@@ -58,18 +65,15 @@ def _sum(
 ) -> Violation:
     """The equation of a pool, where it does not add up."""
     terms = [figures[term] for term in TERMS]
-    found = Violation(
-        invariant,
-        conjunct,
+    return violated(
+        f"{invariant}.{conjunct}",
+        "{pool}: {terms} = {engine}, not {spec} ({names})",
+        terms=" + ".join(map(str, terms)),
+        names=" + ".join(TERMS),
         transition=writer,
         pool=EQUATIONS[invariant],
         spec=figures["total"],
         engine=sum(terms),
-    )
-    return found.says(
-        "{pool}: {sum} = {engine}, not {spec} ({terms})",
-        sum=" + ".join(map(str, terms)),
-        terms=" + ".join(TERMS),
     )
 
 

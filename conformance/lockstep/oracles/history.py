@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.protocol.snapshot import token_hash
 
 
@@ -16,13 +16,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
-            yield _history(sid, expected, session["history"]).says(
-                "{session} remembers {engine} tokens, its client {spec}"
-            )
+            words = "{session} remembers {engine} tokens, its client {spec}"
         elif session["hash"] is not None and session["hash"] != token_hash(expected):
-            yield _history(sid, expected, session["history"]).says(
-                "{session} remembers other tokens than its client ({spec} of them)"
-            )
+            words = "{session} remembers other tokens than its client ({spec} of them)"
+        else:
+            continue
+        told, known = len(expected), session["history"]
+        yield violated("INV-HISTORY.history", words, session=sid, spec=told, engine=known)
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
         if request["kind"] != "turn" or request["session"] is None:
@@ -32,31 +32,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if prompt is None or request["hash"] is None:
             continue
         if request["hash"] != token_hash(prompt):
-            found = Violation(
-                "INV-HISTORY",
-                "prompt",
-                variable="turn.prompt",
+            yield violated(
+                "INV-HISTORY.prompt",
+                "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}",
                 spec=len(prompt),
                 engine=request["prompt"],
                 session=request["session"],
                 rid=rid,
             )
-            yield found.says(
-                "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
-            )
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:
-            found = Violation("INV-INFLIGHT", "one", session=sid, spec=1, engine=count)
-            yield found.says("{session} has {engine} unfinished turns")
-
-
-def _history(sid: str, expected: list[int], remembered: int) -> Violation:
-    return Violation(
-        "INV-HISTORY",
-        "history",
-        variable="session.history",
-        spec=len(expected),
-        engine=remembered,
-        session=sid,
-    )
+            words = "{session} has {engine} unfinished turns"
+            yield violated("INV-INFLIGHT.one", words, session=sid, spec=1, engine=count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import Observation, Owner, Violation, violated
 from slotproof.conformance.protocol.snapshot import POOL_NAMES
 
 _COVERED = "tree page {page} is locked {engine} times, {spec} prefixes cover it"
@@ -29,10 +29,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
             least.update(_pages(seen, owner, pool, _needed(seen, owner, pool)))
         for page, locks in snapshot["tree"].get(pool, ()):
             if not least[page] <= locks <= most[page]:
-                found = Violation(
-                    "INV-LOCK", "count", pool=pool, page=page, spec=most[page], engine=locks
-                )
-                yield found.says(_WORDS[pool], least=least[page])
+                shown = {"pool": pool, "page": page, "spec": most[page], "engine": locks}
+                yield violated("INV-LOCK.count", _WORDS[pool], least=least[page], **shown)
                 break
 
 

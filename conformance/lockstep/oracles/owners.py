@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from slotproof.conformance.lockstep.observation import Holder, Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import (
+    Holder,
+    Observation,
+    Owner,
+    Violation,
+    violated,
+)
 from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
 
 _BELONGS = "{pool}: page {page} belongs to {owners}"
@@ -38,12 +44,12 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     count = view["total"] // size
     stray = outside(owners, count)
     if stray is not None:
-        found = Violation("INV-OWNER", "range", pool=pool, page=stray, owners=tuple(owners[stray]))
-        yield found.says(_BELONGS + ", and the pool has {count} pages", count=count)
+        words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
+        yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
-        found = Violation("INV-OWNER", "free_twice", pool=pool, owners=(Holder("free"),) * 2)
-        yield found.says("{pool}: {twice} page(s) are in the free list twice", twice=twice)
+        words = "{pool}: {twice} page(s) are in the free list twice"
+        yield violated("INV-OWNER.free_twice", words, pool=pool, twice=twice)
     shared = {
         page: tuple(holders)
         for page, holders in owners.items()
@@ -51,19 +57,16 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     }
     if shared:
         page, holders = min(shared.items())
-        found = Violation("INV-OWNER", "shared", pool=pool, page=page, owners=holders)
-        more = f" (and {len(shared) - 1} more)" if len(shared) > 1 else ""
-        yield found.says(_BELONGS + "{more}", more=more)
-    if len(owners) > count:
-        found = Violation("INV-OWNER", "shared", pool=pool, spec=count, engine=len(owners))
-        yield found.says("{pool}: {more} page(s) more than the pool has", more=len(owners) - count)
-    if len(owners) < count:
-        found = Violation("INV-OWNER", "lost", pool=pool, spec=count, engine=len(owners))
-        yield found.says(
-            "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens)",
-            lost=count - len(owners),
-            tokens=(count - len(owners)) * size,
-        )
+        words = _BELONGS + (f" (and {len(shared) - 1} more)" if len(shared) > 1 else "")
+        yield violated("INV-OWNER.shared", words, pool=pool, page=page, owners=holders)
+    figures = {"pool": pool, "spec": count, "engine": len(owners)}
+    missing = count - len(owners)
+    if missing < 0:
+        words = "{pool}: {more} page(s) more than the pool has"
+        yield violated("INV-OWNER.shared", words, more=-missing, **figures)
+    if missing > 0:
+        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens)"
+        yield violated("INV-OWNER.lost", words, lost=missing, tokens=missing * size, **figures)
 
 
 def outside(numbers: Collection[int], count: int) -> int | None:
@@ -100,64 +103,59 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
     """What the row says about each position, up to the first that is wrong."""
     size = seen.config.page_size
     indices = row_indices(seen.snapshot, owner, pool)
-    whose = (owner.holder,)
+    pages = seen.snapshot["pools"][pool]["total"] // size
+    whose = {"pool": pool, "owners": (owner.holder,)}
     if len(indices) < owner.A:
-        found = Violation(
-            "INV-BACKED",
-            "private",
-            pool=pool,
-            row=owner.row,
-            owners=whose,
-            spec=owner.A,
-            engine=len(indices),
-        )
-        yield found.says("{pool}: row {row} of {owners} shows {engine} of {spec} positions")
-    for position, clause, words in _wrong(seen, pool, owner, indices, tree):
+        words = "{pool}: row {row} of {owners} shows {engine} of {spec} positions"
+        shown = {"row": owner.row, "spec": owner.A, "engine": len(indices)}
+        yield violated("INV-BACKED.private", words, **whose, **shown)
+    for position, clause in _wrong(seen, pool, owner, indices, tree):
         index = indices[position]
-        page = index // size if index >= 0 else None
-        found = Violation(*clause, pool=pool, page=page, owners=whose, position=position)
-        yield found.says(
-            "{pool}: position {position} of {owners} " + words,
+        yield violated(
+            clause,
+            "{pool}: position {position} of {owners} " + _WORDS[clause],
+            **whose,
+            position=position,
             index=index,
             cursor=owner.E,
-            pages=seen.snapshot["pools"][pool]["total"] // size,
+            pages=pages,
+            page=index // size if index >= 0 else None,
         )
         return
 
 
-_RANGE = ("INV-OWNER", "range"), "lies at index {index}, and the pool has {pages} pages"
-_GIVEN_BACK = (
-    ("INV-CURSOR", "given_back"),
-    "lies below the cursor {cursor} and still has index {index}",
-)
-_PRIVATE = ("INV-BACKED", "private"), "has no page"
-_ALIGN = ("INV-ALIGN", "positions"), "lies at index {index}"
-_PROTECTED = (("INV-BACKED", "protected"), "is in page {page}, which the tree does not hold locked")
+_WORDS = {
+    "INV-OWNER.range": "lies at index {index}, and the pool has {pages} pages",
+    "INV-CURSOR.given_back": "lies below the cursor {cursor} and still has index {index}",
+    "INV-BACKED.private": "has no page",
+    "INV-ALIGN.positions": "lies at index {index}",
+    "INV-BACKED.protected": "is in page {page}, which the tree does not hold locked",
+}
 
 
 def _wrong(
     seen: Observation, pool: str, owner: Owner, indices: list[int], tree: dict[int, int]
-) -> Iterator[tuple[int, tuple[str, str], str]]:
-    """Positions of the row, each with the clause that it breaks and what is to be said of it."""
+) -> Iterator[tuple[int, str]]:
+    """Positions of the row, each with the clause that it breaks."""
     size = seen.config.page_size
     pages = seen.snapshot["pools"][pool]["total"] // size
     cursor = owner.E if pool == "swa" else 0
     for position, index in enumerate(indices):
         if index < -1 or index // size > pages:
-            yield position, *_RANGE
+            yield position, "INV-OWNER.range"
         if position < cursor:
             if pool == "swa" and index >= 0 and position >= owner.Q:
-                yield position, *_GIVEN_BACK
+                yield position, "INV-CURSOR.given_back"
             continue
         tree_s = position < owner.Q
         unread = pool == "swa" and position < owner.C - seen.config.window
         if tree_s and unread and index < 0:
             continue  # the tree may have given it back: no later token looks there
         if index < 0:
-            yield position, *_PRIVATE
+            yield position, "INV-BACKED.private"
         if index % size != position % size or (
             position % size and index != indices[position - 1] + 1
         ):
-            yield position, *_ALIGN
+            yield position, "INV-ALIGN.positions"
         if tree_s and not unread and tree.get(index // size, 0) < 1:
-            yield position, *_PROTECTED
+            yield position, "INV-BACKED.protected"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 
 PATIENCE = 16
 """Iterations without any change after which a waiting request counts as stalled."""
@@ -17,11 +17,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
     elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
         client.unheard += 1
     if client.unheard == PATIENCE:
-        yield Violation("INV-PROGRESS", "stalled").says(
-            "{count} commands wait in the inbox, none was read for {steps} steps",
-            count=len(client.unread),
-            steps=PATIENCE,
-        )
+        words = "{count} commands wait in the inbox, none was read for {steps} steps"
+        count = len(client.unread)
+        yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE)
     requests = snapshot["requests"]
     waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
     still = (
@@ -34,9 +32,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if waiting:
         seen.coverage.checked["INV-PROGRESS"] += 1
     if client.stalled == PATIENCE:
-        yield Violation("INV-PROGRESS", "stalled", rid=waiting[0]).says(
-            "{rid} waits, nothing runs and nothing changed for {steps} steps", steps=PATIENCE
-        )
+        words = "{rid} waits, nothing runs and nothing changed for {steps} steps"
+        yield violated("INV-PROGRESS.stalled", words, rid=waiting[0], steps=PATIENCE)
 
 
 def _figures(snapshot: object) -> object:

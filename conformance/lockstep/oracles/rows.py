@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Holder, Observation, Violation
+from slotproof.conformance.lockstep.observation import Holder, Observation, Violation, violated
 from slotproof.conformance.lockstep.oracles.owners import outside
+
+_BELONGS = "row {row} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -20,11 +22,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
         users.setdefault(shown, [Holder("indices")])
     stray = outside(users, view["total"])
     if stray is not None:
-        found = Violation("INV-ROWS", "range", row=stray, owners=tuple(users[stray]))
-        yield found.says(
-            "row {row} belongs to {owners}, and there are {rows} rows", rows=view["total"]
-        )
+        words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
+        owners = tuple(users[stray])
+        yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)
     for row, holders in users.items():
         if len(holders) > 1:
-            found = Violation("INV-ROWS", "twice", row=row, owners=tuple(holders))
-            yield found.says("row {row} belongs to {owners}")
+            yield violated("INV-ROWS.twice", _BELONGS, row=row, owners=tuple(holders))

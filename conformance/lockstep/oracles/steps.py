@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.explain import explain
-from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of
+from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.evaluate import LAYOUT, Vector
 from slotproof.model.steps import STEPS
@@ -62,19 +62,15 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.transitions[transition] += 1
         for problem in world.apply(transition, sid, rid, params):
-            found = Violation(
-                problem.invariant,
-                problem.conjunct,
+            yield violated(
+                f"{problem.invariant}.{problem.conjunct}",
+                "{detail} ({who})",
+                who=" of ".join(name for name in (rid, sid) if name),
                 transition=transition,
-                variable=problem.variable,
-                spec=problem.spec,
-                engine=problem.engine,
-                guard=problem.guard,
                 session=sid,
                 rid=rid,
+                **problem._asdict(),
             )
-            who = " of ".join(name for name in (rid, sid) if name)
-            yield found.says("{problem} ({who})", problem=problem.detail, who=who)
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
@@ -108,9 +104,14 @@ def _differs(
     variable: str | None, writer: str | None, spec: int | None, engine: int | None, key: str = ""
 ) -> Violation:
     session, rid = actor_of(key or None)
-    found = Violation(
-        "INV-STEP",
-        "state",
+    words = "{what} is {engine}, the spec says {spec}"
+    if variable is None:
+        words = f"{{key}} exists only in {'the engine' if spec is None else 'the spec'}"
+    return violated(
+        "INV-STEP.state",
+        words,
+        key=key,
+        what=f"{session or rid or ''} {variable}".strip(),
         transition=writer,
         variable=variable,
         spec=spec,
@@ -118,8 +119,3 @@ def _differs(
         session=session,
         rid=rid,
     )
-    if variable is None:
-        there = "the engine" if spec is None else "the spec"
-        return found.says("{key} exists only in {there}", key=key, there=there)
-    what = f"{session or rid or ''} {variable}".strip()
-    return found.says("{what} is {engine}, the spec says {spec}", what=what)
