@@ -30,26 +30,6 @@ from slotproof.conformance.traces.view import View
 MOST = 400
 """Steps shown at most, the last ones: a page has to open."""
 
-SHORT = {
-    "C": "committed: tokens whose KV is valid",
-    "A": "allocated: tokens whose KV owns memory",
-    "Q": "protected prefix: tokens of the row that the tree owns and a lock protects",
-    "E": "SWA cursor: positions before it have given back their sliding-window KV",
-    "row": "line of the request-to-token table",
-    "lent": "the slot's KV is on loan to a turn",
-    "history": "tokens of the finished turns",
-    "inflight": "the turn that was accepted and has not ended",
-    "prompt": "tokens of the prompt, the history included",
-    "output": "tokens sampled so far",
-    "u": "of a transition: tokens of the tree that its lock made protected, or gave back",
-    "dup": "of a transition: tokens freed because the tree had them meanwhile",
-    "m, q, t": "of a transition: tokens matched, given to the tree, prefilled up to",
-    "new, F, n": "of a transition: new tokens of a prompt, output tokens, tokens evicted",
-    "swa_…": "the same in the sliding-window pool",
-    "stub": "a rejected turn: it runs alone, without its session, to be answered with an abort",
-    "T-…, INV-…": "a transition and a clause of the spec",
-}
-
 
 @cache
 def environment() -> jinja2.Environment:
@@ -103,7 +83,6 @@ def render(view: View, path: str = "TRACE") -> str:
             suspects=suspects(view),
             lanes=LANES,
             terms=TERMS,
-            short=SHORT,
             again=again(trace, path),
             path=path,
             quoted=plain(shlex.quote(path)),
