@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import TextIO
@@ -46,6 +47,16 @@ def write_whole(path: Path, text: str, beside: Path | None = None) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+
+
+def slug(text: str, most: int | None = None, also: str = "") -> str:
+    """Text as part of a file's name: ``most`` characters; ``also`` what stays beside letters,
+    digits and dots, as in a regular expression.
+
+    >>> slug("reference:22213-double-count"), slug("INV-ALIVE.crash@close:a_b", also="@_")
+    ('reference-22213-double-count', 'INV-ALIVE.crash@close-a_b')
+    """
+    return re.sub(f"[^A-Za-z0-9.{also}]+", "-", text).strip("-")[:most]
 
 
 def open_stream(path: Path) -> TextIO:

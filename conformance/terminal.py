@@ -51,6 +51,15 @@ def plain_lines(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(plain, text.split("\n")))
 
 
+def labelled(label: str, text: object) -> str:
+    """A line of a summary: what it is about, or nothing below another line on that, and the text.
+
+    >>> labelled("engine", "toy 1"), labelled("", "and more")
+    ('engine          toy 1', '                and more')
+    """
+    return f"{label:<15} {text}"
+
+
 def json_text(value: Any) -> str:
     """A JSON document with its line end: readable, and as harmless as :func:`plain` text.
 

@@ -26,6 +26,12 @@ class Problem(NamedTuple):
     invariant: str
     conjunct: str
     detail: str
+    guard: str | None = None
+    """Its conjunct that does not hold."""
+    variable: str | None = None
+    spec: int | None = None
+    engine: int | None = None
+    """Of a variable that an event contradicts: its value, and what the event says."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,8 @@ class World:
         problems = []
         blocked = step.blocked(before, params)
         if blocked is not None:
-            problems.append(Problem("INV-STEP", "guard", f"{transition} needs “{blocked}”"))
+            text = f"{transition} needs “{blocked}”"
+            problems.append(Problem("INV-STEP", "guard", text, blocked))
         after = before.copy()
         step.apply(after, params)
         problems += _contradicted(transition, after, params)
@@ -177,4 +184,4 @@ def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> 
         if said is not None and said != after[INDEX[f"{whose}.{name}"]]:
             want = after[INDEX[f"{whose}.{name}"]]
             text = f"{whose}.{name} is {said} after {transition}, the spec says {want}"
-            yield Problem("INV-STEP", "state", text)
+            yield Problem("INV-STEP", "state", text, None, f"{whose}.{name}", int(want), int(said))

@@ -14,6 +14,7 @@ from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import labelled
 
 
 @dataclass(frozen=True)
@@ -104,19 +105,20 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
     for each in summary["findings"]:
         yield ""
         yield f"{each['id']}"
-        yield f"                {each['detail']}"
+        yield labelled("", each["detail"])
         short = "" if each["minimal"] else ", not minimal"
-        yield (
-            f"                {each['commands']} commands{short}, configuration "
-            f"{each['configuration']}, first in example {each['first_example']}"
+        yield labelled(
+            "",
+            f"{each['commands']} commands{short}, configuration "
+            f"{each['configuration']}, first in example {each['first_example']}",
         )
-        yield f"                {each['problem'] or each['trace']}"
+        yield labelled("", each["problem"] or each["trace"])
     if summary["findings"]:
         yield ""
     for name, reason in summary["known"].items():
-        yield f"known           {name}: {reason}"
+        yield labelled("known", f"{name}: {reason}")
     for name in summary["gone"]:
-        yield f"warning         {name} is in the baseline and was not seen"
+        yield labelled("warning", f"{name} is in the baseline and was not seen")
     yield _verdict(summary)
 
 

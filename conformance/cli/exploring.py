@@ -13,7 +13,7 @@ from rich.console import Console
 
 from slotproof.conformance.cli.options import JsonOption, number
 from slotproof.conformance.statuses import FOUND, INCONCLUSIVE
-from slotproof.conformance.terminal import say, say_json
+from slotproof.conformance.terminal import labelled, say, say_json
 from slotproof.model.evaluate import outcomes
 from slotproof.model.explore import Explored, explore as explore_spec
 from slotproof.model.explore_bounds import default
@@ -52,22 +52,27 @@ def explore(
     for result in results:
         end = "" if result.complete else ", cut off there"
         say(
-            f"{result.bounds.name:<15} {result.states} states, {result.edges} edges, "
-            f"{result.depth} deep{end}; {result.seconds:.1f} s"
+            labelled(
+                result.bounds.name,
+                f"{result.states} states, {result.edges} edges, "
+                f"{result.depth} deep{end}; {result.seconds:.1f} s",
+            )
         )
     if counted:
         pages, edges = (
             sum(getattr(each, name) for each in counted) for name in ("states", "edges")
         )
-        say(f"page by page    {pages} states, {edges} edges with up to 8 pages")
+        say(labelled("page by page", f"{pages} states, {edges} edges with up to 8 pages"))
     never = summary["transitions"]["never"]
     reached = len(TRANSITIONS) - len(never)
-    say(f"transitions     {reached} of {len(TRANSITIONS)} reached")
+    say(labelled("transitions", f"{reached} of {len(TRANSITIONS)} reached"))
     if never:
-        say(f"                never: {', '.join(never)}")
-    say(f"guard outcomes  {summary['guards']['seen']} of {summary['guards']['of']} seen")
+        say(labelled("", f"never: {', '.join(never)}"))
+    say(
+        labelled("guard outcomes", f"{summary['guards']['seen']} of {summary['guards']['of']} seen")
+    )
     for missing in summary["guards"]["one_way"]:
-        say(f"                {missing}")
+        say(labelled("", missing))
     if broken is not None:
         for index, stride in enumerate(broken.path, 1):
             say(f"{index:>3}  {stride}")

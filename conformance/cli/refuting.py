@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import writing
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.terminal import json_text, say, say_all, say_json
-from slotproof.conformance.traces import spec_trace
-from slotproof.conformance.traces.itf import encode
+from slotproof.conformance.terminal import json_text, labelled, say, say_all, say_json
+from slotproof.conformance.traces.itf import decode, encode
+from slotproof.conformance.traces.spec_trace import transitions
 
 if TYPE_CHECKING:
     from slotproof.model.bounded import Counterexample
@@ -71,14 +71,13 @@ def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool)
         path = OUT / f"spec-{name}.itf.json"
         with writing(path, "the trace"):
             write_whole(path, json_text(document))
-        say(f"trace           {path}")
+        say(labelled("trace", path))
     return int(found is not None)
 
 
 def _text(found: Counterexample, document: dict[str, Any], sentence: str) -> Iterator[str]:
-    head, *rest, _ = spec_trace.render(document).splitlines()  # (the last: how to come here)
-    yield f"{head}: {sentence}"
-    yield from rest
+    yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
+    yield from transitions(decode(document))
     yield (
         f"shortest: {found.depth} transitions; every shorter way of one session alone is proved "
         "to keep them all"

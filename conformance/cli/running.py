@@ -26,10 +26,11 @@ from slotproof.conformance.cli.options import (
     number,
     writable,
 )
-from slotproof.conformance.cli.telling import progress_bar, slug
+from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
@@ -37,7 +38,7 @@ from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder, by_mark, by_number
 from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
-from slotproof.conformance.terminal import say_all, say_json
+from slotproof.conformance.terminal import labelled, say_all, say_json
 from slotproof.conformance.traces import itf, text
 
 
@@ -115,7 +116,7 @@ def run(
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
-    folder = Folder(out, name(f"{slug(engine)}-seed{plan.seed}"))
+    folder = Folder(out, name(f"{slug(engine, 60)}-seed{plan.seed}"))
     with logged(wanted.open(), log) as under_test:
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
@@ -170,14 +171,14 @@ def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) ->
         path = str(folder.paths[first.id])
         yield from text.render(first.trace, path).removesuffix("\n").split("\n")
         yield ""
-        yield f"trace           {folder.problem(first) or path}"
-        yield f"page            slotproof show {shlex.quote(path)} --format html --out page.html"
+        yield labelled("trace", folder.problem(first) or path)
+        page = f"slotproof show {shlex.quote(path)} --format html --out page.html"
+        yield labelled("page", page)
     if summary["shortest"] is not None:
-        yield f"shortest        {summary['shortest']['text']}"
+        yield labelled("shortest", summary["shortest"]["text"])
     for other in summary["others"]:
-        yield (
-            f"also found      {other['id']} in {text.commands(other['commands'])}: {other['trace']}"
-        )
+        found = f"{other['id']} in {text.commands(other['commands'])}: {other['trace']}"
+        yield labelled("also found", found)
     yield from report.text(summary)
     yield report.verdict(summary)
 

@@ -1,8 +1,7 @@
-"""What commands that take long have in common: a progress bar, names of files."""
+"""The progress bar of commands that take long."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slotproof.conformance.search.campaign import Progress as Tell
-
-
-def slug(spec: str) -> str:
-    """An ``--engine`` argument as part of a file's name.
-
-    >>> slug("reference:22213-double-count")
-    'reference-22213-double-count'
-    """
-    return re.sub(r"[^A-Za-z0-9.]+", "-", spec).strip("-")[:60]
 
 
 @contextmanager

@@ -26,11 +26,20 @@ class EngineFailed(Exception):
     """
 
     def __init__(
-        self, how: Literal["crash", "hang"], message: str, trace: str = "", *, broken: bool = True
+        self,
+        how: Literal["crash", "hang"],
+        message: str,
+        trace: str = "",
+        *,
+        broken: bool = True,
+        fault: str | None = None,
     ) -> None:
         super().__init__(message)
         self.how: Literal["crash", "hang"] = how
         self.trace = trace
+        self.fault = "hang" if how == "hang" else fault
+        """How the driver itself failed: garbage, nonsense, death, hang; ``None`` where it told of
+        the engine's failure."""
         self.broken = broken
         """Whether the driver can't go on; otherwise it told of the failure itself."""
 

@@ -37,7 +37,7 @@ class CheckedEngine:
         found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
         wrong = miscounted(command, found)
         if wrong is not None:
-            raise EngineFailed("crash", f"what it shows is no snapshot: {wrong}")
+            raise EngineFailed("crash", f"what it shows is no snapshot: {wrong}", fault="nonsense")
         return found
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
@@ -58,5 +58,6 @@ def _through_a_pipe(shape: Shape, shown: Any) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         plain, wrong = None, str(error)
     if wrong is not None:
-        raise EngineFailed("crash", f"what it shows is no snapshot: {wrong}"[:300])
+        text = f"what it shows is no snapshot: {wrong}"[:300]
+        raise EngineFailed("crash", text, fault="nonsense")
     return plain

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from subprocess import PIPE
+from typing import Literal
 
 from slotproof.conformance import bounds
 from slotproof.conformance.children import Child
@@ -47,7 +48,7 @@ class Pipe:
             try:
                 rest = rest[os.write(self._in, rest) :]
             except OSError:
-                raise self.failed("crash", self._ended()) from None
+                raise self.failed("death", self._ended()) from None
 
     def line(self, timeout: float) -> bytes:
         """The next line of standard output, without its end."""
@@ -57,12 +58,12 @@ class Pipe:
             looked = len(self._buffer)
             if looked > bounds.LINE_BYTES:
                 text = f"garbage on the wire: a line of over {bounds.LINE_BYTES} bytes"
-                raise self.failed("crash", text)
+                raise self.failed("garbage", text)
             if not _ready(self._out, selectors.EVENT_READ, deadline):
                 raise self.failed("hang", f"no answer within {timeout:g} s")
             chunk = os.read(self._out, 1 << 16)
             if not chunk:
-                raise self.failed("crash", self._ended())
+                raise self.failed("death", self._ended())
             self._buffer += chunk
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -90,9 +91,10 @@ class Pipe:
         """What the driver wrote on standard error: the beginning and the end."""
         return self._errors.text()
 
-    def failed(self, how: str, text: str) -> EngineFailed:
-        """A failure, with what the driver said on standard error."""
-        return EngineFailed("hang" if how == "hang" else "crash", text, self.stderr())
+    def failed(self, fault: str, text: str) -> EngineFailed:
+        """A failure of the driver, with what it said on standard error."""
+        how: Literal["crash", "hang"] = "hang" if fault == "hang" else "crash"
+        return EngineFailed(how, text, self.stderr(), fault=fault)
 
     def _ended(self) -> str:
         """How the driver ended, once its end of a pipe is closed."""

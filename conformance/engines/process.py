@@ -106,7 +106,7 @@ class ProcessEngine:
 
     def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         if self._pipe is None:
-            raise EngineFailed("crash", "the driver is not running")
+            raise EngineFailed("crash", "the driver is not running", fault="death")
         try:
             return self._exchange(self._pipe, message, timeout)
         except EngineFailed as failure:
@@ -127,13 +127,13 @@ class ProcessEngine:
         try:
             answer = jsontext.parse(line)
         except BadJson as bad:
-            raise pipe.failed("crash", f"garbage on the wire: {line[:80]!r} ({bad})") from None
+            raise pipe.failed("garbage", f"garbage on the wire: {line[:80]!r} ({bad})") from None
         refused = isinstance(answer, dict) and answer.get("ok") is False
         wrong = (REFUSAL if refused else RESULT).line(answer)
         if wrong is not None:
-            raise pipe.failed("crash", f"garbage on the wire: {wrong}")
+            raise pipe.failed("garbage", f"garbage on the wire: {wrong}")
         if answer["id"] != self._next:
-            raise pipe.failed("crash", f"the driver answered message {answer['id']}")
+            raise pipe.failed("garbage", f"the driver answered message {answer['id']}")
         if not refused:
             result: dict[str, Any] = answer["result"]
             return result
@@ -147,7 +147,7 @@ class ProcessEngine:
         result = self._ask(message, timeout)
         wrong = shape.line(result)
         if wrong is not None:
-            raise EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False)
+            raise _garbage(wrong)
         return result
 
     # The engine ------------------------------------------------------------------
@@ -173,7 +173,7 @@ class ProcessEngine:
         snapshots: list[Snapshot] = result["snapshots"]
         wrong = miscounted(command, snapshots)
         if wrong is not None:
-            raise EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False)
+            raise _garbage(wrong)
         return snapshots
 
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
@@ -189,6 +189,11 @@ class ProcessEngine:
             with contextlib.suppress(EngineFailed, EngineUnusable):
                 self._ask({"op": "bye"}, 2.0)
         self._kill()
+
+
+def _garbage(wrong: str) -> EngineFailed:
+    """An answer that is JSON, and no answer to what was asked."""
+    return EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False, fault="garbage")
 
 
 def not_started(failure: EngineFailed) -> str:

@@ -55,7 +55,7 @@ def abstract(snapshot: Snapshot, constants: Constants) -> World:
         else:
             alone = _turn(request, constants, alone=True)
             world.put("/" + rid, [*_NO_SESSION, *_NO_SLOT, *alone])
-    for sid in snapshot["sessions"].keys() | snapshot["slots"].keys():
+    for sid in dict.fromkeys([*snapshot["sessions"], *snapshot["slots"]]):
         session = snapshot["sessions"].get(sid)
         slot = _slot(snapshot["slots"].get(sid), constants, sid in loans)
         turn = _turn(turns[sid], constants) if sid in turns else _NO_TURN

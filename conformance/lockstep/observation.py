@@ -1,105 +1,147 @@
-"""What an oracle looks at: one iteration of the engine, before and after."""
+"""What an oracle looks at, one iteration of the engine; and what it yields, violations."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple
 
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.model.layout import Vector
+from slotproof.conformance.protocol.snapshot import RequestView, SlotView, Snapshot
 from slotproof.model.world import World
 
-ON_RESET = "on reset: "
-"""How the detail begins of an engine that can't be made fresh."""
+TERMS = ("available", "evictable", "protected", "held", "uncached")
+"""The five figures of a pool whose sum is its total."""
+
+
+class Holder(NamedTuple):
+    """Who has a page or a row."""
+
+    kind: str
+    """``slot``, ``request``, or a key of :data:`_NOBODYS`."""
+    name: str = ""
+    """The session of a slot, the request."""
+
+    def __str__(self) -> str:
+        named = f"slot of {self.name}" if self.kind == "slot" else self.name
+        return _NOBODYS.get(self.kind, named)
+
+
+_NOBODYS = {
+    "free": "the free list",
+    "tree": "the tree",
+    "free_rows": "the free rows",
+    "indices": "a list of indices",
+}
+"""Holders that are neither a session nor a request."""
+
+
+def all_of(holders: Iterable[object]) -> str:
+    """Some holders in a sentence.
+
+    >>> all_of([Holder("slot", "s1"), Holder("tree")]), all_of(["a", "b", "c", "d", "e"])
+    ('slot of s1 and the tree', 'a and b and c and 2 more')
+    """
+    names = list(map(str, holders))
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
+    return " and ".join(shown)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A clause that was broken, by what, and the figures that show it."""
+    """A clause that was broken, and what shows it; :func:`violated` makes its sentence of that."""
 
     invariant: str
     conjunct: str
-    detail: str
+    detail: str = ""
     transition: str | None = None
     oracle: str = field(default="", compare=False)
     """Who says so; not kept in traces."""
-    actor: str | None = field(default=None, compare=False)
-    """The session (or ``/`` and the request) that it is about, where it is about one; not kept."""
     said: str = field(default="", compare=False)
     """The end of what the driver wrote on standard error, or of the engine's traceback."""
+    variable: str | None = None
+    """The variable of the spec, or the figure, that differs."""
+    spec: int | None = None
+    engine: int | None = None
+    """What each says it is; ``None``: no number, or there is none on that side."""
+    guard: str | None = None
+    """The conjunct of the transition's guard that does not hold."""
+    pool: str | None = None
+    page: int | None = None
+    owners: tuple[Holder, ...] = ()
+    """Whose the page or the row is, or who reads it."""
+    session: str | None = None
+    rid: str | None = None
+    """Whom it is about, where it is about one."""
+    fault: str | None = None
+    """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
+    hang; ``None`` where it told of a failure."""
 
     @property
     def clause(self) -> str:
         return f"{self.invariant}.{self.conjunct}"
+
+    @property
+    def reporting(self) -> bool:
+        """Whether it is about what the engine says of its memory, not about the memory."""
+        return self.conjunct == "reported" or self.invariant == "INV-CHECKER"
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The fields that it has, as JSON."""
+        holders = [{"kind": kind, **({"name": name} if name else {})} for kind, name in self.owners]
+        fields = {**vars(self), "owners": holders or None}
+        return {name: fields[name] for name in SHOWN if fields[name] is not None}
 
     def __str__(self) -> str:
         where = f" at {self.transition}" if self.transition else ""
         return f"{self.clause}{where}: {self.detail}"
 
 
-_FAULTS = (
-    ("garbage", r"garbage on the wire|the driver answered message"),
-    ("nonsense", r"the snapshot makes no sense|what it shows is no snapshot"),
-    ("death", r"the driver (exited|was ended|closed its output|is not running)"),
-)
+SHOWN = ("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid", "fault")
+"""The fields of a violation that show it."""
 
 
-def driver_fault(violation: Violation) -> str:
-    """How the driver itself failed, one word for each kind; empty where it told of a failure.
+def violated(clause: str, words: str, **shown: Any) -> Violation:
+    """A violation, and its sentence: words in which stands in braces what shows it.
 
-    The details differ each time (a line, a number, a status), and say nothing of the engine.
+    What is no field of a violation is in the sentence only.
 
-    >>> driver_fault(Violation("INV-ALIVE", "crash", "garbage on the wire: b'x'"))
-    'garbage'
-    >>> driver_fault(Violation("INV-ALIVE", "crash", "RuntimeError: out of memory"))
-    ''
+    >>> lost = violated("INV-OWNER.lost", "{pool}: {n} pages less", n=2, pool="full", engine=62)
+    >>> str(lost), lost.shown
+    ('INV-OWNER.lost: full: 2 pages less', {'engine': 62, 'pool': 'full'})
     """
-    if violation.clause == "INV-ALIVE.hang":
-        return "hang"
-    if violation.clause != "INV-ALIVE.crash":
-        return ""
-    text = violation.detail.removeprefix(ON_RESET)
-    return next((fault for fault, words in _FAULTS if re.match(words, text)), "")
+    invariant, _, conjunct = clause.partition(".")
+    sentence = words.format_map({**shown, "owners": all_of(shown.get("owners", ()))})
+    fields = {name: value for name, value in shown.items() if name in (*SHOWN, "transition")}
+    return Violation(invariant, conjunct, sentence, **fields)
+
+
+def actor_of(key: str | None) -> tuple[str | None, str | None]:
+    """Session and request of an actor of the spec, one of them or none.
+
+    >>> actor_of("s1"), actor_of("/r1"), actor_of(None)
+    (('s1', None), (None, 'r1'), (None, None))
+    """
+    if key is None:
+        return None, None
+    return (None, key[1:]) if key.startswith("/") else (key, None)
 
 
 @dataclass(frozen=True)
 class Owner:
     """Whoever describes the KV of a row: a slot, or a request (on loan: the request)."""
 
-    name: str
+    holder: Holder
     row: int
     C: int
     A: int
     Q: int
     E: int
-    session: str | None = None
-    """That of a slot."""
-
-
-def owners_of(snapshot: Snapshot) -> list[Owner]:
-    """Everyone who describes a row, as the snapshot shows them."""
-    result = []
-    for rid, view in snapshot["requests"].items():
-        if view["row"] >= 0:
-            lengths = view["row"], view["C"], view["A"], view["Q"], view["E"]
-            result.append(Owner(rid, *lengths))
-    lent = _lent(snapshot)
-    for sid, slot in snapshot["slots"].items():
-        if sid not in lent:
-            lengths = slot["row"], slot["C"], slot["A"], slot["Q"], slot["E"]
-            result.append(Owner(f"slot of {sid}", *lengths, sid))
-    return result
-
-
-def _lent(snapshot: Snapshot) -> set[str]:
-    requests = snapshot["requests"].values()
-    return {request["loan"] for request in requests if request["loan"] is not None}
 
 
 @dataclass
@@ -118,11 +160,29 @@ class Observation:
     """The spec state of the previous snapshot; the lockstep oracle moves it."""
     recompute: Mapping[str, list[int]]
     """For turns that ended now: the tokens of a run without any cache."""
+    differences: list[Violation] = field(default_factory=list)
+    """Where the events lead the spec to another state than the snapshot's: the lockstep oracle
+    notes them."""
+
+    def __post_init__(self) -> None:
+        shares = self.world.shares.values()
+        totals = [sum(column) for column in zip(*shares, strict=True)] or [0] * 4
+        self.shares = {"full": (totals[0], totals[1]), "swa": (totals[2], totals[3])}
+        """By pool, held and uncached tokens as ownership gives them. Taken now: the next
+        iteration moves the World."""
 
     @cached_property
     def owners(self) -> list[Owner]:
         """Everyone who describes a row; a slot on loan is described by its turn."""
-        return owners_of(self.snapshot)
+        requests, slots = self.snapshot["requests"].items(), self.snapshot["slots"].items()
+        rows: list[tuple[Holder, RequestView | SlotView]] = [
+            (Holder("request", rid), request) for rid, request in requests if request["row"] >= 0
+        ]
+        rows += [(Holder("slot", sid), slot) for sid, slot in slots if sid not in self.lent_slots]
+        return [
+            Owner(holder, view["row"], view["C"], view["A"], view["Q"], view["E"])
+            for holder, view in rows
+        ]
 
     @cached_property
     def broken(self) -> list[tuple[str | None, str, str]]:
@@ -132,14 +192,12 @@ class Observation:
     @cached_property
     def lent_slots(self) -> set[str]:
         """Slots whose KV a request holds, told from ownership."""
-        return _lent(self.snapshot)
+        requests = self.snapshot["requests"].values()
+        return {request["loan"] for request in requests if request["loan"] is not None}
 
-    def share(self, pool: str) -> tuple[int, int]:
-        """held and uncached tokens of the pool that ownership gives."""
-        held, uncached = (0, 1) if pool == "full" else (2, 3)
-        shares = self.world.shares.values()
-        return sum(share[held] for share in shares), sum(share[uncached] for share in shares)
-
-    @property
-    def figures(self) -> Vector:
-        return self.world.pools
+    def figures(self, pool: str) -> dict[str, int]:
+        """The terms of a pool as ownership gives them, and its total."""
+        view: Mapping[str, Any] = self.snapshot["pools"].get(pool, {})
+        held, uncached = self.shares[pool]
+        known = {name: view.get(name, 0) for name in ("available", "evictable", "protected")}
+        return {**known, "held": held, "uncached": uncached, "total": view.get("total", 0)}

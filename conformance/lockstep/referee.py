@@ -16,7 +16,7 @@ from slotproof.conformance.engines.base import Engine, EngineFailed
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.observation import ON_RESET, Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -36,8 +36,8 @@ class Iteration:
     """Violations that the example went on after."""
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
-    constants: Constants | None = None
-    """Those of the spec that was in step."""
+    observations: list[Observation] = field(default_factory=list)
+    """What the oracles looked at, for whoever shows it."""
 
     @property
     def events(self) -> list[Event]:
@@ -149,8 +149,7 @@ class Referee:
             with interrupts.released():
                 engine.reset(config, setup.seed)
         except EngineFailed as failure:
-            text = f"{ON_RESET}{failure}"
-            self._stillborn = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
+            self._stillborn = [_died(failure, f"on reset: {failure}")]
 
     def do(self, command: Command) -> list[Violation]:
         """Carry a command out; the clauses violated at the first bad iteration.
@@ -166,7 +165,7 @@ class Referee:
         """
         self.coverage.commands += 1
         self.client.sends(command)
-        entry = Iteration(command, constants=self.constants)
+        entry = Iteration(command)
         self.log.append(entry)
         if self._stillborn:
             entry.violations = self._stillborn
@@ -178,7 +177,7 @@ class Referee:
                 wrong = self.nonsense(snapshot)
                 if wrong is not None:
                     text = f"the snapshot makes no sense: {wrong}"
-                    entry.violations = [Violation("INV-ALIVE", "crash", text)]
+                    entry.violations = [Violation("INV-ALIVE", "crash", text, fault="nonsense")]
                     break
                 entry.violations = self.judge(snapshot)
                 entry.judged += 1
@@ -191,8 +190,7 @@ class Referee:
                 if entry.violations:
                     break
         except EngineFailed as failure:
-            text = str(failure)
-            entry.violations = [Violation("INV-ALIVE", failure.how, text, said=failure.trace)]
+            entry.violations = [_died(failure, str(failure))]
         interrupts.check()  # also one that came while the oracles looked: all or nothing
         return entry.violations
 
@@ -220,6 +218,7 @@ class Referee:
             before,
             recompute,
         )
+        self.log[-1].observations.append(seen)
         violations = [
             replace(each, oracle=name)
             for name, oracle in self.looking(snapshot).items()
@@ -250,6 +249,12 @@ class Referee:
         with interrupts.released():
             tokens = self.engine.recompute(sent.prompt, len(sent.output))
         return {} if tokens is None else {rid: tokens}
+
+
+def _died(failure: EngineFailed, text: str) -> Violation:
+    """INV-ALIVE, broken as the engine or its driver failed."""
+    said, fault = failure.trace, failure.fault
+    return Violation("INV-ALIVE", failure.how, text, said=said, fault=fault)
 
 
 def empty_snapshot() -> Snapshot:

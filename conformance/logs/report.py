@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.logs.judging import Verdict
+from slotproof.conformance.search.report import checked, left_out
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.text import table
 from slotproof.model.invariants import INVARIANTS
-
-_FIELD = re.compile(r"^(?P<field>.+) is (?P<seen>-?\d+)[^,]*, the spec says (?P<spec>-?\d+)$")
 
 
 def status(verdict: Verdict) -> int:
@@ -53,19 +53,21 @@ def summary(verdict: Verdict) -> dict[str, Any]:
                 "clause": each.clause,
                 "transition": each.transition,
                 "detail": each.detail,
-                **_compared(each.detail),
+                **each.shown,
+                **_compared(each),
             }
             for each in verdict.violations
         ],
     }
 
 
-def _compared(detail: str) -> dict[str, Any]:
-    """The field, the value seen and the spec's, where a violation compares them."""
-    found = _FIELD.match(detail)
-    if found is None:
+def _compared(violation: Violation) -> dict[str, Any]:
+    """The field and the value seen, where a violation compares a variable with the spec's."""
+    if violation.clause != "INV-STEP.state" or violation.variable is None:
         return {}
-    return {"field": found["field"], "seen": int(found["seen"]), "spec": int(found["spec"])}
+    who = violation.session or violation.rid
+    field = " ".join(filter(None, (who, violation.variable)))
+    return {"field": field, "seen": violation.engine}
 
 
 def not_observed(verdict: Verdict) -> dict[str, str]:
@@ -103,27 +105,25 @@ def text(verdict: Verdict) -> Iterator[str]:
     report = summary(verdict)
     if verdict.violations:
         yield from _finding(verdict)
-    yield f"engine          {report['engine']} (profile {report['profile']})"
-    yield (
-        f"log             {report['log']}: {report['lines']} lines, {report['examples']} "
-        f"{'engine' if report['examples'] == 1 else 'engines'} from the start"
+    yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
+    yield labelled(
+        "log",
+        f"{report['log']}: {report['lines']} lines, {report['examples']} "
+        f"{'engine' if report['examples'] == 1 else 'engines'} from the start",
     )
-    yield f"commands        {report['commands']}, {report['iterations']} iterations"
-    transitions, invariants = report["transitions"], report["invariants"]
-    yield f"transitions     {len(transitions['counts'])} seen"
+    yield labelled("commands", f"{report['commands']}, {report['iterations']} iterations")
+    transitions = report["transitions"]
+    yield labelled("transitions", f"{len(transitions['counts'])} seen")
     if transitions["not_seen"]:
-        yield f"                not seen: {', '.join(transitions['not_seen'])}"
-    yield f"invariants      {len(invariants['checked'])} checked"
-    if invariants["not_checked"]:
-        yield f"                not checked: {', '.join(invariants['not_checked'])}"
-    for clause, times in report["set_aside"].items():
-        yield f"set aside       {clause}, {times} times"
-    for what, why in report["not_observed"].items():
-        yield f"not observed    {what}: {why}"
+        yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
+    yield from checked(report["invariants"])
+    yield from left_out(report["set_aside"], report["not_observed"])
     for ended in report["ended"]:
-        yield f"recorder        stopped at line {ended['line']}: {ended['why']}"
+        yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
     if verdict.cut is not None:
-        yield f"cut off         line {verdict.cut} is not whole: judged up to line {verdict.lines}"
+        yield labelled(
+            "cut off", f"line {verdict.cut} is not whole: judged up to line {verdict.lines}"
+        )
     if verdict.violations:
         yield f"counterexample: line {verdict.line}: {verdict.violations[0].clause}"
     elif not report["iterations"]:

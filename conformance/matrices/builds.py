@@ -15,6 +15,7 @@ from pathlib import Path
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import slug
 from slotproof.conformance.matrices.known import Known, Refused, Seen, again, look
 from slotproof.conformance.matrices.table import Cell, Row, Table
 from slotproof.conformance.search import campaign
@@ -141,8 +142,9 @@ def _run(
 
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
     build.engine = f"{engine.name} {engine.version}".strip()
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", build.name).strip("-")
-    build.keep = Folder(build.folder / "traces", by_mark(f"{slug}-seed{plan.seed}"), states=False)
+    build.keep = Folder(
+        build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
+    )
     whole = replace(plan, distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)

@@ -7,11 +7,11 @@ A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.j
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.files import slug
 from slotproof.conformance.lockstep.referee import Iteration, play
 from slotproof.conformance.matrices.table import Cell
 from slotproof.conformance.search.findings import lead, mark
@@ -71,8 +71,7 @@ def name_of(path: Path, engine: str) -> str:
     >>> name_of(Path("sglang-0.5.18-one-token.itf.json"), "sglang 0.5.18")
     'one-token'
     """
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", engine)
-    return path.name.removesuffix(SUFFIX).removeprefix(f"{slug}-")
+    return path.name.removesuffix(SUFFIX).removeprefix(f"{slug(engine)}-")
 
 
 def look(engine: Engine, known: Known, out: Path) -> Seen:

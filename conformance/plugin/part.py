@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.conformance.files import slug
 from slotproof.conformance.search.campaign import Outcome, run
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder
@@ -89,7 +89,7 @@ class Part:
         """The file of a counterexample of this part."""
         del number
         words = f"{self.spec}-{self.config}-{finding.mark.slug}-seed{self.plan.seed}"
-        return f"{re.sub(r'[^A-Za-z0-9.]+', '-', words).strip('-')}.itf.json"
+        return f"{slug(words)}.itf.json"
 
     def _text(self, outcome: Outcome, folder: Folder) -> str:
         parts = []

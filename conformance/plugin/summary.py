@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search.report import impossible
-from slotproof.conformance.terminal import plain
+from slotproof.conformance.search.report import impossible, left_out
+from slotproof.conformance.terminal import labelled, plain
 
 
 class Summary:
@@ -67,20 +67,21 @@ class Summary:
         for seen in self.seen:
             total.update({name: seen[name] for name in ("examples", "commands", "iterations")})
         names = list(dict.fromkeys(seen["config"] for seen in self.seen))
-        write(f"engine          {first['engine']} (profile {first['profile']})")
-        write(f"configurations  {', '.join(names)}")
+        write(labelled("engine", f"{first['engine']} (profile {first['profile']})"))
+        write(labelled("configurations", ", ".join(names)))
         write(
-            f"commands        {total['commands']} in {total['examples']} examples, "
-            f"{total['iterations']} iterations"
+            labelled(
+                "commands",
+                f"{total['commands']} in {total['examples']} examples, "
+                f"{total['iterations']} iterations",
+            )
         )
         for name, run, planned in self.short():
-            write(f"                {name}: {run} of {planned} that were planned")
+            write(labelled("", f"{name}: {run} of {planned} that were planned"))
         reached = {name for seen in self.seen for name in seen["transitions"]}
-        write(f"transitions     {len(reached)} reached")
-        for clause, times in self._added("set_aside").items():
-            write(f"set aside       {clause}, {times} times")
-        for what, why in self._not_observed().items():
-            write(f"not observed    {what}: {why}")
+        write(labelled("transitions", f"{len(reached)} reached"))
+        for line in left_out(self._added("set_aside"), self._not_observed()):
+            write(line)
         never = self.never()
         if never and not self.failed:
             write(f"inconclusive: never reached: {', '.join(never)}", yellow=True)

@@ -22,7 +22,7 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
-from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark, reporting
+from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.conformance.search.machine import Leave, machine_for
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Stop, Turn
@@ -146,7 +146,7 @@ class _Examples:
 
     def passes(self, entry: Iteration) -> bool:
         """Nothing but the reporting is wrong, and it is known."""
-        if not all(map(reporting, entry.violations)):
+        if not all(each.reporting for each in entry.violations):
             return False
         return self.recognised(mark(entry, lead(entry.violations)))
 

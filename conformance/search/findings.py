@@ -31,7 +31,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotproof.conformance.lockstep.observation import Violation, driver_fault
+from slotproof.conformance.files import slug
+from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariant import Kind
@@ -53,28 +54,16 @@ RETRACTED = frozenset(
 )
 """What takes a turn out of the batch."""
 
+VICTIMS = frozenset(["INV-ANSWER", "INV-CONTENT", "INV-PROGRESS"])
+"""Their violations name whom it was seen on: the transition may be another's."""
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
 """Characters of a crash's message in an identity."""
 
 
-def reporting(violation: Violation) -> bool:
-    """Whether it is about what the engine says of its memory, not about the memory.
-
-    >>> reporting(Violation("INV-SUM-FULL", "reported", "")), reporting(
-    ...     Violation("INV-SUM-FULL", "equation", ""))
-    (True, False)
-    """
-    return _is_reporting(violation.invariant, violation.conjunct)
-
-
-def _is_reporting(invariant: str, conjunct: str) -> bool:
-    return conjunct == "reported" or invariant == "INV-CHECKER"
-
-
 def lead(violations: Iterable[Violation]) -> Violation:
     """The violation that a finding is named by: the first that is not only in the reporting."""
-    return min(violations, key=reporting)
+    return min(violations, key=lambda each: each.reporting)
 
 
 @dataclass(frozen=True)
@@ -93,9 +82,9 @@ class Mark:
     @property
     def came_back(self) -> bool:
         """A retracted turn, and more than the reporting is wrong: a story of its own."""
-        return not (
-            RETRACTED.isdisjoint(self.transitions) or _is_reporting(*self.clause.split(".", 1))
-        )
+        invariant, _, conjunct = self.clause.partition(".")
+        told = Violation(invariant, conjunct).reporting
+        return not (told or RETRACTED.isdisjoint(self.transitions))
 
     @property
     def at(self) -> str:
@@ -124,7 +113,7 @@ class Mark:
     @property
     def slug(self) -> str:
         """The identity as part of a file's name."""
-        return self.id.replace(":", "-")
+        return slug(self.id, also="@_")
 
     def explains(self, other: Mark) -> bool:
         """Whether the other one may be the same finding seen among more transitions.
@@ -171,9 +160,9 @@ class Finding:
 
 def mark(entry: Iteration, violation: Violation) -> Mark:
     """The mark of a violation at the end of a log."""
-    fault = driver_fault(violation)
-    if fault:
-        return Mark(violation.clause, (), "driver", "" if fault == "hang" else fault)
+    if violation.fault:
+        what = "" if violation.fault == "hang" else violation.fault
+        return Mark(violation.clause, (), "driver", what)
     culprits = (
         each.transition
         for each in entry.violations
@@ -185,7 +174,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
     else:
         events = [each for each in entry.events if each[0] in TRANSITIONS]
         every = [each[0] for each in events]
-        who = violation.actor and violation.actor.removeprefix("/")
+        who = None if violation.invariant in VICTIMS else violation.session or violation.rid
         mine = [each[0] for each in events if who and who in each[1:3]]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
@@ -203,5 +192,4 @@ def _words(message: str) -> str:
     'AttributeError-NoneType-object-has-no-attribute-pool-at'
     """
     plain = re.sub(r"'[^']*\d[^']*'|\b0x[0-9a-f]+\b|\b[a-z]?\d+\b", " ", message)
-    slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")
-    return slug[:LONGEST].strip("-")
+    return slug(plain.replace(".", " "), LONGEST, also="_").strip("-")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slotproof.conformance.engines.base import Capabilities
@@ -11,6 +11,7 @@ from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import FLOOR
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.museum import EXHIBITS
@@ -88,7 +89,12 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "set_aside": dict(sorted(coverage.set_aside.items())),
         "not_observed": capabilities.unseen,
         "violated": [
-            {"clause": each.clause, "transition": each.transition, "detail": each.detail}
+            {
+                "clause": each.clause,
+                "transition": each.transition,
+                "detail": each.detail,
+                **each.shown,
+            }
             for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }
@@ -122,7 +128,7 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
     counts = report["examples_of"]
     if report["planned"] is None:  # the time is the plan, or what there is to be explored
         each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
-        yield f"examples        {each}"
+        yield labelled("examples", each)
         return
     groups: dict[str, list[str]] = {}
     for name, count in counts.items():
@@ -131,44 +137,56 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
             groups.setdefault(text, []).append(name)
     if not groups:
         each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
-        yield f"examples        all that were planned, {each} in each configuration"
+        yield labelled("examples", f"all that were planned, {each} in each configuration")
         return
-    yield f"examples        {report['examples']} of {report['planned']} that were planned"
+    yield labelled("examples", f"{report['examples']} of {report['planned']} that were planned")
     for text, names in groups.items():
-        yield f"                {text}: {', '.join(names)}"
+        yield labelled("", f"{text}: {', '.join(names)}")
 
 
 def text(report: dict[str, Any]) -> Iterator[str]:
     """The summary for people, line by line."""
     transitions, guards = report["transitions"], report["guards"]
-    yield f"engine          {report['engine']} (profile {report['profile']})"
-    yield f"configurations  {', '.join(report['configurations'])}"
+    yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
+    yield labelled("configurations", ", ".join(report["configurations"]))
     for name, reason in report["skipped"].items():
-        yield f"                {name} left out: {reason}"
-    yield (
-        f"commands        {report['commands']} in {report['examples']} examples, "
-        f"{report['iterations']} iterations; {report['commands_per_second']} per second"
+        yield labelled("", f"{name} left out: {reason}")
+    yield labelled(
+        "commands",
+        f"{report['commands']} in {report['examples']} examples, "
+        f"{report['iterations']} iterations; {report['commands_per_second']} per second",
     )
     yield from _examples(report)
     if report["unusable"]:
-        yield f"ended early     {report['unusable']}"
+        yield labelled("ended early", report["unusable"])
     if transitions["offered"]:
-        yield f"transitions     {transitions['reached']} of {transitions['offered']} reached"
+        yield labelled(
+            "transitions", f"{transitions['reached']} of {transitions['offered']} reached"
+        )
     else:
-        yield "transitions     the engine says of none that it can be seen"
+        yield labelled("transitions", "the engine says of none that it can be seen")
     if transitions["never"]:
-        yield f"                never: {', '.join(transitions['never'])}"
+        yield labelled("", f"never: {', '.join(transitions['never'])}")
     for name, needs in transitions["impossible"].items():
-        yield f"                {name} needs {needs}, which no configuration here has"
-    yield f"guard outcomes  {guards['seen']} of {guards['of']} seen"
-    invariants = report["invariants"]
-    yield f"invariants      {len(invariants['checked'])} checked"
+        yield labelled("", f"{name} needs {needs}, which no configuration here has")
+    yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    yield from checked(report["invariants"])
+    yield from left_out(report["set_aside"], report["not_observed"])
+
+
+def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
+    """Which invariants there was something to check on."""
+    yield labelled("invariants", f"{len(invariants['checked'])} checked")
     if invariants["not_checked"]:
-        yield f"                not checked: {', '.join(invariants['not_checked'])}"
-    for clause, times in report["set_aside"].items():
-        yield f"set aside       {clause}, {times} times"
-    for what, why in report["not_observed"].items():
-        yield f"not observed    {what}: {why}"
+        yield labelled("", f"not checked: {', '.join(invariants['not_checked'])}")
+
+
+def left_out(set_aside: Mapping[str, int], not_observed: Mapping[str, str]) -> Iterator[str]:
+    """Clauses that were passed over, and what the engine does not show."""
+    for clause, times in set_aside.items():
+        yield labelled("set aside", f"{clause}, {times} times")
+    for what, why in not_observed.items():
+        yield labelled("not observed", f"{what}: {why}")
 
 
 def verdict(report: dict[str, Any]) -> str:

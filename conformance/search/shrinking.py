@@ -16,7 +16,7 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.examples import Tell
-from slotproof.conformance.search.findings import Finding, Mark, explained, mark, reporting
+from slotproof.conformance.search.findings import Finding, Mark, explained, mark
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Stop
 from slotproof.conformance.traces.trace import rows_of
@@ -135,7 +135,7 @@ class _Shrinking:
         if not log or not log[-1].violations:
             return None
         broken = log[-1].violations
-        if reporting(self.wanted) and not all(map(reporting, broken)):
+        if self.wanted.reporting and not all(each.reporting for each in broken):
             return None
         of = self.of.mark
         for each in broken:

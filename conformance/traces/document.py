@@ -90,10 +90,15 @@ class Check(TypedDict):
 
 @shape
 class Differs(TypedDict):
+    """A variable that is not where the spec says; ``what`` has its actor before it."""
+
     what: Name
     spec: NotRequired[Int]
     engine: NotRequired[Int]
     at: NotRequired[Name]
+    variable: NotRequired[Name]
+    session: NotRequired[Name]
+    rid: NotRequired[Name]
 
 
 @shape
@@ -139,12 +144,30 @@ class State(_State, Figures):
 
 
 @shape
+class Holder(TypedDict):
+    """Who has a page or a row."""
+
+    kind: Name
+    name: NotRequired[Name]
+
+
+@shape
 class Violated(TypedDict):
     invariant: Name
     conjunct: Name
     detail: Text
     transition: Name
     said: NotRequired[Text]
+    variable: NotRequired[Name]
+    spec: NotRequired[Int]
+    engine: NotRequired[Int]
+    guard: NotRequired[Name]
+    pool: NotRequired[Name]
+    page: NotRequired[Int]
+    owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    session: NotRequired[Name]
+    rid: NotRequired[Name]
+    fault: NotRequired[Name]
 
 
 @open_shape

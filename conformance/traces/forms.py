@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-import jinja2
-
-from slotproof.conformance.files import write_whole
-from slotproof.conformance.markup import finalized
-from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import html, markdown, mermaid, scripted, text, words
+from slotproof.conformance.files import slug, write_whole
+from slotproof.conformance.traces import html, markdown, mermaid, scripted, sentences, text
 from slotproof.conformance.traces.itf import BadTrace
-from slotproof.conformance.traces.story import Story
 from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.view import View
 
-FORMS: Mapping[str, Callable[[Story, str], str]] = {
-    "text": lambda story, path: text.render(story.trace, path),
+FORMS: Mapping[str, Callable[[View, str], str]] = {
+    "text": lambda view, path: text.render(view.trace, path),
     "markdown": markdown.render,
-    "mermaid": lambda story, _: mermaid.render(story),
+    "mermaid": lambda view, _: mermaid.render(view),
     "html": html.render,
-    "pytest": lambda story, _: scripted.render(story.trace),
+    "pytest": lambda view, _: scripted.render(view.trace),
 }
 ENDINGS = {"text": ".txt", "markdown": ".md", "mermaid": ".mmd", "html": ".html", "pytest": ".py"}
 
@@ -31,7 +25,7 @@ ENDINGS = {"text": ".txt", "markdown": ".md", "mermaid": ".mmd", "html": ".html"
 def form(name: str, trace: Trace, path: str) -> str:
     """A trace in one form. Raises :class:`BadTrace` where its figures make no sense."""
     try:
-        return FORMS[name](Story(trace), path)
+        return FORMS[name](View(trace), path)
     except ODD as error:
         raise odd(path, error) from None
 
@@ -60,8 +54,10 @@ def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
             stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
             made[each] = stem + ENDINGS[each]
             documents[made[each]] = form(each, trace, path)
-        entries.append((trace, words.headline(Story(trace)), made))
-    documents["index.html"] = _index().render(entries=entries, plain=plain)
+        entries.append((trace, sentences.headline(View(trace)), made))
+    documents["index.html"] = (
+        html.environment().get_template("index.html.jinja").render(entries=entries)
+    )
     out.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         write_whole(out / name, document)
@@ -72,18 +68,9 @@ def _names(paths: Sequence[str]) -> list[str]:
     """A file name for each trace, without its ending; none twice."""
     names: list[str] = []
     for path in paths:
-        stem = re.sub(r"[^\w.=+-]+", "-", Path(path).name.removesuffix(".itf.json")) or "trace"
+        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
         number, name = 2, stem
         while name in names:
             number, name = number + 1, f"{stem}-{number}"
         names.append(name)
     return names
-
-
-@cache
-def _index() -> jinja2.Template:
-    file = files("slotproof.conformance.traces").joinpath("index.html.jinja")
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=finalized
-    )
-    return environment.from_string(file.read_text(encoding="utf-8"))

@@ -16,41 +16,24 @@ import jinja2
 from markupsafe import Markup
 
 from slotproof.conformance.engines.registry import is_ours
+from slotproof.conformance.lockstep.observation import TERMS
 from slotproof.conformance.markup import finalized
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import scripted, words
-from slotproof.conformance.traces.beats import TERMS, Beat, Sum
-from slotproof.conformance.traces.lanes import LANES
-from slotproof.conformance.traces.places import places
-from slotproof.conformance.traces.story import Story
-from slotproof.conformance.traces.text import SAID, again
+from slotproof.conformance.traces import scripted, sentences
+from slotproof.conformance.traces.equation import Sum
+from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.sequence import LANES
+from slotproof.conformance.traces.step import Step
+from slotproof.conformance.traces.text import again, last_said
+from slotproof.conformance.traces.view import View
 
 MOST = 400
-"""Beats shown at most, the last ones: a page has to open."""
-
-SHORT = {
-    "C": "committed: tokens whose KV is valid",
-    "A": "allocated: tokens whose KV owns memory",
-    "Q": "protected prefix: tokens of the row that the tree owns and a lock protects",
-    "E": "SWA cursor: positions before it have given back their sliding-window KV",
-    "row": "line of the request-to-token table",
-    "lent": "the slot's KV is on loan to a turn",
-    "history": "tokens of the finished turns",
-    "inflight": "the turn that was accepted and has not ended",
-    "prompt": "tokens of the prompt, the history included",
-    "output": "tokens sampled so far",
-    "u": "of a transition: tokens of the tree that its lock made protected, or gave back",
-    "dup": "of a transition: tokens freed because the tree had them meanwhile",
-    "m, q, t": "of a transition: tokens matched, given to the tree, prefilled up to",
-    "new, F, n": "of a transition: new tokens of a prompt, output tokens, tokens evicted",
-    "swa_…": "the same in the sliding-window pool",
-    "stub": "a rejected turn: it runs alone, without its session, to be answered with an abort",
-    "T-…, INV-…": "a transition and a clause of the spec",
-}
+"""Steps shown at most, the last ones: a page has to open."""
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """The templates of this folder; what they are given is escaped."""
     loader = jinja2.FunctionLoader(_read)
     environment = jinja2.Environment(
         loader=loader,
@@ -76,31 +59,30 @@ def _script() -> tuple[str, str]:
     return text, f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def render(story: Story, path: str = "TRACE") -> str:
+def render(view: View, path: str = "TRACE") -> str:
     """The whole page. ``path`` is the file to name in the commands."""
     script, digest = _script()
-    beats = story.beats[-MOST:]
-    trace = story.trace
+    steps = view.steps[-MOST:]
+    trace = view.trace
     return (
-        _environment()
+        environment()
         .get_template("counterexample.html.jinja")
         .render(
-            story=story,
+            view=view,
             trace=trace,
-            beats=beats,
-            left_out=len(story.beats) - len(beats),
-            last=beats[-1],
-            headline=words.headline(story),
-            kind=words.kind(story),
-            detail=words.detail(story),
-            whose=words.whose(story),
-            sentence=words.sentence,
-            clause_words=words.clause_words,
-            said=lambda violation: [plain(line) for line in violation.said.splitlines()[-SAID:]],
-            places=places(story),
+            steps=steps,
+            left_out=len(view.steps) - len(steps),
+            last=steps[-1],
+            headline=sentences.headline(view),
+            kind=sentences.kind(view),
+            detail=sentences.detail(view),
+            whose=sentences.whose(view),
+            sentence=sentences.sentence,
+            clause_words=sentences.clause_words,
+            said=lambda violation: list(map(plain, last_said(violation))),
+            suspects=suspects(view),
             lanes=LANES,
             terms=TERMS,
-            short=SHORT,
             again=again(trace, path),
             path=path,
             quoted=plain(shlex.quote(path)),
@@ -115,13 +97,13 @@ def render(story: Story, path: str = "TRACE") -> str:
     )
 
 
-def _sums(beat: Beat) -> list[tuple[str, Sum]]:
+def _sums(step: Step) -> list[tuple[str, Sum]]:
     """The equations of a row of the table, each with what tells them apart."""
-    if not beat.ran:
+    if not step.ran:
         return []
     result = []
-    for pool in beat.pools:
-        name = [pool.name] if len(beat.pools) > 1 else []
+    for pool in step.pools:
+        name = [pool.name] if len(step.pools) > 1 else []
         if pool.owned:
             result.append((": ".join(name + ([] if pool.agree else ["ownership"])), pool.owned))
         if pool.reported and not (pool.owned and pool.agree):

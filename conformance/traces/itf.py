@@ -16,12 +16,13 @@ from typing import Any
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.jsontext import BadJson
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL, READ
 from slotproof.conformance.protocol.shapes import quoted
 from slotproof.conformance.terminal import json_text
+from slotproof.conformance.traces import older
 from slotproof.conformance.traces.document import TRACE, State
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.trace import Row, Trace
@@ -138,6 +139,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                         **(
                             {"said": violation.said[-bounds.TEXT_CHARS :]} if violation.said else {}
                         ),
+                        **encode(violation.shown),
                     }
                     for violation in trace.violations
                 ],
@@ -205,22 +207,20 @@ def from_itf(data: Any) -> Trace:
         config=config,
         seed=mine["seed"],
         rows=rows,
-        violations=[
-            Violation(
-                v["invariant"],
-                v["conjunct"],
-                v["detail"],
-                v["transition"] or None,
-                said=v.get("said", ""),
-            )
-            for v in mine["violated"]
-        ],
+        violations=list(map(_violation, mine["violated"])),
         minimal=mine["one_minimal"],
         config_name=mine.get("config_name", ""),
         chosen_profile=mine.get("chosen_profile") or None,
         set_aside=tuple(mine.get("set_aside", ())),
         states=bool(document["vars"]),
     )
+
+
+def _violation(violated: dict[str, Any]) -> Violation:
+    known = {**older.shown(violated), **violated}
+    known["transition"] = known["transition"] or None
+    known["owners"] = tuple(Holder(**each) for each in known.get("owners", ()))
+    return Violation(**known)
 
 
 def _decoded(name: str, value: Any) -> Any:

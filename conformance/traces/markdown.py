@@ -4,39 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slotproof.conformance.lockstep.observation import TERMS
 from slotproof.conformance.markup import code, text
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import mermaid, scripted, words
-from slotproof.conformance.traces.beats import TERMS, Actor, Beat
-from slotproof.conformance.traces.places import places
-from slotproof.conformance.traces.story import Story
-from slotproof.conformance.traces.text import SAID, again, commands
+from slotproof.conformance.traces import mermaid, scripted, sentences
+from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.step import Actor, Step
+from slotproof.conformance.traces.text import again, commands, last_said
+from slotproof.conformance.traces.view import View
 
 
-def render(story: Story, path: str = "TRACE") -> str:
+def render(view: View, path: str = "TRACE") -> str:
     """The whole document. ``path`` is the file to name in the replay line."""
-    return "\n".join(_lines(story, path)) + "\n"
+    return "\n".join(_lines(view, path)) + "\n"
 
 
-def _lines(story: Story, path: str) -> Iterator[str]:
-    trace = story.trace
-    first = story.first
-    yield f"## {text(words.headline(story))}"
+def _lines(view: View, path: str) -> Iterator[str]:
+    trace = view.trace
+    first = view.first
+    yield f"## {text(sentences.headline(view))}"
     yield ""
     if first is not None:
         yield f"**{text(first.clause)}** is violated by {code(trace.engine)} in "
-        yield f"{commands(len(trace.rows))}: *{text(words.sentence(first))}*"
+        yield f"{commands(len(trace.rows))}: *{text(sentences.sentence(first))}*"
         yield ""
-        if words.detail(story):
-            yield code(words.detail(story))
+        if sentences.detail(view):
+            yield code(sentences.detail(view))
             yield ""
-        yield words.kind(story)
+        yield sentences.kind(view)
         yield ""
-        for line in words.whose(story):
+        for line in sentences.whose(view):
             yield f"- {text(line)}"
         yield ""
-        yield from _where_to_look(story)
-    yield from _table(story)
+        yield from _where_to_look(view)
+    yield from _table(view)
     yield ""
     if trace.violations:
         yield "At the last command:"
@@ -44,75 +45,61 @@ def _lines(story: Story, path: str) -> Iterator[str]:
         for violation in trace.violations:
             where = f" at {code(violation.transition)}" if violation.transition else ""
             yield f"- **{text(violation.clause)}**{where}: {code(violation.detail)}"
-            yield from _fenced(violation.said.splitlines()[-SAID:], "")
+            yield from _fenced(last_said(violation), "")
         yield ""
-    differs = [(beat, each) for beat in story.beats for each in beat.differs]
+    differs = [(step, each) for step in view.steps for each in step.differs]
     if differs:
         yield "| step | field | spec | engine | last transition |"
         yield "|---|---|---|---|---|"
-        for beat, each in differs:
+        for step, each in differs:
             cells = (code(each["what"]), _known(each, "spec"), _known(each, "engine"))
-            yield f"| {beat.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
+            yield f"| {step.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
         yield ""
-    config = trace.config
-    yield (
-        f"Page size {config.page_size}, pool of {config.total_tokens} tokens"
-        + (
-            f", sliding window {config.window} with {config.swa_tokens} tokens"
-            if config.window
-            else ""
-        )
-        + f"; seed {trace.seed}, profile {code(trace.profile)}."
-    )
+    yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
     yield ""
     yield from _fenced([again(trace, path)], "sh")
-    yield from _details("Sequence diagram", mermaid.render(story), "mermaid")
+    yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
     yield from _details("The same as a pytest file", scripted.render(trace), "python")
 
 
-def _where_to_look(story: Story) -> Iterator[str]:
-    found = places(story)
+def _where_to_look(view: View) -> Iterator[str]:
+    found = suspects(view)
     if not found:
         return
     yield "Where to look:"
     yield ""
-    for place in found:
-        also = f"; {', '.join(map(code, place.also))} moved it too" if place.also else ""
-        yield f"- {code(place.why)}: {text(place.how)} {', '.join(map(code, place.events))}{also}"
+    for each in found:
+        also = f"; {', '.join(map(code, each.also))} moved it too" if each.also else ""
+        yield f"- {code(each.why)}: {text(each.how)} {', '.join(map(code, each.events))}{also}"
     yield ""
 
 
-def _table(story: Story) -> Iterator[str]:
+def _table(view: View) -> Iterator[str]:
     terms = " + ".join(TERMS)
     yield f"| | command | transitions | {terms} | what changed |"
     yield "|--:|---|---|---|---|"
-    for beat in story.beats:
-        if beat.repeats:
+    for step in view.steps:
+        if step.repeats:
             continue
-        mark = "✗ " if beat.violations else ""
+        mark = "✗ " if step.violations else ""
         transitions = " ".join(
             f"**{text(arrow.label)}**" if arrow.bad else text(arrow.label)
-            for arrow in beat.arrows
+            for arrow in step.arrows
             if arrow.label.startswith("T-")
         )
-        sums = "<br>".join(_sums(beat)) if beat.ran else ""
-        changed = "<br>".join(map(_actor, beat.changed)) if beat.ran else ""
-        if beat.died:
+        sums = "<br>".join(_sums(step)) if step.ran else ""
+        changed = "<br>".join(map(_actor, step.changed)) if step.ran else ""
+        if step.died:
             changed = "the engine is gone"
-        says = code(beat.says) + (f" and {beat.like_it} more like it" if beat.like_it else "")
-        yield f"| {mark}{beat.label} | {says} | {transitions} | {sums} | {changed} |"
+        says = code(step.says) + (f" and {step.like_it} more like it" if step.like_it else "")
+        yield f"| {mark}{step.label} | {says} | {transitions} | {sums} | {changed} |"
 
 
-def _sums(beat: Beat) -> Iterator[str]:
-    several = len(beat.pools) > 1
-    for pool in beat.pools:
-        owned, reported = words.equation(pool, "ownership"), words.equation(pool, "check")
-        name = f"{pool.name}: " if several else ""
-        if reported:
-            said = " (the engine's check)" if owned and owned != reported else ""
-            yield text(f"{name}{reported}{said}")
-        if owned and owned != reported:
-            yield text(f"{name}{owned} (by ownership)")
+def _sums(step: Step) -> Iterator[str]:
+    several = len(step.pools) > 1
+    for pool in step.pools:
+        for line in pool.lines:
+            yield text(f"{pool.name}: {line}" if several else line)
 
 
 def _actor(actor: Actor) -> str:

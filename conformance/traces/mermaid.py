@@ -5,53 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import words
-from slotproof.conformance.traces.beats import Beat, Pool
-from slotproof.conformance.traces.lanes import LANES
-from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces import sentences
+from slotproof.conformance.traces.sequence import LANES
+from slotproof.conformance.traces.step import Step
+from slotproof.conformance.traces.view import View
 
 MOST = 120
 """Characters of a label at most."""
 
 
-def render(story: Story) -> str:
+def render(view: View) -> str:
     """The whole diagram."""
-    return "\n".join(["sequenceDiagram", *(f"    {line}" for line in _lines(story))]) + "\n"
+    return "\n".join(["sequenceDiagram", *(f"    {line}" for line in _lines(view))]) + "\n"
 
 
-def _lines(story: Story) -> Iterator[str]:
+def _lines(view: View) -> Iterator[str]:
     for lane in LANES:
         yield f"participant {lane}"
-    for beat in story.beats:
-        if not beat.repeats:
-            yield from _beat(beat)
-    if story.first is not None:
-        yield f"Note over client,tree: ✗ {label(words.headline(story))}"
-        for each in story.trace.violations:
+    for step in view.steps:
+        if not step.repeats:
+            yield from _step(step)
+    if view.first is not None:
+        yield f"Note over client,tree: ✗ {label(sentences.headline(view))}"
+        for each in view.trace.violations:
             yield f"Note over client,tree: {label(str(each))}"
 
 
-def _beat(beat: Beat) -> Iterator[str]:
-    yield f"client->>scheduler: {beat.label}. {label(beat.says)}"
-    for arrow in beat.arrows:
+def _step(step: Step) -> Iterator[str]:
+    yield f"client->>scheduler: {step.label}. {label(step.says)}"
+    for arrow in step.arrows:
         mark = "✗ " if arrow.bad else ""
         text = " ".join(filter(None, (arrow.label, arrow.note)))
         line = "-->>" if arrow.target == "client" else "->>"
         yield f"{arrow.source}{line}{arrow.target}: {mark}{label(text)}"
-    if beat.ran:
-        for pool in beat.pools:
-            yield from _pool(pool)
-    if beat.like_it:
-        yield f"Note over client,tree: and {beat.like_it} more like it"
-
-
-def _pool(pool: Pool) -> Iterator[str]:
-    owned, reported = words.equation(pool, "ownership"), words.equation(pool, "check")
-    if owned and owned != reported:
-        yield f"Note over pool,tree: {label(f'{pool.name}: {owned} (by ownership)')}"
-    if reported:
-        said = " (the engine's check)" if owned and owned != reported else ""
-        yield f"Note over pool,tree: {label(f'{pool.name}: {reported}{said}')}"
+    if step.ran:
+        for pool in step.pools:
+            for line in reversed(pool.lines):
+                yield f"Note over pool,tree: {label(f'{pool.name}: {line}')}"
+    if step.like_it:
+        yield f"Note over client,tree: and {step.like_it} more like it"
 
 
 def label(text: str) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep import referee
-from slotproof.conformance.traces.lanes import answer
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.traces.equation import sum_of
+from slotproof.conformance.traces.frames import ACTORS
+from slotproof.conformance.traces.sequence import answer
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
 
-TERMS = ("available", "evictable", "protected", "held", "uncached")
 _NUMBERING = {"row"}
 """Fields that builds are free to choose: which row, which page."""
 
@@ -23,7 +25,7 @@ class Side:
 
     name: str
     rows: list[Row]
-    broken: dict[int, list[str]] = field(default_factory=dict)
+    broken: dict[int, list[Violation]] = field(default_factory=dict)
     """By command, from 0: what it violated there, each clause where it broke first."""
 
 
@@ -38,7 +40,7 @@ class Difference:
 def recorded(trace: Trace) -> Side:
     """What the trace itself says was seen."""
     last = len(trace.rows) - 1
-    broken = {last: [str(each) for each in trace.violations]} if trace.violations else {}
+    broken = {last: trace.violations} if trace.violations else {}
     return Side(trace.engine, trace.rows, broken)
 
 
@@ -47,7 +49,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
     setup = replace(trace.setup, profile=profile)
     log = referee.play(engine, setup, trace.commands, passes=lambda _: True).log
     broken = {
-        index: [str(each) for each in (*entry.passed, *entry.violations)]
+        index: [*entry.passed, *entry.violations]
         for index, entry in enumerate(log)
         if entry.passed or entry.violations
     }
@@ -59,20 +61,16 @@ def differences(a: Side, b: Side) -> list[Difference]:
     result = []
     for index, (mine, theirs) in enumerate(zip_longest(a.rows, b.rows)):
         if mine is None or theirs is None:
-            here = "carried out", "not reached"
-            aspects = {"command": here if theirs is None else here[::-1]}
+            reached = "carried out", "not reached"
+            aspects = {"command": reached if theirs is None else reached[::-1]}
         else:
             aspects = _compared(mine, theirs)
-        broken = tuple("\n".join(side.broken.get(index, ())) for side in (a, b))
-        if _clauses(broken[0]) != _clauses(broken[1]):
-            aspects["violated"] = (broken[0], broken[1])
+        here, there = (side.broken.get(index, []) for side in (a, b))
+        if {each.clause for each in here} != {each.clause for each in there}:
+            aspects["violated"] = "\n".join(map(str, here)), "\n".join(map(str, there))
         if aspects:
             result.append(Difference(index, aspects))
     return result
-
-
-def _clauses(broken: str) -> set[str]:
-    return {line.split(":")[0].split(" at ")[0] for line in broken.splitlines()}
 
 
 def _compared(mine: Row, theirs: Row) -> dict[str, tuple[str, str]]:
@@ -92,19 +90,12 @@ def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
     for name, figures in row.pools.items():
         share = row.frames[-1].shares.get(name) if row.frames else None
         if share and other.frames:
-            yield f"{name}, by ownership", equation(figures | share)
+            yield f"{name}, by ownership", str(sum_of(figures | share))
         if "held" in figures and "held" in other.pools.get(name, {}):
-            yield f"{name}, its own check", equation(figures)
-    for kind, noun in (("sessions", "session "), ("slots", "slot of "), ("requests", "")):
+            yield f"{name}, its own check", str(sum_of(figures))
+    for kind, noun in ACTORS.items():
         for key, view in getattr(row, kind).items():
             yield f"{noun}{key}", _fields(view, getattr(other, kind).get(key))
-
-
-def equation(figures: Mapping[str, int]) -> str:
-    """The five numbers and their sum."""
-    total = sum(figures[term] for term in TERMS)
-    terms = " + ".join(str(figures[term]) for term in TERMS)
-    return f"{terms} = {total} {'=' if total == figures['total'] else '≠'} {figures['total']}"
 
 
 def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:

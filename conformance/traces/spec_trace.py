@@ -69,9 +69,16 @@ def render(document: Any) -> str:
 
 def _lines(document: Any) -> Iterator[str]:
     meta = document["#meta"]["slotproof-spec"]
-    names = document["vars"]
-    first, *rest = document["states"]
     yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
+    yield from transitions(document)
+    mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
+    yield f"again: slotproof prove --mutant {mutant} --page-size {size}"
+
+
+def transitions(document: Any) -> Iterator[str]:
+    """The sizes, each transition with what it changed, and the clauses that broke at the end."""
+    meta = document["#meta"]["slotproof-spec"]
+    first, *rest = document["states"]
     yield f"page size {meta['page_size']}, pool of {first['full.total']} tokens"
     yield ""
     before = first
@@ -81,10 +88,8 @@ def _lines(document: Any) -> Iterator[str]:
             raise BadTrace(f"a trace of the spec: state {number} has no parameters")
         said = " ".join(f"{k}={v}" for k, v in params.items() if v and not k.startswith("page_"))
         yield f"{number:>3}  {state['mbt::actionTaken']} {said}".rstrip()
-        changed = {name: state[name] for name in names if state[name] != before[name]}
+        changed = {name: state[name] for name in document["vars"] if state[name] != before[name]}
         yield "       " + " ".join(f"{name}={value}" for name, value in changed.items())
         before = state
     yield ""
     yield f"violated: {', '.join(meta['violated'])}"
-    mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
-    yield f"again: slotproof prove --mutant {mutant} --page-size {size}"

@@ -8,21 +8,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from slotproof.conformance.lockstep.observation import TERMS, Violation
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.terminal import Painted, plain
-from slotproof.conformance.traces.frames import Frame
+from slotproof.conformance.traces.equation import sum_of
+from slotproof.conformance.traces.frames import ACTORS, Frame
 from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.invariants import INVARIANTS
 
 SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
-_COLUMNS = ("available", "evictable", "protected", "held", "uncached")
 
 
 def render(trace: Trace, path: str = "TRACE") -> str:
     """The whole trace, ready to print. ``path`` is the file to name in the replay line.
 
-    >>> from slotproof.conformance.protocol.config import EngineConfig
     >>> rows = [Row({"do": "open", "session": "s1"})]
     >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
     >>> render(trace).splitlines()[0]
@@ -55,6 +55,11 @@ def commands(count: int) -> str:
     return "1 command" if count == 1 else f"{count} commands"
 
 
+def last_said(violation: Violation) -> list[str]:
+    """The last lines of what the driver, or a traceback, said."""
+    return violation.said.splitlines()[-SAID:]
+
+
 def again(trace: Trace, path: str) -> str:
     """The command that replays the trace."""
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.found_on)}"
@@ -77,7 +82,7 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         yield "At the last command:"
         for violation in trace.violations:
             yield f"  {violation}"
-            yield from (f"    | {line}" for line in violation.said.splitlines()[-SAID:])
+            yield from (f"    | {line}" for line in last_said(violation))
         yield ""
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"
@@ -110,7 +115,7 @@ def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
             now, then = getattr(row, kind), getattr(previous, kind)
             for key in sorted(now.keys() | then.keys()):
                 if now.get(key) != then.get(key):
-                    noun = "slot of " if kind == "slots" else ""
+                    noun = ACTORS[kind]
                     yield f"       {noun}{key}: {_fields(now.get(key))}"
         previous = row
 
@@ -124,12 +129,11 @@ def _owned(frame: Frame) -> Iterator[str]:
 
 
 def _equation(figures: dict[str, int]) -> str:
-    terms = [f"{figures[name]} {name}" for name in _COLUMNS if name in figures]
-    if "held" not in figures:
-        return " + ".join(terms) + f" of {figures['total']} (no check ran)"
-    total = sum(figures[name] for name in _COLUMNS)
-    sign = "=" if total == figures["total"] else "≠"
-    return " + ".join(terms) + f" = {total} {sign} {figures['total']}"
+    terms = " + ".join(f"{figures[name]} {name}" for name in TERMS if name in figures)
+    checked = sum_of(figures)
+    if checked is None:
+        return f"{terms} of {figures['total']} (no check ran)"
+    return f"{terms} {checked.result}"
 
 
 def _fields(view: dict[str, object] | None) -> str:

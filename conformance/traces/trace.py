@@ -12,7 +12,7 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.traces.frames import Frame, frames_of
+from slotproof.conformance.traces.frames import Frame, frame_of
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Trace:
 
 def rows_of(log: Iterable[Iteration]) -> list[Row]:
     """The rows of what a referee logged."""
-    entries = list(log)
     result: list[Row] = []
     last = Row({"do": "step", "n": 0})
-    for entry, frames in zip(entries, frames_of(entries), strict=True):
+    for entry in log:
+        frames = [frame_of(seen) for seen in entry.observations]
         transitions = [event["transition"] for frame in frames for event in frame.events]
         shown = frames[-1] if frames else last
         last = Row(

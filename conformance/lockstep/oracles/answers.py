@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -12,18 +12,17 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for message in seen.snapshot["messages"]:
         if message["type"] != "finish":
             continue
-        sent = seen.client.requests.get(message["rid"])
+        rid = message["rid"]
+        sent = seen.client.requests.get(rid)
         if sent is None:
-            text = f"an answer to {message['rid']}, which nobody sent"
-            yield Violation("INV-ANSWER", "once", text)
+            yield violated("INV-ANSWER.once", "an answer to {rid}, which nobody sent", rid=rid)
         elif sent.answers > 1:
-            yield Violation(
-                "INV-ANSWER", "once", f"{message['rid']} was answered {sent.answers} times"
-            )
+            words, times = "{rid} was answered {engine} times", sent.answers
+            yield violated("INV-ANSWER.once", words, rid=rid, spec=1, engine=times)
     if seen.snapshot["requests"] or seen.client.unread:
         return
     for rid, sent in seen.client.requests.items():
         if not sent.answers:
-            text = f"{rid} is not in the engine any more and was never answered"
-            yield Violation("INV-ANSWER", "never_silent", text)
+            words = "{rid} is not in the engine any more and was never answered"
+            yield violated("INV-ANSWER.never_silent", words, rid=rid)
             return

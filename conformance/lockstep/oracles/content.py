@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import Observation, Owner, Violation, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -16,8 +16,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
             first, have, want = wrong
-            text = f"output {first} of {rid} is {have}; without a cache it is {want}"
-            yield Violation("INV-CONTENT", "tokens", text)
+            words = "output {n} of {rid} is {engine}; without a cache it is {spec}"
+            yield violated("INV-CONTENT.tokens", words, n=first, rid=rid, spec=want, engine=have)
 
 
 def _stamps(seen: Observation) -> Iterator[Violation]:
@@ -32,21 +32,25 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-CONTENT"] += 1
         for position, (token, stamped) in enumerate(stamps[: owner.C]):
             if stamped != position or (position < len(known) and token != known[position]):
-                should = known[position] if position < len(known) else "its token"
-                yield Violation(
-                    "INV-CONTENT",
-                    "stamp",
-                    f"position {position} of {owner.name} holds the KV of token {token} at "
-                    f"{stamped}, not of {should} at {position}",
+                should = known[position] if position < len(known) else None
+                yield violated(
+                    "INV-CONTENT.stamp",
+                    "position {position} of {owners} holds the KV of token {engine} at {stamped}, "
+                    "not of {should} at {position}",
+                    owners=(owner.holder,),
+                    position=position,
+                    stamped=stamped,
+                    should="its token" if should is None else should,
+                    spec=should,
+                    engine=token,
                 )
                 return
 
 
 def _known(seen: Observation, owner: Owner) -> list[int] | None:
     """The tokens that the owner's KV is for, as far as clients know them."""
-    if owner.name in seen.snapshot["requests"]:
-        request = seen.snapshot["requests"][owner.name]
-        if request["kind"] == "doomed":
-            return None
-        return seen.client.prompt_of(owner.name)
-    return seen.client.history.get(owner.name.removeprefix("slot of "))
+    kind, name = owner.holder
+    if kind == "slot":
+        return seen.client.history.get(name)
+    doomed = seen.snapshot["requests"][name]["kind"] == "doomed"
+    return None if doomed else seen.client.prompt_of(name)

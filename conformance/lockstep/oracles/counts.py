@@ -7,46 +7,74 @@ hold for both, and they must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
-from slotproof.conformance.protocol.snapshot import POOL_NAMES
+from slotproof.conformance.lockstep.observation import (
+    TERMS,
+    Observation,
+    Violation,
+    actor_of,
+    violated,
+)
 
-_EQUATION = {"full": "INV-SUM-FULL", "swa": "INV-SUM-SWA"}
-_OF_ALL = {"INV-SUM-FULL", "INV-SUM-SWA", "INV-ROWS", "INV-DRAIN", "INV-LOCK"}
+EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
+"""The pool that an equation is about."""
+_OF_ALL = {*EQUATIONS, "INV-ROWS", "INV-DRAIN", "INV-LOCK"}
 """Broken for every actor at once: they say nothing of the one that is looked at first."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for actor, invariant, conjunct in seen.broken:
-        yield Violation(
-            invariant,
-            conjunct,
-            _figures(seen, invariant, actor),
-            seen.world.writers.get(actor or ""),
-            actor=None if invariant in _OF_ALL else actor,
-        )
-    for pool in POOL_NAMES:
+        yield _broken(seen, invariant, conjunct, actor)
+    for invariant, pool in EQUATIONS.items():
         if pool not in seen.snapshot["pools"]:
             continue
-        seen.coverage.checked[_EQUATION[pool]] += 1
-        reported = seen.snapshot["checker"]["pools"].get(pool)
+        seen.coverage.checked[invariant] += 1
+        reported: Mapping[str, Any] | None = seen.snapshot["checker"]["pools"].get(pool)
         if not seen.snapshot["checker"]["ran"] or reported is None:
             continue
-        terms = ("available", "evictable", "protected", "held", "uncached")
-        values = [reported[term] for term in terms]  # type: ignore[literal-required]
-        if sum(values) != reported["total"] or min(values) < 0:
-            text = f"{' + '.join(map(str, values))} = {sum(values)}, not {reported['total']}"
-            yield Violation(_EQUATION[pool], "reported", f"{pool}: {text} ({' + '.join(terms)})")
+        terms = [reported[term] for term in TERMS]
+        if sum(terms) != reported["total"] or min(terms) < 0:
+            yield _sum(invariant, "reported", reported)
         expected = expected_report(seen, pool, reported["held"])
         if (reported["held"], reported["uncached"]) != expected:
-            yield Violation(
-                "INV-ONCE",
-                "reported",
-                f"{pool}: the engine counts held {reported['held']} and uncached "
-                f"{reported['uncached']}, ownership gives {expected[0]} and {expected[1]}",
+            yield violated(
+                "INV-ONCE.reported",
+                "{pool}: the engine counts held {said[held]} and uncached {said[uncached]}, "
+                "ownership gives {expected[0]} and {expected[1]}",
+                pool=pool,
+                said=reported,
+                expected=expected,
             )
     _count(seen)
+
+
+def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None) -> Violation:
+    """A state invariant that does not hold, as the actor sees it."""
+    writer = seen.world.writers.get(actor or "")
+    if invariant in EQUATIONS:
+        return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
+    session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
+    figures = _figures(seen, actor)
+    return Violation(invariant, conjunct, figures, writer, session=session, rid=rid)
+
+
+def _sum(
+    invariant: str, conjunct: str, figures: Mapping[str, int], writer: str | None = None
+) -> Violation:
+    """The equation of a pool, where it does not add up."""
+    terms = [figures[term] for term in TERMS]
+    return violated(
+        f"{invariant}.{conjunct}",
+        "{pool}: {terms} = {engine}, not {spec} ({names})",
+        terms=" + ".join(map(str, terms)),
+        names=" + ".join(TERMS),
+        transition=writer,
+        pool=EQUATIONS[invariant],
+        spec=figures["total"],
+        engine=sum(terms),
+    )
 
 
 def _count(seen: Observation) -> None:
@@ -75,7 +103,7 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
     slot yet: the session's record is there from the first prefill on. What is
     reported as held then decides, within those bounds.
     """
-    held, uncached = seen.share(pool)
+    held, uncached = seen.shares[pool]
     if seen.world.constants.profile.choices["loan"] == "uncached":
         return held, uncached
     index = 1 if pool == "full" else 3
@@ -85,22 +113,17 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
     return held + moved, uncached - moved
 
 
-def _figures(seen: Observation, invariant: str, actor: str | None) -> str:
-    if invariant in ("INV-SUM-FULL", "INV-SUM-SWA"):
-        pool = "full" if invariant == "INV-SUM-FULL" else "swa"
-        start = 0 if pool == "full" else 4
-        total, available, evictable, protected = seen.figures[start : start + 4]
-        held, uncached = seen.share(pool)
-        terms = [available, evictable, protected, held, uncached]
-        text = f"{' + '.join(map(str, terms))} = {sum(terms)}, not {total}"
-        return f"{pool}: {text} (available + evictable + protected + held + uncached)"
-    if actor is None:
+def _figures(seen: Observation, actor: str | None) -> str:
+    """The lengths of the actor."""
+    session, rid = actor_of(actor)
+    requests = seen.snapshot["requests"]
+    if rid is not None:
+        return f"{rid}: {_lengths(requests.get(rid))}"
+    if session is None:
         return "in the pools"
-    if actor.startswith("/"):
-        return f"{actor[1:]}: {_lengths(seen.snapshot['requests'].get(actor[1:]))}"
-    slot = _lengths(seen.snapshot["slots"].get(actor))
-    turn = next((r for r in seen.snapshot["requests"].values() if r["session"] == actor), None)
-    return f"{actor}: slot {slot}, turn {_lengths(turn)}"
+    slot = _lengths(seen.snapshot["slots"].get(session))
+    turn = next((each for each in requests.values() if each["session"] == session), None)
+    return f"{session}: slot {slot}, turn {_lengths(turn)}"
 
 
 def _lengths(view: object) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.lockstep.oracles import owners
-from slotproof.conformance.lockstep.oracles.counts import expected_report
+from slotproof.conformance.lockstep.oracles.counts import EQUATIONS, expected_report
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     check = seen.snapshot["checker"]
     if check["verdict"] == "crash":
-        yield Violation("INV-CHECKER", "verdict", f"the check raised: {check['message']}")
+        message = check["message"]
+        yield violated("INV-CHECKER.verdict", "the check raised: {message}", message=message)
         return
     busy = any(
         request["in_last"] or request["in_running"]
@@ -25,36 +27,28 @@ def judge(seen: Observation) -> Iterator[Violation]:
     seen.coverage.checked["INV-CHECKER"] += 1
     for pool in seen.snapshot["pools"]:
         if pool not in check["pools"]:
-            yield Violation("INV-CHECKER", "covers", f"the check does not look at the {pool} pool")
+            words = "the check does not look at the {pool} pool"
+            yield violated("INV-CHECKER.covers", words, pool=pool)
             continue
-        figures = check["pools"][pool]
-        start = 0 if pool == "full" else 4
-        total, available, evictable, protected = seen.figures[start : start + 4]
-        mine = (
-            available,
-            evictable,
-            protected,
-            *expected_report(seen, pool, figures["held"]),
-            total,
-        )
-        theirs = (
-            figures["available"],
-            figures["evictable"],
-            figures["protected"],
-            figures["held"],
-            figures["uncached"],
-            figures["total"],
-        )
-        if mine != theirs:
-            yield Violation(
-                "INV-CHECKER",
-                "figures",
-                f"{pool}: the check says {theirs}, ownership gives {mine} "
-                "(available, evictable, protected, held, uncached, total)",
+        theirs: Mapping[str, Any] = check["pools"][pool]
+        held, uncached = expected_report(seen, pool, theirs["held"])
+        mine = {**seen.figures(pool), "held": held, "uncached": uncached}
+        wrong = [name for name in mine if mine[name] != theirs[name]]
+        if wrong:
+            yield violated(
+                "INV-CHECKER.figures",
+                "{pool}: the check says {theirs}, ownership gives {mine} ({names})",
+                theirs=tuple(theirs[name] for name in mine),
+                mine=tuple(mine.values()),
+                names=", ".join(mine),
+                pool=pool,
+                variable=f"{pool}.{wrong[0]}",
+                spec=mine[wrong[0]],
+                engine=theirs[wrong[0]],
             )
     broken = {invariant for _, invariant, _ in seen.broken}
-    if broken & {"INV-SUM-FULL", "INV-SUM-SWA"} and check["verdict"] == "ok":
+    if broken & EQUATIONS.keys() and check["verdict"] == "ok":
         yield Violation("INV-CHECKER", "verdict", "memory does not add up, the check says ok")
     if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
-        said = check["message"] or "leak"
-        yield Violation("INV-CHECKER", "alarm", f"nothing is wrong, the check says: {said}")
+        words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
+        yield violated("INV-CHECKER.alarm", words, said=said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.protocol.snapshot import token_hash
 
 
@@ -16,11 +16,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
-            text = f"{sid} remembers {session['history']} tokens, its client {len(expected)}"
-            yield Violation("INV-HISTORY", "history", text, actor=sid)
+            words = "{session} remembers {engine} tokens, its client {spec}"
         elif session["hash"] is not None and session["hash"] != token_hash(expected):
-            text = f"{sid} remembers other tokens than its client ({len(expected)} of them)"
-            yield Violation("INV-HISTORY", "history", text, actor=sid)
+            words = "{session} remembers other tokens than its client ({spec} of them)"
+        else:
+            continue
+        told, known = len(expected), session["history"]
+        yield violated("INV-HISTORY.history", words, session=sid, spec=told, engine=known)
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
         if request["kind"] != "turn" or request["session"] is None:
@@ -30,13 +32,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if prompt is None or request["hash"] is None:
             continue
         if request["hash"] != token_hash(prompt):
-            text = (
-                f"the prompt of {rid} has {request['prompt']} tokens; history and new tokens "
-                f"are {len(prompt)}"
+            yield violated(
+                "INV-HISTORY.prompt",
+                "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}",
+                spec=len(prompt),
+                engine=request["prompt"],
+                session=request["session"],
+                rid=rid,
             )
-            yield Violation("INV-HISTORY", "prompt", text, actor=request["session"])
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:
-            text = f"{sid} has {count} unfinished turns"
-            yield Violation("INV-INFLIGHT", "one", text, actor=sid)
+            words = "{session} has {engine} unfinished turns"
+            yield violated("INV-INFLIGHT.one", words, session=sid, spec=1, engine=count)

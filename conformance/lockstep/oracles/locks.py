@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import Observation, Owner, Violation, violated
 from slotproof.conformance.protocol.snapshot import POOL_NAMES
+
+_COVERED = "tree page {page} is locked {engine} times, {spec} prefixes cover it"
+_WORDS = {"full": _COVERED, "swa": "swa: " + _COVERED + ", the windows of {least} still reach it"}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -26,7 +29,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
             least.update(_pages(seen, owner, pool, _needed(seen, owner, pool)))
         for page, locks in snapshot["tree"].get(pool, ()):
             if not least[page] <= locks <= most[page]:
-                yield Violation("INV-LOCK", "count", _text(pool, page, locks, least, most))
+                shown = {"pool": pool, "page": page, "spec": most[page], "engine": locks}
+                yield violated("INV-LOCK.count", _WORDS[pool], least=least[page], **shown)
                 break
 
 
@@ -43,10 +47,3 @@ def _pages(seen: Observation, owner: Owner, pool: str, start: int) -> set[int]:
     indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
     size = seen.config.page_size
     return {index // size for index in indices[start : owner.Q] if index >= 0}
-
-
-def _text(pool: str, page: int, locks: int, least: Counter[int], most: Counter[int]) -> str:
-    text = f"tree page {page} is locked {locks} times, {most[page]} prefixes cover it"
-    if pool == "full":
-        return text
-    return f"swa: {text}, the windows of {least[page]} still reach it"

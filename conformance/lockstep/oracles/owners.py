@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Owner, Violation
+from slotproof.conformance.lockstep.observation import (
+    Holder,
+    Observation,
+    Owner,
+    Violation,
+    violated,
+)
 from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
+
+_BELONGS = "{pool}: page {page} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -24,45 +32,41 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     size = seen.config.page_size
     view = seen.snapshot["pools"][pool]
     tree = dict(seen.snapshot["tree"].get(pool, ()))
-    owners: dict[int, list[str]] = {}
+    owners: dict[int, list[Holder]] = {}
     for page in view["free"]:
-        owners.setdefault(page, []).append("the free list")
+        owners.setdefault(page, []).append(Holder("free"))
     for page, _ in seen.snapshot["tree"].get(pool, ()):
-        owners.setdefault(page, []).append("the tree")
+        owners.setdefault(page, []).append(Holder("tree"))
     for owner in seen.owners:
         yield from _row(seen, pool, owner, tree)
         for page in own_pages(seen.snapshot, owner, pool, size):
-            owners.setdefault(page, []).append(owner.name)
-    stray = outside(owners, view["total"] // size)
+            owners.setdefault(page, []).append(owner.holder)
+    count = view["total"] // size
+    stray = outside(owners, count)
     if stray is not None:
-        text = f"{pool}: page {stray} belongs to {all_of(owners[stray])}"
-        count = view["total"] // size
-        yield Violation("INV-OWNER", "range", f"{text}, and the pool has {count} pages")
+        words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
+        yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
     twice = len(view["free"]) - len(set(view["free"]))
     if twice:
-        yield Violation(
-            "INV-OWNER", "free_twice", f"{pool}: {twice} page(s) are in the free list twice"
-        )
+        words = "{pool}: {twice} page(s) are in the free list twice"
+        yield violated("INV-OWNER.free_twice", words, pool=pool, twice=twice)
     shared = {
-        page: names
-        for page, names in owners.items()
-        if len(names) > 1 and set(names) != {"the free list"}
+        page: tuple(holders)
+        for page, holders in owners.items()
+        if len(holders) > 1 and set(holders) != {Holder("free")}
     }
     if shared:
-        page, names = min(shared.items())
-        text = f"{pool}: page {page} belongs to {all_of(names)}"
-        yield Violation("INV-OWNER", "shared", _more(text, len(shared)))
-    missing = view["total"] // size - len(owners)
+        page, holders = min(shared.items())
+        words = _BELONGS + (f" (and {len(shared) - 1} more)" if len(shared) > 1 else "")
+        yield violated("INV-OWNER.shared", words, pool=pool, page=page, owners=holders)
+    figures = {"pool": pool, "spec": count, "engine": len(owners)}
+    missing = count - len(owners)
     if missing < 0:
-        text = f"{pool}: {-missing} page(s) more than the pool has"
-        yield Violation("INV-OWNER", "shared", text)
+        words = "{pool}: {more} page(s) more than the pool has"
+        yield violated("INV-OWNER.shared", words, more=-missing, **figures)
     if missing > 0:
-        yield Violation(
-            "INV-OWNER",
-            "lost",
-            f"{pool}: {missing} of {view['total'] // size} pages belong to nobody "
-            f"({missing * size} tokens)",
-        )
+        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens)"
+        yield violated("INV-OWNER.lost", words, lost=missing, tokens=missing * size, **figures)
 
 
 def outside(numbers: Collection[int], count: int) -> int | None:
@@ -96,55 +100,62 @@ def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
 
 
 def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
-    """What the row says about each position, page by page."""
+    """What the row says about each position, up to the first that is wrong."""
     size = seen.config.page_size
     indices = row_indices(seen.snapshot, owner, pool)
+    pages = seen.snapshot["pools"][pool]["total"] // size
+    whose = {"pool": pool, "owners": (owner.holder,)}
     if len(indices) < owner.A:
-        text = (
-            f"{pool}: row {owner.row} of {owner.name} shows {len(indices)} of {owner.A} positions"
+        words = "{pool}: row {row} of {owners} shows {engine} of {spec} positions"
+        shown = {"row": owner.row, "spec": owner.A, "engine": len(indices)}
+        yield violated("INV-BACKED.private", words, **whose, **shown)
+    for position, clause in _wrong(seen, pool, owner, indices, tree):
+        index = indices[position]
+        yield violated(
+            clause,
+            "{pool}: position {position} of {owners} " + _WORDS[clause],
+            **whose,
+            position=position,
+            index=index,
+            cursor=owner.E,
+            pages=pages,
+            page=index // size if index >= 0 else None,
         )
-        yield Violation("INV-BACKED", "private", text)
+        return
+
+
+_WORDS = {
+    "INV-OWNER.range": "lies at index {index}, and the pool has {pages} pages",
+    "INV-CURSOR.given_back": "lies below the cursor {cursor} and still has index {index}",
+    "INV-BACKED.private": "has no page",
+    "INV-ALIGN.positions": "lies at index {index}",
+    "INV-BACKED.protected": "is in page {page}, which the tree does not hold locked",
+}
+
+
+def _wrong(
+    seen: Observation, pool: str, owner: Owner, indices: list[int], tree: dict[int, int]
+) -> Iterator[tuple[int, str]]:
+    """Positions of the row, each with the clause that it breaks."""
+    size = seen.config.page_size
     pages = seen.snapshot["pools"][pool]["total"] // size
     cursor = owner.E if pool == "swa" else 0
     for position, index in enumerate(indices):
-        where = f"{pool}: position {position} of {owner.name}"
         if index < -1 or index // size > pages:
-            text = f"{where} lies at index {index}, and the pool has {pages} pages"
-            yield Violation("INV-OWNER", "range", text)
-            return
+            yield position, "INV-OWNER.range"
         if position < cursor:
             if pool == "swa" and index >= 0 and position >= owner.Q:
-                text = f"{where} lies below the cursor {cursor} and still has index {index}"
-                yield Violation("INV-CURSOR", "given_back", text)
-                return
+                yield position, "INV-CURSOR.given_back"
             continue
         tree_s = position < owner.Q
         unread = pool == "swa" and position < owner.C - seen.config.window
         if tree_s and unread and index < 0:
             continue  # the tree may have given it back: no later token looks there
         if index < 0:
-            yield Violation("INV-BACKED", "private", f"{where} has no page")
-            return
+            yield position, "INV-BACKED.private"
         if index % size != position % size or (
             position % size and index != indices[position - 1] + 1
         ):
-            yield Violation("INV-ALIGN", "positions", f"{where} lies at index {index}")
-            return
+            yield position, "INV-ALIGN.positions"
         if tree_s and not unread and tree.get(index // size, 0) < 1:
-            text = f"{where} is in page {index // size}, which the tree does not hold locked"
-            yield Violation("INV-BACKED", "protected", text)
-            return
-
-
-def all_of(names: list[str]) -> str:
-    """Some names in a sentence.
-
-    >>> all_of(["s1", "s2"]), all_of(["a", "b", "c", "d", "e"])
-    ('s1 and s2', 'a and b and c and 2 more')
-    """
-    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} more"]
-    return " and ".join(shown)
-
-
-def _more(text: str, count: int) -> str:
-    return text if count == 1 else f"{text} (and {count - 1} more)"
+            yield position, "INV-BACKED.protected"

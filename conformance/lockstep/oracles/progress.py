@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.protocol.snapshot import Snapshot
 
 PATIENCE = 16
@@ -18,9 +18,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
     elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
         client.unheard += 1
     if client.unheard == PATIENCE:
+        words = "{count} commands wait in the inbox, none was read for {steps} steps"
         count = len(client.unread)
-        text = f"{count} commands wait in the inbox, none was read for {PATIENCE} steps"
-        yield Violation("INV-PROGRESS", "stalled", text)
+        yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE)
     requests = snapshot["requests"]
     waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
     still = (
@@ -33,11 +33,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if waiting:
         seen.coverage.checked["INV-PROGRESS"] += 1
     if client.stalled == PATIENCE:
-        yield Violation(
-            "INV-PROGRESS",
-            "stalled",
-            f"{waiting[0]} waits, nothing runs and nothing changed for {PATIENCE} steps",
-        )
+        words = "{rid} waits, nothing runs and nothing changed for {steps} steps"
+        yield violated("INV-PROGRESS.stalled", words, rid=waiting[0], steps=PATIENCE)
 
 
 def _figures(snapshot: Snapshot) -> object:

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
-from slotproof.conformance.lockstep.oracles.owners import all_of, outside
+from slotproof.conformance.lockstep.observation import Holder, Observation, Violation, violated
+from slotproof.conformance.lockstep.oracles.owners import outside
+
+_BELONGS = "row {row} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    users: dict[int, list[str]] = {}
+    users: dict[int, list[Holder]] = {}
     for row, times in Counter(seen.snapshot["rows"]["free"]).items():
-        users[row] = ["the free rows"] * times
+        users[row] = [Holder("free_rows")] * times
     for owner in seen.owners:
-        users.setdefault(owner.row, []).append(owner.name)
+        users.setdefault(owner.row, []).append(owner.holder)
     view = seen.snapshot["rows"]
     for shown in map(int, view["used"]):
-        users.setdefault(shown, ["a list of indices"])
+        users.setdefault(shown, [Holder("indices")])
     stray = outside(users, view["total"])
     if stray is not None:
-        text = f"row {stray} belongs to {all_of(users[stray])}"
-        yield Violation("INV-ROWS", "range", f"{text}, and there are {view['total']} rows")
-    for row, names in users.items():
-        if len(names) > 1:
-            yield Violation("INV-ROWS", "twice", f"row {row} belongs to {all_of(names)}")
+        words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
+        owners = tuple(users[stray])
+        yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)
+    for row, holders in users.items():
+        if len(holders) > 1:
+            yield violated("INV-ROWS.twice", _BELONGS, row=row, owners=tuple(holders))

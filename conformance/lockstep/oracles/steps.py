@@ -6,12 +6,11 @@ An engine that tells no events has its states judged; its steps are not observed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.model.layout import LAYOUT, OWN, POOLS
+from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import World
@@ -33,7 +32,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     world = seen.before
     world.writers.clear()
     yield from follow(world, events, seen.coverage)
-    yield from differences(world, seen.world)
+    seen.differences = list(differences(world, seen.world))
+    yield from seen.differences
 
 
 def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
@@ -46,49 +46,59 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.transitions[transition] += 1
         for problem in world.apply(transition, sid, rid, params):
-            who = " of ".join(name for name in (rid, sid) if name)
-            yield Violation(
-                problem.invariant, problem.conjunct, f"{problem.detail} ({who})", transition
+            yield violated(
+                f"{problem.invariant}.{problem.conjunct}",
+                "{detail} ({who})",
+                who=" of ".join(name for name in (rid, sid) if name),
+                transition=transition,
+                session=sid,
+                rid=rid,
+                **problem._asdict(),
             )
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
-    """Each field in which the engine is not where the spec says it must be."""
-    for each in compared(spec, engine):
-        if each.spec is None or each.engine is None:
-            there = "the engine" if each.spec is None else "the spec"
-            text = f"{each.what} exists only in {there}"
-        else:
-            text = f"{each.what.lstrip('/')} is {each.engine}, the spec says {each.spec}"
-        yield Violation("INV-STEP", "state", text, each.writer)
+    """Each variable, or actor, in which the engine is not where the spec was led to.
 
-
-class Difference(NamedTuple):
-    """A field, or an actor, in which spec and engine differ. ``None``: it is not there."""
-
-    what: str
-    spec: int | None
-    engine: int | None
-    writer: str | None
-    """The last transition of its actor."""
-
-
-def compared(spec: World, engine: World) -> Iterator[Difference]:
-    """Where the spec was led to, beside where the engine is."""
+    The transition is the last one that moved the figure, or its actor.
+    """
     for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
         if want != have:
-            yield Difference(name, int(want), int(have), spec.writers.get(name))
+            yield _differs(name, spec.writers.get(name), int(want), int(have))
     for key in sorted(spec.actors.keys() | engine.actors.keys()):
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            yield Difference(
-                key, None if mine is None else 1, None if theirs is None else 1, writer
-            )
+            yield _differs(None, writer, _there(mine), _there(theirs), key)
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
             if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
                 continue
             if want != have and not (lent and index in _STALE):
-                yield Difference(f"{key} {name}", int(want), int(have), writer)
+                yield _differs(name, writer, int(want), int(have), key)
+
+
+def _there(actor: Vector | None) -> int | None:
+    return None if actor is None else 1
+
+
+def _differs(
+    variable: str | None, writer: str | None, spec: int | None, engine: int | None, key: str = ""
+) -> Violation:
+    session, rid = actor_of(key or None)
+    words = "{what} is {engine}, the spec says {spec}"
+    if variable is None:
+        words = f"{{key}} exists only in {'the engine' if spec is None else 'the spec'}"
+    return violated(
+        "INV-STEP.state",
+        words,
+        key=key,
+        what=f"{session or rid or ''} {variable}".strip(),
+        transition=writer,
+        variable=variable,
+        spec=spec,
+        engine=engine,
+        session=session,
+        rid=rid,
+    )

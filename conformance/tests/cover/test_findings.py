@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -9,7 +11,7 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, Setup, empty_snapshot
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Event
-from slotproof.conformance.search.findings import Mark, lead, mark, reporting
+from slotproof.conformance.search.findings import Mark, lead, mark
 
 RESTORE: list[Event] = [
     ("T-SUBMIT", "s1", "r2", {}),
@@ -40,10 +42,10 @@ def test_it_is_named_by_what_is_not_ordinary() -> None:
 
 def test_only_transitions_of_the_session_it_is_about_count() -> None:
     assert found(RESTORE, REAL) == "INV-OWNER.lost@T-PLAIN-ABORT"
-    assert found(RESTORE, Violation("INV-HISTORY", "history", "", actor="s1")).endswith(
+    assert found(RESTORE, Violation("INV-HISTORY", "history", "", session="s1")).endswith(
         "@T-RESTORE"
     )
-    assert found(RESTORE, Violation("INV-CLEAN", "row", "", actor="/r9")).endswith("@T-PLAIN-ABORT")
+    assert found(RESTORE, Violation("INV-CLEAN", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
 
 
 def test_what_the_spec_does_not_allow_comes_first() -> None:
@@ -59,6 +61,24 @@ def test_without_transitions_it_is_the_command() -> None:
     log = Iteration({"do": "close", "session": "s1"}, [], [crash])
     assert mark(log, crash).id == "INV-ALIVE.crash@close:KeyError-in-batches"
     assert mark(log, crash).slug == "INV-ALIVE.crash@close-KeyError-in-batches"
+
+
+def test_how_a_driver_failed_is_a_field_and_no_words() -> None:
+    """Issue 13, point 3: an engine may say anything, and has not failed as a driver by that."""
+    words = "garbage on the wire: 7"
+    for fault, name in (("garbage", "driver:garbage"), (None, "step:garbage-on-the-wire")):
+        crash = Violation("INV-ALIVE", "crash", words, fault=fault)
+        assert found(None, crash) == f"INV-ALIVE.crash@{name}"
+    hang = Violation("INV-ALIVE", "hang", "no answer within 1 s", fault="hang")
+    assert found(None, hang) == "INV-ALIVE.hang@driver"
+
+
+def test_whom_it_was_seen_on_is_not_always_who_did_it() -> None:
+    """INV-CONTENT: somebody else wrote over the KV of r1."""
+    tokens = Violation("INV-CONTENT", "tokens", rid="r1")
+    events: list[Event] = [("T-SAVE", "s1", "r1", {}), ("T-RETRACT", "s2", "r2", {})]
+    assert found(events, tokens).endswith("@T-RETRACT")
+    assert found(events, replace(tokens, invariant="INV-CLEAN")).endswith("@T-SAVE")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +105,7 @@ def test_a_longer_example_is_recognised(
 def test_a_finding_is_named_by_more_than_the_reporting() -> None:
     """INV-SUM-FULL.reported comes first in the list, and says nothing of the memory."""
     assert lead([NOISE, REAL]) is REAL and lead([NOISE]) is NOISE
-    assert reporting(Violation("INV-CHECKER", "alarm", "")) and not reporting(REAL)
+    assert Violation("INV-CHECKER", "alarm").reporting and not REAL.reporting
 
 
 def test_an_example_goes_on_with_a_clause_set_aside() -> None:

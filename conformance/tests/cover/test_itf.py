@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.traces import itf
@@ -106,12 +106,22 @@ def a_row(draw: st.DrawFn) -> Row:
 
 
 rows = a_row()
+holders = st.builds(Holder, st.just("slot"), names) | st.just(Holder("free"))
 violations = st.builds(
     Violation,
     st.just("INV-ONCE"),
     st.just("reported"),
     st.text(max_size=9),
     st.sampled_from([None, "T-SAVE"]),
+    variable=st.none() | names,
+    spec=st.none() | whole,
+    engine=st.none() | whole,
+    guard=st.none() | names,
+    page=st.none() | whole,
+    owners=st.lists(holders, max_size=2).map(tuple),
+    session=st.none() | rids,
+    rid=st.none() | rids,
+    fault=st.sampled_from([None, "garbage"]),
 )
 traces = st.builds(
     Trace,
@@ -314,6 +324,17 @@ def test_files_that_are_something_else(content: bytes, text: str, tmp_path: Path
     with pytest.raises(itf.BadTrace, match=text) as caught:
         itf.load(path)
     assert "\n" not in str(caught.value)
+
+
+def test_an_older_trace_says_in_words_what_has_fields_now(document: dict[str, Any]) -> None:
+    """Issue 13, point 3: there are traces from before; and a file is taken at its fields."""
+    said = {"invariant": "INV-STEP", "transition": "T-EXTEND"}
+    differs = {**said, "conjunct": "state", "detail": "s1 turn.C is 3, the spec says -4"}
+    guard = {**said, "conjunct": "guard", "detail": "T-EXTEND needs “t” (r2 of s1)"}
+    document["#meta"]["slotproof"]["violated"] = [differs, guard, {**guard, "guard": "q"}]
+    first, second, third = itf.from_itf(document).violations
+    assert (first.variable, first.engine, first.spec) == ("turn.C", 3, -4)
+    assert (second.guard, third.guard) == ("t", "q")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

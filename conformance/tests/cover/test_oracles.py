@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.oracles import ORACLES
 from slotproof.conformance.lockstep.oracles.progress import PATIENCE
 
@@ -503,3 +504,31 @@ def test_a_false_alarm_of_the_check_is_caught(scene: Any, commands: Any) -> None
     made.only("checker")
     made.snapshot["checker"]["verdict"] = "leak"
     assert made.clauses() == {"INV-CHECKER.alarm"}
+
+
+def test_a_violation_is_data(scene: Any, commands: Any) -> None:
+    """Issue 13, point 3: what shows it are fields, and its sentence is made of them."""
+    seen = make(scene, commands, "idle")
+    seen.only("pages")
+    free = seen.snapshot["pools"]["full"]["free"]
+    slot = seen.snapshot["slots"]["s1"]
+    page = seen.snapshot["rows"]["used"][str(slot["row"])]["full"][slot["Q"]] // 4
+    free[0] = page
+    shared, lost = seen.judge()
+    assert (shared.clause, lost.clause) == ("INV-OWNER.shared", "INV-OWNER.lost")
+    assert shared.shown == {
+        "pool": "full",
+        "page": page,
+        "owners": [{"kind": "free"}, {"kind": "slot", "name": "s1"}],
+    }
+    assert shared.detail == f"full: page {page} belongs to the free list and slot of s1"
+    assert (lost.spec, lost.engine) == (16, 15)
+
+
+def test_actors_come_in_the_order_of_the_snapshot(scene: Any, commands: Any) -> None:
+    """Which one a violation names is the same in every process, whatever its hash seed."""
+    seen = make(scene, commands, "idle")
+    session = seen.snapshot["sessions"]["s1"]
+    names = [f"s{number}" for number in range(40)]
+    seen.snapshot["sessions"] = dict.fromkeys(names, session)
+    assert list(abstract(seen.snapshot, seen.referee.constants).actors) == names

@@ -239,24 +239,26 @@ class Babbling(InProcessEngine):
     """Says something else each time, whatever it is asked."""
 
     count = 0
-    how = "garbage on the wire: b'{}'"
+    how, fault = "garbage on the wire: b'{}'", "garbage"
 
     def do(self, command: Command) -> list[Snapshot]:
         Babbling.count += 1
         if Babbling.count % 7 == 0:
-            raise EngineFailed("crash", self.how.format(Babbling.count))
+            raise EngineFailed("crash", self.how.format(Babbling.count), fault=self.fault)
         return super().do(command)
 
 
-@pytest.mark.parametrize("how", [Babbling.how, "the driver was ended by SIG{}"])
+@pytest.mark.parametrize(
+    ("how", "fault"), [(Babbling.how, Babbling.fault), ("the driver was ended by SIG{}", "death")]
+)
 def test_a_driver_that_fails_differently_each_time_is_one_finding(
-    how: str, monkeypatch: pytest.MonkeyPatch
+    how: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twelve traces for one fault of a driver."""
     monkeypatch.setattr(Babbling, "how", how)
+    monkeypatch.setattr(Babbling, "fault", fault)
     found = campaign.run(Babbling(), "x", replace(PLAN, distinct=None))
-    kind = "garbage" if "wire" in how else "death"
-    assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{kind}"]
+    assert [each.id for each in found.findings] == [f"INV-ALIVE.crash@driver:{fault}"]
     outcome = campaign.run(Babbling(), "x", PLAN)
     assert len(outcome.findings) == 1
 

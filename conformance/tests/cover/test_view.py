@@ -9,24 +9,24 @@ import pytest
 
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import itf, markdown, mermaid, words
-from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.lanes import LANES, WAYS
-from slotproof.conformance.traces.picture import Cell, pictures
-from slotproof.conformance.traces.places import places
+from slotproof.conformance.traces import itf, markdown, mermaid, sentences
+from slotproof.conformance.traces.frames import Frame, frame_of
+from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.page_map import Cell, page_maps
 from slotproof.conformance.traces.runs import runs_in, spans
-from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces.sequence import LANES, WAYS
 from slotproof.conformance.traces.trace import Row, Trace, rows_of
+from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transitions import TRANSITIONS
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 
 
-def story_of(mutant: str | None, config: str, commands: list[Any]) -> Story:
+def view_of(mutant: str | None, config: str, commands: list[Any]) -> View:
     log = play(InProcessEngine(mutant), Setup(CONFIGS[config]), commands).log
     trace = Trace(
         "reference 1",
@@ -38,14 +38,14 @@ def story_of(mutant: str | None, config: str, commands: list[Any]) -> Story:
         log[-1].violations,
         minimal=False,
     )
-    return Story(trace)
+    return View(trace)
 
 
 @pytest.fixture
-def lost(commands: Any) -> Story:
+def lost(commands: Any) -> View:
     """#22862: a slot's last page is not freed before the next turn writes over it."""
     first, second = commands.submit("r1", length=1, max_new=0), commands.submit("r2", length=0)
-    return story_of(
+    return view_of(
         "22862-no-free-tail", "p1", [commands.OPEN, first, commands.STEP, second, commands.STEP]
     )
 
@@ -61,38 +61,71 @@ def test_clauses_in_words_exist() -> None:
         for each in INVARIANTS.values()
         for name in (*each.conjuncts, *each.observed)
     }
-    assert set(words.CLAUSES) <= there
+    assert set(sentences.CLAUSES) <= there
 
 
-def test_a_lost_page_is_named_with_whose_it_was(lost: Story) -> None:
+def test_a_lost_page_is_named_with_whose_it_was(lost: View) -> None:
     """INV-OWNER.lost."""
-    assert words.headline(lost) == "1 token of the full pool is lost"
-    assert words.whose(lost) == [
+    assert sentences.headline(lost) == "1 token of the full pool is lost"
+    assert sentences.whose(lost) == [
         "page 0 belongs to nobody. Whose it was: slot of s1 from step 3, nobody from step 5"
     ]
-    assert words.kind(lost).startswith("Memory is really lost")
-    picture = lost.beats[-1].pictures["full"]
-    assert picture is not None
-    (cell,) = picture.wrong
+    assert sentences.kind(lost).startswith("Memory is really lost")
+    page_map = lost.steps[-1].maps["full"]
+    assert page_map is not None
+    (cell,) = page_map.wrong
     assert (cell.kind, cell.pages, cell.before, cell.changed) == (
         "lost",
         "0",
-        ("slot of s1",),
+        (Holder("slot", "s1"),),
         True,
     )
 
 
-def test_the_spec_beside_the_engine(lost: Story) -> None:
+def test_the_spec_beside_the_engine(lost: View) -> None:
     """INV-STEP.state: the field, both figures, and the transition that moved it last; T-RESTORE,
     which should have freed the page, moves it too, so none is marked."""
-    assert [beat.differs for beat in lost.beats[:-1]] == [[]] * 4
-    last = lost.beats[-1]
-    assert last.differs[0] == {"what": "full.available", "spec": 63, "engine": 62, "at": "T-EXTEND"}
+    assert [step.differs for step in lost.steps[:-1]] == [[]] * 4
+    last = lost.steps[-1]
+    assert last.differs[0] == {
+        "what": "full.available",
+        "variable": "full.available",
+        "spec": 63,
+        "engine": 62,
+        "at": "T-EXTEND",
+    }
     assert [arrow.label for arrow in last.arrows if arrow.bad] == []
 
 
-def test_where_to_look_names_who_should_have_written(lost: Story) -> None:
-    (place,) = places(lost)
+def test_what_the_oracles_saw_is_shown_without_a_second_run(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 13, point 3: the referee's observations are kept, lockstep does not run again."""
+    first, second = commands.submit("r1", length=1, max_new=0), commands.submit("r2", length=0)
+    played = [commands.OPEN, first, commands.STEP, second, commands.STEP]
+    log = play(InProcessEngine("22862-no-free-tail"), Setup(CONFIGS["p1"]), played).log
+    for name in ("follow", "differences"):
+        monkeypatch.setattr(f"slotproof.conformance.lockstep.oracles.steps.{name}", None)
+    rows = rows_of(log)
+    assert rows[2].frames[-1].shares == {"full": {"held": 1, "uncached": 0}}
+    assert [each["what"] for each in rows[-1].frames[-1].differs] == ["full.available"]
+
+
+def test_a_name_with_a_space_is_one_name(scene: Any, commands: Any) -> None:
+    """A name is whatever a client says: it is a field, and cut out of no sentence."""
+    seen = scene([{"do": "open", "session": "a b"}, commands.STEP])
+    seen.snapshot["sessions"]["a b"]["inflight"] = "r 1"
+    violations = [each for each in seen.judge() if each.clause == "INV-INFLIGHT.iff"]
+    (differs,) = frame_of(seen.referee.log[-1].observations[-1]).differs
+    assert (differs["session"], differs["variable"]) == ("a b", "session.inflight")
+    frame = Frame(differs=[differs], check={"ran": False, "verdict": "off"})
+    rows = [Row({"do": "step", "n": 1}, frames=[frame])]
+    view = View(Trace("x", "x", "x", CONFIGS["p4"], 0, rows, violations, minimal=False))
+    assert sentences.headline(view) == "The engine says a turn of a b is in flight, and none is"
+
+
+def test_where_to_look_names_who_should_have_written(lost: View) -> None:
+    (place,) = suspects(lost)
     assert place.why == "full.available is 62, the spec says 63"
     assert (place.how, place.events) == ("last moved by", ("T-EXTEND r2",))
     assert place.also == ("T-RESTORE r2",)
@@ -130,8 +163,8 @@ def test_where_to_look_names_who_should_have_written(lost: Story) -> None:
 )
 def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, ...]) -> None:
     """The transition whose code has the bug is among those named."""
-    story = Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))
-    first = places(story)[0]
+    view = View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))
+    first = suspects(view)[0]
     assert (first.how, first.events) == (how, events)
     name = events[0].split()[0]
     assert first.steps[0] == (events[0], TRANSITIONS[name].sentence)
@@ -146,19 +179,19 @@ def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, .
 )
 def test_which_way_round_they_disagree(finding: str, says: str) -> None:
     """INV-INFLIGHT.iff."""
-    assert words.headline(Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == says
+    assert sentences.headline(View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == says
 
 
 def test_only_what_may_have_done_it_is_marked() -> None:
     """INV-STEP.state names the last step of the actor: T-EXTEND writes no session.inflight."""
-    story = Story(itf.load(FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"))
-    assert any(each.transition == "T-EXTEND" for each in story.trace.violations)
-    assert not [arrow for arrow in story.beats[-1].arrows if arrow.bad]
+    view = View(itf.load(FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"))
+    assert any(each.transition == "T-EXTEND" for each in view.trace.violations)
+    assert not [arrow for arrow in view.steps[-1].arrows if arrow.bad]
 
 
 def test_a_step_that_is_forbidden_is_marked_with_its_reason() -> None:
-    story = Story(itf.load(FINDINGS / "sglang-0.5.10.post1-doomed-turn.itf.json"))
-    marked = {arrow.label: arrow.reasons for arrow in story.beats[-1].arrows if arrow.bad}
+    view = View(itf.load(FINDINGS / "sglang-0.5.10.post1-doomed-turn.itf.json"))
+    marked = {arrow.label: arrow.reasons for arrow in view.steps[-1].arrows if arrow.bad}
     assert marked["T-EXTEND"][0] == "INV-STEP.guard: T-EXTEND needs “t” (r2 of s1)"
 
 
@@ -166,20 +199,22 @@ def test_an_engine_that_dies_on_reset_left_nothing_waiting() -> None:
     """INV-ALIVE.crash at the first command."""
     broken = [Violation("INV-ALIVE", "crash", "on reset: boom " + "x" * 200)]
     rows = [Row({"do": "open", "session": "s1"})]
-    story = Story(Trace("x", "x", "x", CONFIGS["p1"], 0, rows, broken, minimal=False))
-    assert story.beats[-1].died
-    assert words.headline(story).endswith("xxx…")
+    view = View(Trace("x", "x", "x", CONFIGS["p1"], 0, rows, broken, minimal=False))
+    assert view.steps[-1].died
+    assert sentences.headline(view).endswith("xxx…")
 
 
 def test_without_pages_nothing_is_said_of_their_owners() -> None:
     broken = [Violation("INV-HISTORY", "history", "s1 remembers 2 tokens, its client 1")]
     rows = [Row({"do": "open", "session": "s1"}, transitions=["T-OPEN"])]
-    story = Story(Trace("x", "x", "x", CONFIGS["p1"], 0, rows, broken, minimal=False))
-    assert "the trace does not say" in words.kind(story)
+    view = View(Trace("x", "x", "x", CONFIGS["p1"], 0, rows, broken, minimal=False))
+    assert "the trace does not say" in sentences.kind(view)
 
 
 def test_several_pages_of_one_kind_are_told_in_the_plural() -> None:
-    stale = Cell("4-5", 2, "stale", ("the tree",), changed=False, readers=("r2",))
+    stale = Cell(
+        "4-5", 2, "stale", (Holder("tree"),), changed=False, readers=(Holder("request", "r2"),)
+    )
     assert stale.words == "pages 4-5: r2 reads them, and they belong to the tree"
     lost = Cell("", 3, "lost", (), changed=False)
     assert lost.words == "3 pages: belong to nobody"
@@ -187,74 +222,76 @@ def test_several_pages_of_one_kind_are_told_in_the_plural() -> None:
 
 def test_a_lost_and_a_shared_page_cancel_out() -> None:
     """INV-OWNER: the sum is right, and the page says that it hides something."""
-    last = Story(itf.load(FINDINGS / "sglang-0.5.18-swa-deferred-free.itf.json")).beats[-1]
+    last = View(itf.load(FINDINGS / "sglang-0.5.18-swa-deferred-free.itf.json")).steps[-1]
     assert [pool.name for pool in last.pools if last.hidden(pool)] == ["swa"]
     assert last.check["verdict"] == "ok" and last.wrongly
 
 
 def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
     """INV-BACKED.protected: beside the pages of the tree that are."""
-    story = Story(itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json"))
-    picture = story.beats[-1].pictures["full"]
-    assert picture is not None
-    (mine,) = [each for each in picture.holdings if each.name == "r2"]
+    view = View(itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json"))
+    page_map = view.steps[-1].maps["full"]
+    assert page_map is not None
+    (mine,) = [each for each in page_map.holdings if each.name == "r2"]
     assert (mine.reads, mine.strays) == ("3-4", "1")
 
 
 def test_a_guard_is_shown_with_its_formula() -> None:
-    story = Story(itf.load(FINDINGS / "sglang-0.5.18-swa-chunked-prompt.itf.json"))
-    assert places(story)[0].why.startswith("T-INSERT needs “dup” (r1 of s1): 0 ≤ dup")
+    view = View(itf.load(FINDINGS / "sglang-0.5.18-swa-chunked-prompt.itf.json"))
+    assert suspects(view)[0].why.startswith("T-INSERT needs “dup” (r1 of s1): 0 ≤ dup")
 
 
 @pytest.mark.parametrize("finding", ["0.5.10.post1-double-count", "0.5.23-two-first-turns"])
 def test_nowhere_to_look_where_only_the_check_is_wrong_or_nothing_is_left(finding: str) -> None:
-    assert places(Story(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == []
+    assert suspects(View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == []
 
 
 def test_iterations_in_which_nothing_changes_are_told_once() -> None:
     """A stall of 16 iterations: the second has 14 like it, the last breaks the clause."""
-    story = Story(itf.load(FINDINGS / "sglang-0.5.23-page-16-waits.itf.json"))
-    assert [beat.label for beat in story.beats if beat.like_it] == ["4.2"]
-    assert [beat.label for beat in story.beats if beat.repeats] == [
+    view = View(itf.load(FINDINGS / "sglang-0.5.23-page-16-waits.itf.json"))
+    assert [step.label for step in view.steps if step.like_it] == ["4.2"]
+    assert [step.label for step in view.steps if step.repeats] == [
         f"4.{part}" for part in range(3, 17)
     ]
-    assert not story.beats[-1].repeats
-    shown = markdown.render(story)
+    assert not view.steps[-1].repeats
+    shown = markdown.render(view)
     assert "| 4.2 | " in shown and "| 4.3 | " not in shown
-    assert "and 14 more like it" in mermaid.render(story)
+    assert "and 14 more like it" in mermaid.render(view)
 
 
-def test_commands_wait_and_iterations_run(lost: Story) -> None:
-    assert [beat.ran for beat in lost.beats] == [False, False, True, False, True]
-    assert [beat.number for beat in lost.beats] == [1, 2, 3, 4, 5]
-    pool = lost.beats[2].pools[0]
+def test_commands_wait_and_iterations_run(lost: View) -> None:
+    assert [step.ran for step in lost.steps] == [False, False, True, False, True]
+    assert [step.number for step in lost.steps] == [1, 2, 3, 4, 5]
+    pool = lost.steps[2].pools[0]
     assert pool.owned is not None and pool.owned.adds_up and pool.agree
-    assert lost.beats[-1].pools[0].owned is not None
-    assert lost.beats[-1].pools[0].owned.deltas["available"] == -1
+    assert lost.steps[-1].pools[0].owned is not None
+    assert lost.steps[-1].pools[0].owned.deltas["available"] == -1
 
 
 def test_each_iteration_of_a_long_step_is_a_beat(commands: Any) -> None:
     turn = [commands.OPEN, commands.submit("r1", length=6), {"do": "step", "n": 6}]
-    story = story_of(None, "p4", turn)
-    assert len(story.beats) > 6
-    assert {beat.number for beat in story.beats[2:]} == {3}
-    assert story.beats[2].says == "scheduler iteration 1 of 6"
+    view = view_of(None, "p4", turn)
+    assert len(view.steps) > 6
+    assert {step.number for step in view.steps[2:]} == {3}
+    assert view.steps[2].says == "scheduler iteration 1 of 6"
 
 
 def test_what_the_engine_counts_beside_what_is_owned(commands: Any) -> None:
     """#22213, INV-ONCE.reported: no page is lost, and the two sums differ."""
     first = commands.submit("r1", length=1, max_new=0)
     second = commands.submit("r2", length=1, max_new=2)
-    story = story_of(
+    view = view_of(
         "22213-double-count", "p1", [commands.OPEN, first, commands.STEP, second, commands.STEP]
     )
-    pool = story.beats[-1].pools[0]
+    pool = view.steps[-1].pools[0]
     assert pool.owned is not None and pool.reported is not None
     assert (pool.owned.sum, pool.reported.sum, pool.agree) == (64, 65, False)
-    assert words.headline(story) == ("The engine's own check counts 65 tokens in a full pool of 64")
-    assert words.kind(story).startswith("No page is lost")
-    assert words.whose(story) == []
-    assert story.beats[-1].wrongly
+    assert sentences.headline(view) == (
+        "The engine's own check counts 65 tokens in a full pool of 64"
+    )
+    assert sentences.kind(view).startswith("No page is lost")
+    assert sentences.whose(view) == []
+    assert view.steps[-1].wrongly
 
 
 def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
@@ -269,28 +306,26 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
     referee = Setup(CONFIGS["p1"]).referee(Mortal())
     for command in (commands.OPEN, commands.STEP, {"do": "step", "n": 2}):
         violations = referee.do(command)
-    story = Story(
+    view = View(
         Trace("x", "x", "x", CONFIGS["p1"], 0, rows_of(referee.log), violations, minimal=False)
     )
-    last = story.beats[-1]
+    last = view.steps[-1]
     assert last.died and not last.ran
-    assert words.headline(story) == "The engine crashed: boom"
+    assert sentences.headline(view) == "The engine crashed: boom"
     assert [pool.name for pool in last.pools] == ["full"]
 
 
 def test_an_old_trace_has_figures_and_says_why_no_pages() -> None:
     """Traces were written without iterations once."""
     path = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
-    story = Story(itf.load(path))
-    assert not story.detailed
-    assert [beat.ran for beat in story.beats] == [False, False, True, False, True]
-    assert "older" in story.undrawn["full"]
-    assert [arrow.label for arrow in story.beats[-1].arrows] == [
-        "T-SUBMIT",
-        "T-RESTORE",
-        "T-EXTEND",
-    ]
-    assert words.headline(story) == ("The engine's own check counts 65 tokens in a full pool of 64")
+    view = View(itf.load(path))
+    assert not view.detailed
+    assert [step.ran for step in view.steps] == [False, False, True, False, True]
+    assert "older" in view.undrawn["full"]
+    assert [arrow.label for arrow in view.steps[-1].arrows] == ["T-SUBMIT", "T-RESTORE", "T-EXTEND"]
+    assert sentences.headline(view) == (
+        "The engine's own check counts 65 tokens in a full pool of 64"
+    )
 
 
 def frame(total: int, **holders: str) -> Frame:
@@ -301,33 +336,33 @@ def frame(total: int, **holders: str) -> Frame:
 
 
 def test_a_page_with_two_owners() -> None:
-    drawn, _ = pictures([frame(4, free="0-1", s1="2 3", s2="3")], "full", 1)
+    drawn, _ = page_maps([frame(4, free="0-1", s1="2 3", s2="3")], "full", 1)
     assert drawn[0] is not None
     (cell,) = drawn[0].wrong
-    assert (cell.kind, cell.pages, cell.short) == ("shared", "3", "s1+s2")
+    assert (cell.kind, cell.pages, cell.label) == ("shared", "3", "s1+s2")
 
 
 def test_a_page_that_is_free_twice_has_two_owners() -> None:
     """INV-OWNER.free_twice."""
-    drawn, _ = pictures([frame(2, free="0 0 1")], "full", 1)
-    assert drawn[0] is not None and drawn[0].wrong[0].owners == ("the free list",) * 2
+    drawn, _ = page_maps([frame(2, free="0 0 1")], "full", 1)
+    assert drawn[0] is not None and drawn[0].wrong[0].owners == (Holder("free"),) * 2
 
 
 def test_a_page_that_was_never_seen_is_drawn_without_a_number() -> None:
-    drawn, _ = pictures([frame(4, free="1-3")], "full", 1)
+    drawn, _ = page_maps([frame(4, free="1-3")], "full", 1)
     assert drawn[0] is not None
     assert [(cell.kind, cell.pages) for cell in drawn[0].wrong] == [("lost", "")]
 
 
 def test_a_gap_in_the_numbers_is_a_lost_page() -> None:
-    drawn, _ = pictures([frame(4, free="1-2 4")], "full", 1)
+    drawn, _ = page_maps([frame(4, free="1-2 4")], "full", 1)
     assert drawn[0] is not None
     assert [(cell.kind, cell.pages) for cell in drawn[0].wrong] == [("lost", "3")]
 
 
 def test_neighbours_with_one_history_share_a_cell_in_a_large_pool() -> None:
     frames = [frame(5000, free="0-4999"), frame(5000, free="10-4999", s1="0-8", s2="8")]
-    drawn, _ = pictures(frames, "full", 1)
+    drawn, _ = page_maps(frames, "full", 1)
     assert drawn[1] is not None
     assert [(cell.pages, cell.kind) for cell in drawn[1].cells] == [
         ("0-7", "held"),
@@ -338,7 +373,7 @@ def test_neighbours_with_one_history_share_a_cell_in_a_large_pool() -> None:
 
 
 def test_a_huge_pool_is_not_drawn() -> None:
-    drawn, why = pictures([frame(10**6, free="1-5")], "full", 1)
+    drawn, why = page_maps([frame(10**6, free="1-5")], "full", 1)
     assert drawn == [None]
     assert "too many" in why
 
@@ -346,8 +381,8 @@ def test_a_huge_pool_is_not_drawn() -> None:
 def test_a_page_that_is_read_and_not_kept() -> None:
     """INV-BACKED.protected, as in SGLang 0.5.12 with a sliding window."""
     trace = itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json")
-    story = Story(trace)
-    assert words.whose(story)[0].startswith(
+    view = View(trace)
+    assert sentences.whose(view)[0].startswith(
         "page 1 of the full pool: r2 reads it, and it belongs to the free list"
     )
 
@@ -368,11 +403,11 @@ def test_a_short_text_of_many_pages_takes_no_memory() -> None:
     """Runs stay runs: a trace of 434 KB took 2.1 GB when each page was a number."""
     held = " ".join(f"{10 * i}-999999999" for i in range(100))
     frames = [frame(64, free=held) for _ in range(100)]
-    (first, *_), _ = pictures(frames, "full", 1)
+    (first, *_), _ = page_maps(frames, "full", 1)
     assert first is not None
     assert sum(cell.count for cell in first.cells) == 10**9
     many = frame(64, free=" ".join(f"{2 * i}-{2 * i}" for i in range(5000)))
-    drawn, why = pictures([many] * 100, "full", 1)
+    drawn, why = page_maps([many] * 100, "full", 1)
     assert drawn == [None] * 100
     assert "too much to draw" in why
 
@@ -391,4 +426,4 @@ def test_a_figure_that_is_no_number() -> None:
     row = Row({"do": "step", "n": 1}, pools=pools)
     broken = Violation("INV-ONCE", "reported", "")
     with pytest.raises(TypeError):
-        Story(Trace("x", "x", "x", CONFIGS["p1"], 0, [row], [broken], minimal=False))
+        View(Trace("x", "x", "x", CONFIGS["p1"], 0, [row], [broken], minimal=False))

@@ -1,4 +1,4 @@
-"""The pages of a pool with their owners, iteration by iteration."""
+"""Whose the pages of a pool are, iteration by iteration."""
 
 from __future__ import annotations
 
@@ -9,31 +9,25 @@ from itertools import pairwise
 from typing import Any
 
 from slotproof.conformance import bounds
+from slotproof.conformance.lockstep.observation import TERMS, Holder
 from slotproof.conformance.traces.runs import Run, count, joined, runs_in, text
 
 SINGLY = 160
 """Up to so many pages each has a cell of its own; of more, neighbours with one history share."""
 
-FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = (
-    "available",
-    "evictable",
-    "protected",
-    "held",
-    "uncached",
-)
+FREE, EVICTABLE, PROTECTED, HELD, UNCACHED = TERMS
 LOST, SHARED, STALE = "lost", "shared", "stale"
 """A page that nobody has; that two have; that is read and not kept for its reader."""
-MARKS = {
-    FREE: "free",
-    EVICTABLE: "tree",
-    PROTECTED: "lock",
-    HELD: "slot",
-    UNCACHED: "turn",
-    LOST: "?",
-    SHARED: "‼",
-    STALE: "!",
-}
-"""What a cell says where no name fits."""
+_LABELS = {EVICTABLE: "tree", PROTECTED: "lock", LOST: "?"}
+
+
+def names(holders: Iterable[Holder]) -> str:
+    """All of them, in a sentence.
+
+    >>> names([Holder("slot", "s1"), Holder("free")]), names([])
+    ('slot of s1 and the free list', 'nobody')
+    """
+    return " and ".join(map(str, holders)) or "nobody"
 
 
 @dataclass(frozen=True)
@@ -45,61 +39,39 @@ class Cell:
     count: int
     kind: str
     """Which figure of the equation it counts for; or *lost*, *shared*, *stale*."""
-    owners: tuple[str, ...]
+    owners: tuple[Holder, ...]
     changed: bool
     """It had other owners in the iteration before."""
-    before: tuple[str, ...] = ()
-    readers: tuple[str, ...] = ()
+    before: tuple[Holder, ...] = ()
+    readers: tuple[Holder, ...] = ()
     """Of a page that is not kept for them: whose row points to it."""
 
     @property
-    def mark(self) -> str:
+    def label(self) -> str:
         """A few letters: readable without colour."""
-        if self.kind in (HELD, UNCACHED):
-            return self.owners[0].removeprefix("slot of ")
-        return MARKS[self.kind]
-
-    @property
-    def short(self) -> str:
-        """What is wrong with it in a few letters."""
-        if self.kind == STALE:
-            return f"!{'+'.join(who.removeprefix('slot of ') for who in self.readers)}"
-        if self.kind == LOST:
-            return MARKS[LOST]
-        names = {"the free list": "free", "the tree": "tree"}
-        return "+".join(names.get(who, who.removeprefix("slot of ")) for who in self.owners)
+        if self.kind in _LABELS:
+            return _LABELS[self.kind]
+        mark, whose = ("!", self.readers) if self.kind == STALE else ("", self.owners)
+        return mark + "+".join(who.name or who.kind for who in whose)
 
     @property
     def words(self) -> str:
         """One line about it."""
-        text = f"{self.what}: {self.state}"
-        if self.changed:
-            text += f" (before: {' and '.join(self.before) or 'nobody'})"
-        return text
-
-    @property
-    def what(self) -> str:
-        """``page 7``, ``pages 7-9``, ``3 pages`` where nobody knows which."""
-        if not self.pages:
-            return "a page" if self.count == 1 else f"{self.count} pages"
-        return f"page {self.pages}" if self.count == 1 else f"pages {self.pages}"
-
-    @property
-    def state(self) -> str:
-        """Whose it is."""
-        return state_of(self, self.count)
+        what = "a page" if self.count == 1 else f"{self.count} pages"
+        if self.pages:
+            what = f"{'page' if self.count == 1 else 'pages'} {self.pages}"
+        before = f" (before: {names(self.before)})" if self.changed else ""
+        return f"{what}: {state_of(self, self.count)}{before}"
 
 
 def state_of(cell: Cell, count: int) -> str:
     """Whose so many pages like this one are."""
-    owners = " and ".join(cell.owners) or "nobody"
     belong = "belongs" if count == 1 else "belong"
     it, they = ("it", "it") if count == 1 else ("them", "they")
-    read = "read" if len(cell.readers) > 1 else "reads"
-    readers = f"{' and '.join(cell.readers)} {read} {it}"
+    readers = f"{names(cell.readers)} {'read' if len(cell.readers) > 1 else 'reads'} {it}"
     if cell.kind == STALE:
-        return f"{readers}, and {they} {belong} to {owners}"
-    return f"{belong} to {owners}" + (f", and {readers}" if cell.readers else "")
+        return f"{readers}, and {they} {belong} to {names(cell.owners)}"
+    return f"{belong} to {names(cell.owners)}" + (f", and {readers}" if cell.readers else "")
 
 
 @dataclass(frozen=True)
@@ -116,7 +88,7 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PageMap:
     """One pool in one iteration."""
 
     cells: list[Cell]
@@ -133,8 +105,8 @@ class Picture:
         return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
-Who = tuple[tuple[str, str], ...]
-"""(owner, kind) of everyone who has a page."""
+Who = tuple[tuple[Holder, str], ...]
+"""(owner, which figure of the equation it counts for) of everyone who has a page."""
 
 
 class _TooMany(Exception):
@@ -146,11 +118,11 @@ class _Iteration:
     """Whose each stretch of pages is, and who reads it; stretches have numbers."""
 
     owned: dict[int, Who]
-    read: dict[int, tuple[str, ...]]
+    read: dict[int, tuple[Holder, ...]]
 
 
-def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Picture | None], str]:
-    """One picture per frame (``None``: it shows no pages), and why there are none, if so."""
+def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[PageMap | None], str]:
+    """One per frame (``None``: it shows no pages), and why there are none, if so."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
     if not any(pool in frame.pages for frame in frames):
@@ -164,35 +136,34 @@ def pictures(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pic
         return [None] * len(frames), "there is too much to draw: shrink the trace"
 
 
-def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[Picture | None]:
-    """The pictures. Pages that nothing tells apart are one stretch, however many they are."""
+def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[PageMap | None]:
+    """The maps. Pages that nothing tells apart are one stretch, however many they are."""
     shown = [frame.pages.get(pool) for frame in frames]
     visible = [holdings for holdings in shown if holdings is not None]
     whole = _whole(visible, size)
     stretches = _stretches(visible, whole)
-    if len(stretches) * len(frames) > bounds.DRAWN_CELLS:
-        raise _TooMany
+    _few(len(stretches) * len(frames))
     seen = [None if holdings is None else _iteration(holdings, stretches) for holdings in shown]
     groups = _groups(stretches, whole, [each for each in seen if each is not None])
+    _few(len(groups) * len(frames))
     before: _Iteration | None = None
     for frame, holdings, now in zip(frames, shown, seen, strict=True):
         if now is None:
             yield None
             continue
-        cells = [_cell(group, stretches, now, before) for group in groups]
+        cells = [_cell(runs, index, now, before) for runs, index in groups]
         known = sum(count([stretches[index]]) for index in now.owned)
         lost = sum(cell.count for cell in cells if cell.kind == LOST)
         unknown = frame.pools.get(pool, {}).get("total", 0) // page_size - known - lost
         if unknown > 0:
             cells.append(Cell("", unknown, LOST, (), changed=False))
-        yield Picture(cells, list(_lines(holdings, stretches, now)))
+        yield PageMap(cells, list(_holdings(holdings, stretches, now)))
         before = now
 
 
-def _runs(holding: dict[str, Any]) -> Iterator[Run]:
-    """The runs that a holding speaks of."""
-    yield from runs_in(holding["pages"])
-    yield from runs_in(holding.get("reads", ""))
+def _few(cells: int) -> None:
+    if cells > bounds.DRAWN_CELLS:
+        raise _TooMany
 
 
 def _whole(shown: Iterable[Sequence[dict[str, Any]]], size: int) -> Run | None:
@@ -209,55 +180,33 @@ def _whole(shown: Iterable[Sequence[dict[str, Any]]], size: int) -> Run | None:
 
 
 def _stretches(shown: Iterable[Sequence[dict[str, Any]]], whole: Run | None) -> list[Run]:
-    """Runs of pages that no iteration tells apart, in order; of few pages, single pages."""
-    runs = {run for holdings in shown for holding in holdings for run in _runs(holding)}
-    if whole is not None:
-        runs.add(whole)
-    covered = list(_union(runs))
-    if count(covered) <= SINGLY:
-        return [(page, page) for first, last in covered for page in range(first, last + 1)]
+    """Runs of pages that no iteration tells apart, in order; some may be nobody's."""
+    runs = {run for holdings in shown for each in holdings for run in runs_in(each["pages"])}
+    runs |= {run for holdings in shown for each in holdings for run in _read(each)}
+    runs |= {whole} if whole is not None else set()
     cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
-    if len(cuts) > bounds.DRAWN_CELLS:
-        raise _TooMany
-    starts = [first for first, _ in covered]
-    return [
-        (first, end - 1)
-        for first, end in pairwise(cuts)
-        if first <= covered[bisect_right(starts, first) - 1][1]
-    ]
+    return [(first, end - 1) for first, end in pairwise(cuts)]
 
 
-def _union(runs: Iterable[Run]) -> Iterator[Run]:
-    """Disjoint runs with the same pages, in order."""
-    current: Run | None = None
-    for first, last in sorted(runs):
-        if current is not None and first <= current[1] + 1:
-            current = current[0], max(last, current[1])
-            continue
-        if current is not None:
-            yield current
-        current = first, last
-    if current is not None:
-        yield current
+def _read(holding: dict[str, Any]) -> list[Run]:
+    return runs_in(holding.get("reads", ""))
 
 
 def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Iteration:
     """Who has and who reads each stretch."""
     owned: dict[int, Who] = {}
-    read: dict[int, tuple[str, ...]] = {}
-    budget = bounds.DRAWN_CELLS
+    read: dict[int, tuple[Holder, ...]] = {}
+    listed = 0
     for holding in holdings:
-        name, who = _name(holding), (_name(holding), _kind(holding))
+        who = _holder(holding)
         for index in _indices(runs_in(holding["pages"]), stretches):
-            owned[index] = (*owned.get(index, ()), who)
-            budget -= len(owned[index])
-            if budget < 0:
-                raise _TooMany
-        for index in _indices(runs_in(holding.get("reads", "")), stretches):
-            read[index] = (*read.get(index, ()), name)
-            budget -= len(read[index])
-            if budget < 0:
-                raise _TooMany
+            owned[index] = (*owned.get(index, ()), (who, _kind(holding)))
+            listed += len(owned[index])
+            _few(listed)
+        for index in _indices(_read(holding), stretches):
+            read[index] = (*read.get(index, ()), who)
+            listed += len(read[index])
+            _few(listed)
     return _Iteration(owned, read)
 
 
@@ -268,13 +217,9 @@ def _indices(runs: Iterable[Run], stretches: list[Run]) -> Iterator[int]:
         yield from range(bisect_left(starts, first), bisect_right(starts, last))
 
 
-def _name(holding: dict[str, Any]) -> str:
-    kind = holding["kind"]
-    if kind == "free":
-        return "the free list"
-    if kind == "tree":
-        return "the tree"
-    return f"slot of {holding.get('name', '?')}" if kind == "slot" else holding.get("name", "?")
+def _holder(holding: dict[str, Any]) -> Holder:
+    nobodys = holding["kind"] in ("free", "tree")
+    return Holder(holding["kind"], "" if nobodys else holding.get("name", "?"))
 
 
 def _kind(holding: dict[str, Any]) -> str:
@@ -283,60 +228,59 @@ def _kind(holding: dict[str, Any]) -> str:
     return {"free": FREE, "slot": HELD, "request": UNCACHED}[holding["kind"]]
 
 
-def _lines(
+def _holdings(
     holdings: Sequence[dict[str, Any]], stretches: list[Run], now: _Iteration
 ) -> Iterator[Holding]:
     kept = {i for i, who in now.owned.items() if any(kind == PROTECTED for _, kind in who)}
     for holding in holdings:
-        name, locks = _name(holding), holding.get("locks", 0)
+        name, locks = str(_holder(holding)), holding.get("locks", 0)
         if holding["kind"] == "tree":
             name += f", locked {locks}×" if locks else ", not locked"
         pages = count(runs_in(holding["pages"]))
-        reads = sorted(set(_indices(runs_in(holding.get("reads", "")), stretches)))
+        reads = sorted(set(_indices(_read(holding), stretches)))
         if pages or reads:
             safe = joined(stretches[index] for index in reads if index in kept)
             strays = joined(stretches[index] for index in reads if index not in kept)
             yield Holding(name, holding["pages"], pages, text(safe), text(strays))
 
 
-def _groups(stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]) -> list[list[int]]:
-    """Stretches that are drawn, those together that are drawn as one: of a large pool,
-    neighbours with one history. What is only read is no page of the pool."""
+def _groups(
+    stretches: list[Run], whole: Run | None, seen: Sequence[_Iteration]
+) -> list[tuple[list[Run], int]]:
+    """The pages of each cell, with the number of a stretch that has their history: of few pages
+    each one, else neighbours together. What is only read is no page of the pool."""
     owned = {index for each in seen for index in each.owned}
     low, high = whole or (1, 0)
     drawn = [i for i, (first, _) in enumerate(stretches) if low <= first <= high or i in owned]
     if count(stretches[index] for index in drawn) <= SINGLY:
-        return [[index] for index in drawn]
+        pages = ((page, i) for i in drawn for page in range(stretches[i][0], stretches[i][1] + 1))
+        return [([(page, page)], index) for page, index in pages]
 
-    def history(index: int) -> tuple[Any, ...]:
-        whose = (now.owned.get(index) for now in seen)
-        return (*whose, *(now.read.get(index) for now in seen))
+    def history(index: int) -> list[Any]:
+        return [(now.owned.get(index), now.read.get(index)) for now in seen]
 
-    groups: list[list[int]] = []
+    groups: list[tuple[list[Run], int]] = []
     for index in drawn:
-        last = groups[-1][-1] if groups else -1
-        beside = last >= 0 and stretches[index][0] == stretches[last][1] + 1
-        if beside and history(index) == history(last):
-            groups[-1].append(index)
+        runs, like = groups[-1] if groups else ([], -1)
+        run = stretches[index]
+        if runs and run[0] == runs[-1][1] + 1 and history(index) == history(like):
+            runs[-1] = runs[-1][0], run[1]
         else:
-            groups.append([index])
+            groups.append(([run], index))
     return groups
 
 
-def _cell(
-    group: list[int], stretches: list[Run], now: _Iteration, before: _Iteration | None
-) -> Cell:
-    owners = now.owned.get(group[0], ())
-    then = before.owned.get(group[0], ()) if before is not None else ()
+def _cell(runs: list[Run], index: int, now: _Iteration, before: _Iteration | None) -> Cell:
+    owners = now.owned.get(index, ())
+    then = before.owned.get(index, ()) if before is not None else ()
     locked = any(kind == PROTECTED for _, kind in owners)
-    readers = () if locked else now.read.get(group[0], ())
+    readers = () if locked else now.read.get(index, ())
     if not owners:
         kind = LOST
     elif len(owners) > 1:
         kind = SHARED
     else:
         kind = STALE if readers else owners[0][1]
-    names, past = tuple(who for who, _ in owners), tuple(who for who, _ in then)
+    have, had = (tuple(who for who, _ in each) for each in (owners, then))
     changed = before is not None and owners != then
-    runs = joined(stretches[index] for index in group)
-    return Cell(text(runs), count(runs), kind, names, changed, past, readers)
+    return Cell(text(runs), count(runs), kind, have, changed, had, readers)

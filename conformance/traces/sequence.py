@@ -1,4 +1,4 @@
-"""Who is involved in what: six lanes, and between which of them commands and transitions run."""
+"""The sequence diagram: its participants, and what goes from which of them to which."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAYS: dict[str, tuple[str, str]] = {id_: _way(each) for id_, each in TRANSITIONS
 
 @dataclass(frozen=True)
 class Arrow:
-    """Something that goes from one lane to another."""
+    """Something that goes from one participant to another."""
 
     source: str
     target: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.traces.beats import Beat, Pool
-from slotproof.conformance.traces.picture import LOST, SHARED, STALE, Cell, state_of
+from slotproof.conformance.lockstep.observation import Holder, Violation
+from slotproof.conformance.lockstep.oracles.counts import EQUATIONS
+from slotproof.conformance.traces.page_map import LOST, SHARED, STALE, Cell, names, state_of
 from slotproof.conformance.traces.runs import joined, runs_in, text as written
-from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces.step import Step
+from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 
 CLAUSES = {
@@ -52,31 +53,23 @@ CLAUSES = {
 """The clause as one would say it, where its invariant's sentence is not shorter."""
 
 _POINTERS = ("INV-BACKED", "INV-ROWS")
-_EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
+_WRONG = {"INV-CHECKER.verdict"}
+"""About the engine's own check, and more than that may be wrong."""
 _TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
 """The detail is in the headline, or has other figures than what is wrong."""
-_REPORTING = {
-    "INV-SUM-FULL.reported",
-    "INV-SUM-SWA.reported",
-    "INV-ONCE.reported",
-    "INV-CHECKER.figures",
-    "INV-CHECKER.alarm",
-    "INV-CHECKER.covers",
-    "INV-CHECKER.ran",
-}
 
 
 LONGEST = 160
 """Characters of a crash's message in the headline."""
 
 
-def headline(story: Story) -> str:
+def headline(view: View) -> str:
     """What was violated, in a sentence."""
-    first = story.first
+    first = view.first
     if first is None:
         return "Nothing was violated"
-    pool = _EQUATIONS.get(first.invariant)
-    shown = next((each for each in story.beats[-1].pools if each.name == pool), None)
+    pool = EQUATIONS.get(first.invariant)
+    shown = next((each for each in view.steps[-1].pools if each.name == pool), None)
     if shown is not None and first.conjunct == "equation" and shown.owned:
         tokens = abs(shown.owned.sum - shown.owned.total)
         how = "lost" if shown.owned.sum < shown.owned.total else "counted twice"
@@ -89,7 +82,7 @@ def headline(story: Story) -> str:
         )
     words = clause_words(first)
     if first.clause == "INV-INFLIGHT.iff":
-        return _in_flight(story) or words
+        return _in_flight(view) or words
     if first.invariant == "INV-ALIVE":
         words += (
             f": {first.detail if len(first.detail) <= LONGEST else first.detail[:LONGEST] + '…'}"
@@ -97,21 +90,20 @@ def headline(story: Story) -> str:
     return words
 
 
-def _in_flight(story: Story) -> str:
+def _in_flight(view: View) -> str:
     """Which way round they disagree, where the spec's state says so."""
-    for each in story.beats[-1].differs:
-        session, _, name = each["what"].partition(" ")
-        if name == "session.inflight" and "engine" in each:
+    for each in view.steps[-1].differs:
+        if each.get("variable") == "session.inflight" and "engine" in each:
             if each["engine"]:
-                return f"The engine says a turn of {session} is in flight, and none is"
-            return f"A turn of {session} is in flight, and the engine says none is"
+                return f"The engine says a turn of {each['session']} is in flight, and none is"
+            return f"A turn of {each['session']} is in flight, and the engine says none is"
     return ""
 
 
-def detail(story: Story) -> str:
+def detail(view: View) -> str:
     """The figures that show it, where the headline has none."""
-    first = story.first
-    told = first is None or first.invariant in _TOLD or first.invariant in _EQUATIONS
+    first = view.first
+    told = first is None or first.invariant in _TOLD or first.invariant in EQUATIONS
     return "" if first is None or told else first.detail
 
 
@@ -134,89 +126,80 @@ def sentence(violation: Violation) -> str:
     return invariant.sentence if invariant is not None else ""
 
 
-def kind(story: Story) -> str:
+def kind(view: View) -> str:
     """What kind of bug it is: memory, counting, or behaviour."""
-    clauses = {each.clause for each in story.trace.violations}
+    clauses = {each.clause for each in view.trace.violations}
     if not clauses:
         return ""
-    alive = any(each.invariant == "INV-ALIVE" for each in story.trace.violations)
+    alive = any(each.invariant == "INV-ALIVE" for each in view.trace.violations)
     if alive:
         return "The engine did not survive the last command: there is no state to look at after it."
-    equation = any(each.conjunct == "equation" for each in story.trace.violations)
-    wrong = [cell for each in story.beats[-1].pictures.values() if each for cell in each.wrong]
+    equation = any(each.conjunct == "equation" for each in view.trace.violations)
+    wrong = [cell for each in view.steps[-1].maps.values() if each for cell in each.wrong]
     if equation or any(cell.kind in (LOST, SHARED) for cell in wrong):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
-    if any(each.invariant in _POINTERS for each in story.trace.violations):
+    if any(each.invariant in _POINTERS for each in view.trace.violations):
         return "A row points to memory that is not kept for it: others may overwrite it."
-    if clauses <= _REPORTING:
+    if all(each.reporting for each in view.trace.violations) and clauses.isdisjoint(_WRONG):
         return "No page is lost or shared: the engine only counts wrongly."
-    if not any(each for each in story.beats[-1].pictures.values()):
+    if not any(each for each in view.steps[-1].maps.values()):
         return "No figure of the memory is wrong; whose each page is the trace does not say."
     return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
 
 
-def whose(story: Story) -> list[str]:
+def whose(view: View) -> list[str]:
     """Of the pages with two owners, none, or a reader they are not kept for: whose they were."""
     lines = []
-    last = story.beats[-1]
-    for pool, picture in last.pictures.items():
-        if picture is None or not last.ran:
+    last = view.steps[-1]
+    for pool, page_map in last.maps.items():
+        if page_map is None or not last.ran:
             continue
-        several = len(last.pictures) > 1
+        several = len(last.maps) > 1
         lines += [
-            _story_of(cells, pool, story.beats, several)
-            for cells in _alike(picture.wrong, pool, story.beats)
+            _history_of(cells, pool, view.steps, several)
+            for cells in _alike(page_map.wrong, pool, view.steps)
         ]
     return lines
 
 
-def _alike(cells: list[Cell], pool: str, beats: list[Beat]) -> Iterator[list[Cell]]:
+def _alike(cells: list[Cell], pool: str, steps: list[Step]) -> Iterator[list[Cell]]:
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
-        history = (*_lives(cell, pool, beats), cell.readers)
+        history = (*_lives(cell, pool, steps), cell.readers)
         groups.setdefault(history, []).append(cell)
     yield from groups.values()
 
 
-def _lives(cell: Cell, pool: str, beats: list[Beat]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lives(cell: Cell, pool: str, steps: list[Step]) -> Iterator[tuple[str, tuple[Holder, ...]]]:
     """Since which command it has had which owners."""
-    last: tuple[str, ...] | None = None
-    for beat in beats:
-        picture = beat.pictures.get(pool)
-        if picture is None or not beat.ran or not cell.pages:
+    last: tuple[Holder, ...] | None = None
+    for step in steps:
+        page_map = step.maps.get(pool)
+        if page_map is None or not step.ran or not cell.pages:
             continue
-        now = next((each for each in picture.cells if each.pages == cell.pages), None)
+        now = next((each for each in page_map.cells if each.pages == cell.pages), None)
         if now is not None and now.owners != last:
             last = now.owners
-            yield beat.label, now.owners
+            yield step.label, now.owners
 
 
-def _story_of(cells: list[Cell], pool: str, beats: list[Beat], which: bool) -> str:
+def _history_of(cells: list[Cell], pool: str, steps: list[Step], which: bool) -> str:
     count = sum(cell.count for cell in cells)
     numbers = written(joined(sorted(run for cell in cells for run in runs_in(cell.pages))))
     noun = "page" if count == 1 else "pages"
     what = f"{noun} {numbers.replace(' ', ', ')}" if numbers else f"{count} {noun}"
     pool_word = f" of the {pool} pool" if which else ""
     now = state_of(cells[0], count)
-    lives = list(_lives(cells[0], pool, beats))
-    free = ("the free list",)
+    lives = list(_lives(cells[0], pool, steps))
+    free = (Holder("free"),)
     if len(lives) > 2 and lives[0][1] == free:
         lives = lives[1:]
-    steps = [f"{' and '.join(owners) or 'nobody'} from step {label}" for label, owners in lives]
+    past = [f"{names(owners)} from step {label}" for label, owners in lives]
     if len(lives) == 1 and lives[0][1] != free:
-        steps.insert(0, "the free list at the start")
-    past = f". Whose it was: {', '.join(steps)}" if len(steps) > 1 else ""
+        past.insert(0, "the free list at the start")
+    whose = f". Whose it was: {', '.join(past)}" if len(past) > 1 else ""
     between = ": " if cells[0].kind == STALE else " "
-    return f"{what}{pool_word}{between}{now}{past}"
-
-
-def equation(pool: Pool, by: str) -> str:
-    """The equation with its numbers: ``62 + 0 + 0 + 1 + 0 = 63 ≠ 64``; empty if not known."""
-    shown = pool.owned if by == "ownership" else pool.reported
-    if shown is None:
-        return ""
-    terms = " + ".join(map(str, shown.terms.values()))
-    return f"{terms} = {shown.sum} {'=' if shown.adds_up else '≠'} {shown.total}"
+    return f"{what}{pool_word}{between}{now}{whose}"
 
 
 def _tokens(count: int) -> str:

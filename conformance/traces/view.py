@@ -1,40 +1,41 @@
-"""What every form of a trace tells: derived once, shown as text, Markdown, Mermaid or HTML."""
+"""What every form of a trace shows: derived once, for text, Markdown, Mermaid and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import Command, describe
-from slotproof.conformance.traces.beats import Beat, beat_of
 from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.lanes import arrows
-from slotproof.conformance.traces.picture import pictures
+from slotproof.conformance.traces.page_map import page_maps
+from slotproof.conformance.traces.sequence import arrows
+from slotproof.conformance.traces.step import Step
 from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.model.layout import LAYOUT, POOLS
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
 
+FIGURES = LAYOUT[POOLS]
+"""Variables of no actor: of the pools, and the rows."""
 
-class Story:
-    """A trace, beat by beat. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where a
+
+class View:
+    """A trace, step by step. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where a
     figure is missing or no number."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.detailed = any(row.frames for row in trace.rows)
         """Whether the trace has iterations, or only what was after each command."""
-        self.beats = list(self._beats())
+        self.steps = list(self._steps())
+        self.undrawn: dict[str, str] = {}
+        """By pool, why its pages are not drawn."""
         self._draw()
-        profile = PROFILES.get(trace.profile)
-        if profile is not None and profile.choices["loan"] != "uncached":
-            for beat in self.beats:
-                beat.pools = [replace(pool, lent_is_held=True) for pool in beat.pools]
         if trace.violations:
-            last = self.beats[-1]
+            last = self.steps[-1]
             last.violations = trace.violations
             last.died = any(each.invariant == "INV-ALIVE" for each in trace.violations)
             last.ran = last.ran and not last.died
@@ -70,28 +71,22 @@ class Story:
                 reasons.setdefault(each.transition, []).append(f"{each.clause}: {each.detail}")
         return reasons
 
-    def _beats(self) -> Iterator[Beat]:
-        self._shown: list[Frame] = []
-        previous = Frame()
-        index = 0
+    def _steps(self) -> Iterator[Step]:
+        profile = PROFILES.get(self.trace.profile)
+        held = profile is not None and profile.choices["loan"] != "uncached"
+        index, previous = 0, Frame()
         for number, row in enumerate(self.trace.rows, 1):
             frames = row.frames or self._guess(row, previous)
-            says, name = in_words(row.command), row.command["do"]
-            last_row = number == len(self.trace.rows)
+            says, several = in_words(row.command), len(frames) > 1
             if not frames:
-                yield beat_of(index, number, says, name, previous, previous, ran=False)
-                self._shown.append(previous)
+                yield Step(index, number, 0, says, False, previous, previous, held)
                 index += 1
             for part, frame in enumerate(frames, 1):
-                text = says
-                if len(frames) > 1:
-                    text = f"scheduler iteration {part} of {len(frames)}"
-                beat = beat_of(index, number, text, name, frame, previous, ran=True)
-                bad = self.wrong if last_row and part == len(frames) else {}
-                beat.part = part if len(frames) > 1 else 0
-                beat.arrows = list(arrows(frame, bad))
-                yield beat
-                self._shown.append(frame)
+                text = f"scheduler iteration {part} of {len(frames)}" if several else says
+                last = number == len(self.trace.rows) and part == len(frames)
+                step = Step(index, number, part * several, text, True, frame, previous, held)
+                step.arrows = list(arrows(frame, self.wrong if last else {}))
+                yield step
                 previous = frame
                 index += 1
 
@@ -106,34 +101,22 @@ class Story:
 
     def _fold(self) -> None:
         """A stall is many iterations of the same: tables show it once."""
-        first = self.beats[0] if self.beats else None
-        for before, beat in pairwise(self.beats):
-            beat.repeats = (
-                before.part > 0
-                and beat.number == before.number
-                and beat.arrows == before.arrows
-                and not beat.changed
-                and not beat.violations
-                and beat.differs == before.differs
-                and beat.check == before.check
-                and not any(each.deltas for pool in beat.pools for each in pool.sums)
-                and not any(each.moved for each in beat.pictures.values() if each is not None)
-            )
-            if beat.repeats and first is not None:
+        first = self.steps[0] if self.steps else None
+        for before, step in pairwise(self.steps):
+            step.repeats = step.like(before)
+            if step.repeats and first is not None:
                 first.like_it += 1
             else:
-                first = beat
+                first = step
 
     def _draw(self) -> None:
-        self.undrawn: dict[str, str] = {}
-        """By pool, why its pages are not drawn."""
-        names = sorted({name for frame in self._shown for name in frame.pools})
-        for name in names:
-            drawn, why = pictures(self._shown, name, self.trace.config.page_size)
+        frames = [step.frame for step in self.steps]
+        for name in sorted({name for frame in frames for name in frame.pools}):
+            drawn, why = page_maps(frames, name, self.trace.config.page_size)
             if why:
                 self.undrawn[name] = why
-            for beat, picture in zip(self.beats, drawn, strict=True):
-                beat.pictures[name] = picture
+            for step, page_map in zip(self.steps, drawn, strict=True):
+                step.maps[name] = page_map
 
 
 def _unframed(row: Row) -> list[dict[str, Any]]:
@@ -143,13 +126,12 @@ def _unframed(row: Row) -> list[dict[str, Any]]:
 
 def _writes(violation: Violation, there: list[str]) -> bool:
     """Whether what a difference names, and it alone of a figure's movers, writes the field."""
-    who, field_name, *_ = (*violation.detail.split(" ", 2), "", "")
     moves = {
         name
         for name in there
-        if name in TRANSITIONS and {who, field_name} & TRANSITIONS[name].full_effect.keys()
+        if name in TRANSITIONS and violation.variable in TRANSITIONS[name].full_effect
     }
-    if "." in who:  # full.available is 61, the spec says 62
+    if violation.variable in FIGURES:
         return moves == {violation.transition}
     return violation.transition in moves
 

@@ -1,4 +1,4 @@
-"""Where to look: the transitions of the last iteration that what is wrong points at.
+"""Fault localisation: the transitions of the last iteration that may have done it.
 
 The spec knows which transitions write a field. A field that is not where the spec says
 was either not written by one that should have, or written by one that must not.
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slotproof.conformance.traces.story import Story
+from slotproof.conformance.traces.view import FIGURES, View
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
 
 MOST = 3
-"""Places shown."""
+"""Shown at most."""
 
 _PAGES = ("INV-OWNER", "INV-BACKED", "INV-LOCK")
 _POOLS = ("full.", "swa.")
@@ -25,7 +25,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class Suspects:
     """What is wrong, and the transitions of the engine to read next."""
 
     why: str
@@ -42,75 +42,73 @@ class Place:
         return [(each, TRANSITIONS[each.partition(" ")[0]].sentence) for each in self.events]
 
 
-def places(story: Story) -> list[Place]:
+def suspects(view: View) -> list[Suspects]:
     """The plainest first; none where the engine died, or where only its own check is wrong."""
-    if not story.beats[-1].ran:
+    if not view.steps[-1].ran:
         return []
-    events = [each for each in story.last_events if each["transition"] in TRANSITIONS]
-    every = [*_fields(story, events), *_guards(story)] or list(_others(story, events))
-    found: dict[tuple[str, ...], Place] = {}
-    for place in every:
+    events = [each for each in view.last_events if each["transition"] in TRANSITIONS]
+    every = [*_fields(view, events), *_guards(view)] or list(_others(view, events))
+    found: dict[tuple[str, ...], Suspects] = {}
+    for each in every:
         # One is enough of several fields that the same transitions wrote.
-        found.setdefault(place.events, place)
+        found.setdefault(each.events, each)
     return list(found.values())[:MOST]
 
 
-def _fields(story: Story, events: list[Event]) -> Iterator[Place]:
-    for each in story.beats[-1].differs:
+def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:
+    for each in view.steps[-1].differs:
         have, want = each.get("engine", "not there"), each.get("spec", "not there")
         why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
-        actor, _, name = each["what"].partition(" ")
-        mine = [event for event in events if _about(event, actor, name, story)]
-        if name:
-            yield from _field(why, name, mine)
+        name = each.get("variable", "")
+        if name and name not in FIGURES:
+            yield from _field(why, name, [event for event in events if _about(event, each, view)])
         elif each.get("at") in TRANSITIONS:
-            moved = [event for event in events if _writes(event, actor)]
+            moved = [event for event in events if _writes(event, name)]
             last = [event for event in moved if event["transition"] == each["at"]][-1:]
             names = _names(last) or (each["at"],)
             also = tuple(each for each in _names(moved) if each not in names)
-            yield Place(why, "last moved by", names, also)
+            yield Suspects(why, "last moved by", names, also)
 
 
-def _field(why: str, name: str, mine: list[Event]) -> Iterator[Place]:
+def _field(why: str, name: str, mine: list[Event]) -> Iterator[Suspects]:
     """``mine``: what happened to the actor whose field it is."""
     writes = [_writes(event, name) for event in mine]
     if not any(writes):
         if mine:
-            yield Place(why, "none of these may change it, one did:", _names(mine))
+            yield Suspects(why, "none of these may change it, one did:", _names(mine))
         return
     at = len(writes) - 1 - writes[::-1].index(True)
     (writer,), after = _names([mine[at]]), _names(mine[at + 1 :])
     if after:
-        yield Place(why, f"{writer} writes it; if it did, one of these undid it:", after)
+        yield Suspects(why, f"{writer} writes it; if it did, one of these undid it:", after)
     else:
-        yield Place(why, "written by", (writer,))
+        yield Suspects(why, "written by", (writer,))
 
 
-def _guards(story: Story) -> Iterator[Place]:
-    for violation in story.trace.violations:
+def _guards(view: View) -> Iterator[Suspects]:
+    for violation in view.trace.violations:
         known = TRANSITIONS.get(violation.transition or "")
         if known is None or violation.conjunct != "guard":
             continue
-        name = violation.detail.partition("“")[2].partition("”")[0]
-        formula = " ".join(" ".join(guard(known).get(name, ())).split())
+        formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
         why = f"{violation.detail}: {formula}" if formula else violation.detail
-        yield Place(why, "not allowed here:", (known.id,))
+        yield Suspects(why, "not allowed here:", (known.id,))
 
 
-def _others(story: Story, events: list[Event]) -> Iterator[Place]:
+def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
     """No length and no count is wrong."""
-    broken = {each.invariant for each in story.trace.violations}
-    for each in story.trace.violations:
+    broken = {each.invariant for each in view.trace.violations}
+    for each in view.trace.violations:
         if each.transition in TRANSITIONS:
-            yield Place(f"{each.clause}: {each.detail}", "at", (each.transition,))
+            yield Suspects(f"{each.clause}: {each.detail}", "at", (each.transition,))
     if "INV-PROGRESS" in broken and events:
-        yield Place("nothing changes any more", "each iteration is only", _names(events))
+        yield Suspects("nothing changes any more", "each iteration is only", _names(events))
     if broken.intersection(_PAGES):
         moved = [event for event in events if _moves(event)]
         if moved:
             why = "every length and count is right, but not which page is whose"
             how = "one of these gave or took a wrong page, or lock:"
-            yield Place(why, how, _names(moved))
+            yield Suspects(why, how, _names(moved))
 
 
 def _writes(event: Event, name: str) -> bool:
@@ -123,14 +121,16 @@ def _moves(event: Event) -> bool:
     return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
 
 
-def _about(event: Event, actor: str, name: str, story: Story) -> bool:
+def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
     """A request that was rejected is no turn of the session; it may touch it all the same."""
-    request, session = event.get("request"), event.get("session")
-    if actor.startswith("/"):
-        return request == actor[1:]
-    if session == actor:
+    request, session = event.get("request"), differs.get("session")
+    if session is None:
+        return bool(request == differs["rid"])
+    if event.get("session") == session:
         return True
-    return name.startswith(_SESSION) and story.sent_to.get(request or "") == actor
+    sent_to: str | None = view.sent_to.get(request or "")
+    variable: str = differs["variable"]
+    return sent_to == session and variable.startswith(_SESSION)
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:
