@@ -2,7 +2,7 @@
 
 The machine knows no transitions. It does what clients and time can do; where
 that leads is the engine's business, and the referee's to judge. Hypothesis draws;
-shrinking is done on the commands, by :mod:`slotproof.conformance.search.minimise`.
+shrinking is done on the commands, by :mod:`slotproof.conformance.search.shrinking`.
 """
 
 from __future__ import annotations
