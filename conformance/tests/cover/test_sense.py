@@ -226,8 +226,7 @@ class Babbling(InProcessEngine):
 
 
 @pytest.mark.parametrize(
-    ("how", "fault"),
-    [(Babbling.how, Babbling.fault), ("the driver was ended by SIG{}", "death")],
+    ("how", "fault"), [(Babbling.how, Babbling.fault), ("the driver was ended by SIG{}", "death")]
 )
 def test_a_driver_that_fails_differently_each_time_is_one_finding(
     how: str, fault: str, monkeypatch: pytest.MonkeyPatch
