@@ -144,6 +144,17 @@ class Owner:
     E: int
 
 
+class Kept(NamedTuple):
+    """What is kept of an observation for whoever shows it. The Worlds are let go of: the next
+    iteration moves them, and a run keeps thousands of iterations."""
+
+    config: EngineConfig
+    snapshot: Snapshot
+    owners: list[Owner]
+    shares: dict[str, tuple[int, int]]
+    differences: list[Violation]
+
+
 @dataclass
 class Observation:
     """One iteration: the snapshots around it, their spec states, what clients know."""
@@ -164,12 +175,12 @@ class Observation:
     """Where the events lead the spec to another state than the snapshot's: the lockstep oracle
     notes them."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """By pool, held and uncached tokens as ownership gives them."""
         shares = self.world.shares.values()
         totals = [sum(column) for column in zip(*shares, strict=True)] or [0] * 4
-        self.shares = {"full": (totals[0], totals[1]), "swa": (totals[2], totals[3])}
-        """By pool, held and uncached tokens as ownership gives them. Taken now: the next
-        iteration moves the World."""
+        return {"full": (totals[0], totals[1]), "swa": (totals[2], totals[3])}
 
     @cached_property
     def owners(self) -> list[Owner]:
@@ -201,3 +212,7 @@ class Observation:
         held, uncached = self.shares[pool]
         known = {name: view.get(name, 0) for name in ("available", "evictable", "protected")}
         return {**known, "held": held, "uncached": uncached, "total": view.get("total", 0)}
+
+    def kept(self) -> Kept:
+        """To be asked for once the oracles have looked."""
+        return Kept(self.config, self.snapshot, self.owners, self.shares, self.differences)

@@ -16,7 +16,7 @@ from slotproof.conformance.engines.base import Engine, EngineFailed
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Kept, Observation, Violation
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -36,7 +36,7 @@ class Iteration:
     """Violations that the example went on after."""
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
-    observations: list[Observation] = field(default_factory=list)
+    observations: list[Kept] = field(default_factory=list)
     """What the oracles looked at, for whoever shows it."""
 
     @property
@@ -218,12 +218,12 @@ class Referee:
             before,
             recompute,
         )
-        self.log[-1].observations.append(seen)
         violations = [
             replace(each, oracle=name)
             for name, oracle in self.looking(snapshot).items()
             for each in oracle(seen)
         ]
+        self.log[-1].observations.append(seen.kept())
         self.snapshot, self.world = snapshot, after
         return self.pass_over(violations)
 

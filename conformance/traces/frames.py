@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.conformance.lockstep.observation import Observation, Violation
+from slotproof.conformance.lockstep.observation import Kept, Violation
 from slotproof.conformance.lockstep.oracles.owners import own_pages, row_indices
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.traces.document import (
@@ -69,7 +69,7 @@ def _pick(view: Mapping[str, Any], shape: Any) -> dict[str, Any]:
     return _present(**{name: view.get(name) for name in shape.__annotations__})
 
 
-def frame_of(seen: Observation) -> Frame:
+def frame_of(seen: Kept) -> Frame:
     """What an iteration showed, as the oracles looked at it."""
     snapshot, checker = seen.snapshot, seen.snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
@@ -111,7 +111,7 @@ def _differs(found: Violation) -> dict[str, Any]:
     }
 
 
-def _holdings(seen: Observation, pool: str) -> Iterator[dict[str, Any]]:
+def _holdings(seen: Kept, pool: str) -> Iterator[dict[str, Any]]:
     """Who has which pages, as the page oracle sees it."""
     size, snapshot = seen.config.page_size, seen.snapshot
     yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}

@@ -66,7 +66,7 @@ def test_a_guard_that_fails_is_reported_and_the_effect_performed(world: World) -
     """INV-STEP.guard: what follows is compared with what the engine says it did."""
     assert submit(world) == []
     problems = submit(world, new=6)
-    assert problems[0] == Problem("INV-STEP", "guard", "T-SUBMIT needs “idle”")
+    assert problems[0] == Problem("INV-STEP", "guard", "T-SUBMIT needs “idle”", "idle")
     assert world.actors["s"][PROMPT] == 6
 
 

@@ -17,6 +17,7 @@ from slotproof.conformance.lockstep.observation import (
 )
 from slotproof.conformance.protocol.snapshot import POOL_NAMES, Snapshot
 
+_FREE, _TREE = Holder("free"), Holder("tree")
 _BELONGS = "{pool}: page {page} belongs to {owners}"
 
 
@@ -34,9 +35,9 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     tree = dict(seen.snapshot["tree"].get(pool, ()))
     owners: dict[int, list[Holder]] = {}
     for page in view["free"]:
-        owners.setdefault(page, []).append(Holder("free"))
+        owners.setdefault(page, []).append(_FREE)
     for page, _ in seen.snapshot["tree"].get(pool, ()):
-        owners.setdefault(page, []).append(Holder("tree"))
+        owners.setdefault(page, []).append(_TREE)
     for owner in seen.owners:
         yield from _row(seen, pool, owner, tree)
         for page in own_pages(seen.snapshot, owner, pool, size):
@@ -53,7 +54,7 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     shared = {
         page: tuple(holders)
         for page, holders in owners.items()
-        if len(holders) > 1 and set(holders) != {Holder("free")}
+        if len(holders) > 1 and set(holders) != {_FREE}
     }
     if shared:
         page, holders = min(shared.items())

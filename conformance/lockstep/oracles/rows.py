@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from slotproof.conformance.lockstep.observation import Holder, Observation, Violation, violated
 from slotproof.conformance.lockstep.oracles.owners import outside
 
+_FREE, _INDICES = Holder("free_rows"), Holder("indices")
 _BELONGS = "row {row} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     users: dict[int, list[Holder]] = {}
     for row, times in Counter(seen.snapshot["rows"]["free"]).items():
-        users[row] = [Holder("free_rows")] * times
+        users[row] = [_FREE] * times
     for owner in seen.owners:
         users.setdefault(owner.row, []).append(owner.holder)
     view = seen.snapshot["rows"]
     for shown in map(int, view["used"]):
-        users.setdefault(shown, [Holder("indices")])
+        users.setdefault(shown, [_INDICES])
     stray = outside(users, view["total"])
     if stray is not None:
         words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
