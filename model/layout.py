@@ -7,7 +7,6 @@ An actor's *values* are its part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
 from slotproof.model import state
 from slotproof.model.expr import Const, Expr, Var
@@ -49,7 +48,6 @@ EMPTY_ACTOR: Values = _numbers((state.INITIAL[var.name] for var in state.ACTOR),
 """Nobody: what an actor was before it began and is after it ended."""
 
 
-@cache
 def initial_pools(full: int, swa: int, rows: int) -> Values:
     """The figures of pools and rows of which everything is free.
 
@@ -60,7 +58,6 @@ def initial_pools(full: int, swa: int, rows: int) -> Values:
     return _numbers((state.INITIAL[var.name] for var in state.POOLS), totals)
 
 
-@cache
 def alone(prompt: int) -> Values:
     """The values of a request that goes on alone.
 

@@ -152,6 +152,22 @@ def test_history_is_written_where_a_turn_finishes_or_a_session_ends_only() -> No
     assert writers == {"T-OPEN", "T-SAVE", "T-CLOSE", "T-REAP"}
 
 
+def test_what_follows_from_guard_and_effect() -> None:
+    """Derived, not stated: what a transition starts, whose it is, what it can't do without."""
+    assert {id_: each.starts for id_, each in TRANSITIONS.items() if each.starts} == {
+        "T-OPEN": "session",
+        "T-SUBMIT": "turn",
+        "T-PLAIN-SUBMIT": "request",
+    }
+    assert [id_ for id_, each in TRANSITIONS.items() if not each.has_actor] == ["T-EVICT"]
+    assert {id_: each.choices for id_, each in TRANSITIONS.items() if each.choices} == {
+        "T-SWA-ADVANCE": {"config.swa": True},
+        "T-ABORT-PUBLISH": {"config.abort_publishes": True},
+        "T-RETRACT": {"config.retract_keeps": True},
+        "T-RETRACT-WIPE": {"config.retract_keeps": False},
+    }
+
+
 def test_museum_bugs_are_cited() -> None:
     cited = " ".join(each.source for each in TRANSITIONS.values())
     assert {name for name in MUSEUM if name not in cited} == set()

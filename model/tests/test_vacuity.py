@@ -7,9 +7,10 @@ import pytest
 from slotproof.model import state, transitions as t
 from slotproof.model.expr import lift
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.obligations import Spec
+from slotproof.model.obligations import Spec, tasks
 from slotproof.model.profiles import PROFILES
-from slotproof.model.prove import PAGE_SIZES
+from slotproof.model.prove import PAGE_SIZES, Prover
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.vacuity import impossible, tautologies
 
@@ -50,3 +51,12 @@ def test_a_guard_that_a_profile_empties_is_noticed() -> None:
     never = replace(t.T_PARK, guard={**t.T_PARK.guard, "aligned": lift(False)})
     found = impossible(Spec({**TRANSITIONS, "T-PARK": never}), 4)
     assert all("T-PARK" in names for names in found.values())
+
+
+def test_a_transition_that_allows_nothing_is_noticed() -> None:
+    """``allows`` forgotten: nothing could show that its guard is too strict."""
+    park = Transition("T-PARK", "", "the scheduler", "run", TRANSITIONS["T-PARK"].guard)
+    spec = Spec(transitions={**TRANSITIONS, park.id: park})
+    prover = Prover(tasks(spec, park.id), 1)
+    (allowed,) = (task for task in prover.tasks if task.layer == "allowed")
+    assert prover.vacuity(allowed).problem == "can never happen"

@@ -55,6 +55,27 @@ def test_lanes_have_every_transition() -> None:
     assert {lane for way in WAYS.values() for lane in way} <= set(LANES)
 
 
+@pytest.mark.parametrize(
+    ("transition", "way"),
+    [
+        ("T-OPEN", "client scheduler"),
+        ("T-SUBMIT", "scheduler turn"),
+        ("T-REJECT", "scheduler client"),
+        ("T-MATCH", "tree turn"),
+        ("T-RESTORE", "slot turn"),
+        ("T-REFUSE", "turn slot"),
+        ("T-EXTEND", "pool turn"),
+        ("T-INSERT", "turn tree"),
+        ("T-SAVE", "turn slot"),
+        ("T-ABORT", "turn pool"),
+        ("T-ABORT-PARTIAL", "slot pool"),
+        ("T-EVICT", "tree pool"),
+    ],
+)
+def test_a_lane_follows_from_what_moves(transition: str, way: str) -> None:
+    assert " ".join(WAYS[transition]) == way
+
+
 def test_clauses_in_words_exist() -> None:
     there = {
         f"{each.id}.{name}"
