@@ -91,7 +91,7 @@ PARTS = {
          f"{QUALITY}/test_kills.py", f"{QUALITY}/stuck.py", f"{QUALITY}/environments.py"),
     ),
     "fuzz": Part(
-        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "500"),
+        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
         inputs=(
             "conformance/*.py", "conformance/cli", "conformance/engines", "conformance/lockstep",
             "conformance/logs", "conformance/protocol", "conformance/search",
