@@ -103,7 +103,7 @@ PARTS = {
         ),
     ),
     "fuzz": Part(
-        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "500"),
+        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
         inputs=(
             "conformance/*.py",
             "conformance/cli",

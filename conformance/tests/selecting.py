@@ -13,6 +13,8 @@ import pytest
 
 from slotproof.conformance.tests.parts import changed
 
+SHARING = ("test_site.py", "test_explore.py")
+"""Files whose tests share something that takes seconds to make."""
 LONG = ("sglang", "browser", "quality", "exhaustive", "slow")
 
 
@@ -33,7 +35,7 @@ def _urgency(item: pytest.Item) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One at a time, but what starts the same build or opens the same site goes to one worker."""
+    """One at a time, but what starts the same build or shares a fixture goes to one worker."""
     from xdist.scheduler import LoadScopeScheduling
 
     scheduler = LoadScopeScheduling(config, log)
@@ -50,4 +52,5 @@ def together(nodeid: str) -> str:
     release = re.search(r"\[.*?(\d+\.\d+\.\d+(\.post\d+)?)", test)
     if "/sglang/" in path and release:
         return f"sglang {release[1]}"
-    return "site" if path.endswith("test_site.py") else nodeid
+    file = path.rpartition("/")[2]
+    return file if file in SHARING else nodeid

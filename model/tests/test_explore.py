@@ -23,6 +23,8 @@ from slotproof.model.state import NO_ROW
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import World
 
+pytestmark = pytest.mark.slow
+
 COUNTS = {
     "two-sessions": (31086, 412931, 31),
     "turn-by-turn": (71323, 808985, 35),
@@ -74,7 +76,6 @@ def explored() -> dict[str, Explored]:
     return {bounds.name: explore(bounds) for bounds in DEFAULT}
 
 
-@pytest.mark.slow
 def test_counts_are_pinned(explored: dict[str, Explored]) -> None:
     assert {n: (e.states, e.edges, e.depth) for n, e in explored.items()} == COUNTS
 
