@@ -117,13 +117,16 @@ def main() -> int:
     ]
     for row in rows:
         print("  ".join(f"{name} {value}" for name, value in row.items()), file=sys.stderr)
-    record(args.record, {
-        "what": "page audit of a whole pool, next to the bytes it moves and SGLang's method",
-        **described(args.device),
-        "copy_gb_per_s": round(per_us / 1e3, 1),
-        "kernels": args.kernels,
-        "sizes": rows,
-    })  # fmt: skip
+    record(
+        args.record,
+        {
+            "what": "page audit of a whole pool, next to the bytes it moves and SGLang's method",
+            **described(args.device),
+            "copy_gb_per_s": round(per_us / 1e3, 1),
+            "kernels": args.kernels,
+            "sizes": rows,
+        },
+    )
     return 0
 
 

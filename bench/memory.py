@@ -57,22 +57,26 @@ def main() -> int:
             shape = (256, WIDTH)
             tables = [torch.full(shape, -1, device=args.device) for _ in range(3)]
             calls = {
-                "kernel_us": lambda k=kernels, t=tables[0], s=spans, p=pages, z=size:
-                    k.alloc_extend(t, s, p, z),
-                "torch_us": lambda t=tables[1], s=spans, p=pages, z=size:
-                    plain_memory.alloc_extend(t, s, p, z),
-                "loop_us": lambda t=tables[2], s=spans, p=pages, z=size:
-                    row_by_row(t, s, p, z),
-            }  # fmt: skip
+                "kernel_us": lambda k=kernels, t=tables[0], s=spans, p=pages, z=size: (
+                    k.alloc_extend(t, s, p, z)
+                ),
+                "torch_us": lambda t=tables[1], s=spans, p=pages, z=size: plain_memory.alloc_extend(
+                    t, s, p, z
+                ),
+                "loop_us": lambda t=tables[2], s=spans, p=pages, z=size: row_by_row(t, s, p, z),
+            }
             times = {each: microseconds(args.device, call) for each, call in calls.items()}
             assert all(torch.equal(tables[0], table) for table in tables)
             rows.append({"batch": name, "page_size": size, **times})
             print(rows[-1], file=sys.stderr)
-    record(args.record, {
-        "what": "allocation of a batch: page arithmetic, free pages, rows",
-        **described(args.device),
-        "batches": rows,
-    })  # fmt: skip
+    record(
+        args.record,
+        {
+            "what": "allocation of a batch: page arithmetic, free pages, rows",
+            **described(args.device),
+            "batches": rows,
+        },
+    )
     return 0
 
 

@@ -41,9 +41,17 @@ def script(turns: int) -> dict[str, object]:
             feed.append([{"do": "open", "session": name} for name in block])
         tokens = [1 + (turn * 8 + position) % 250 for position in range(8)]
         feed.append(
-            [{"do": "submit", "session": block[turn % 4], "rid": f"r{turn}", "tokens": tokens,
-              "max_new": 24, "stop": []}]
-        )  # fmt: skip
+            [
+                {
+                    "do": "submit",
+                    "session": block[turn % 4],
+                    "rid": f"r{turn}",
+                    "tokens": tokens,
+                    "max_new": 24,
+                    "stop": [],
+                }
+            ]
+        )
         feed += [[]] * 13
         if turn % 40 == 39:
             feed += [[]] * 20

@@ -100,9 +100,9 @@ class Verdict:
     def __str__(self) -> str:
         if self.ok:
             return f"{self.pages} pages, each with one owner"
-        return "; ".join([
-            *map(str, self.findings), *["a page has over 500 owners"] * self.overflow
-        ])  # fmt: skip
+        return "; ".join(
+            [*map(str, self.findings), *["a page has over 500 owners"] * self.overflow]
+        )
 
 
 class Audit:

@@ -138,9 +138,13 @@ class MemoryChecker:
         allocator, tree = self.kv.allocators[pool], self.kv.tree
         held, uncached = self.held_sizes(), self.uncached_sizes()
         return Figures(
-            allocator.available_size(), tree.evictable, tree.protected,
-            held[pool], uncached[pool], allocator.total,
-        )  # fmt: skip
+            allocator.available_size(),
+            tree.evictable,
+            tree.protected,
+            held[pool],
+            uncached[pool],
+            allocator.total,
+        )
 
     def held_sizes(self) -> dict[str, int]:
         """What slots not on loan own, per pool."""

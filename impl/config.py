@@ -116,7 +116,19 @@ class EngineConfig:
 
 
 _LEAST = {
-    "page_size": 1, "total_tokens": 1, "swa_tokens": 0, "window": 0, "max_running": 1, "rows": 1,
-    "context_len": 1, "chunk": 0, "draft": 0, "topk": 1, "reserve": 0, "timeout": 0,
-    "checker_level": 0, "num_layers": 1, "vocab": 3,
-}  # fmt: skip
+    "page_size": 1,
+    "total_tokens": 1,
+    "swa_tokens": 0,
+    "window": 0,
+    "max_running": 1,
+    "rows": 1,
+    "context_len": 1,
+    "chunk": 0,
+    "draft": 0,
+    "topk": 1,
+    "reserve": 0,
+    "timeout": 0,
+    "checker_level": 0,
+    "num_layers": 1,
+    "vocab": 3,
+}

@@ -31,9 +31,9 @@ class Outbox:
 
     def tell_finish(self, rid: str, reason: str, tokens: list[int], message: str) -> None:
         """The one final answer of a request. ``reason``: length, stop or abort."""
-        self.messages.append({
-            "type": "finish", "rid": rid, "reason": reason, "tokens": tokens, "message": message,
-        })  # fmt: skip
+        self.messages.append(
+            {"type": "finish", "rid": rid, "reason": reason, "tokens": tokens, "message": message}
+        )
 
     def clear(self) -> None:
         """New lists, so that those taken before stay as they were."""

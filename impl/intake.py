@@ -16,14 +16,21 @@ Command: TypeAlias = dict[str, Any]
 FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "open": {"session": (str,)},
     "submit": {
-        "session": (str, type(None)), "rid": (str,), "tokens": (list,), "max_new": (int,),
+        "session": (str, type(None)),
+        "rid": (str,),
+        "tokens": (list,),
+        "max_new": (int,),
         "stop": (list,),
     },
     "abort": {"rid": (str,)},
     "close": {"session": (str,)},
     "evict": {"tokens": (int,)},
-    "retract": {}, "flush": {}, "pause": {}, "continue": {}, "abort_all": {},
-}  # fmt: skip
+    "retract": {},
+    "flush": {},
+    "pause": {},
+    "continue": {},
+    "abort_all": {},
+}
 """Commands for the inbox: the fields of each and their types."""
 
 
@@ -95,8 +102,12 @@ class Intake:
         elif doomed:
             self._answer(rid, doomed)
         else:
-            req = Req(rid=rid, origin_input_ids=prompt, max_new_tokens=max_new,
-                      stop_token_ids=frozenset(stop))  # fmt: skip
+            req = Req(
+                rid=rid,
+                origin_input_ids=prompt,
+                max_new_tokens=max_new,
+                stop_token_ids=frozenset(stop),
+            )
             self.scheduler.add(req)
             self.outbox.emit("T-PLAIN-SUBMIT", None, rid, prompt=len(prompt))
 

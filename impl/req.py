@@ -142,9 +142,13 @@ class Session:
     def create_req(self, rid: str, prompt: list[int], max_new: int, stop: Iterable[int]) -> Req:
         """Make a turn and put it in flight."""
         req = Req(
-            rid=rid, origin_input_ids=prompt, max_new_tokens=max_new,
-            stop_token_ids=frozenset(stop), session=self, kind="turn",
-        )  # fmt: skip
+            rid=rid,
+            origin_input_ids=prompt,
+            max_new_tokens=max_new,
+            stop_token_ids=frozenset(stop),
+            session=self,
+            kind="turn",
+        )
         self.inflight = req
         return req
 

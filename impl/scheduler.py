@@ -112,9 +112,13 @@ class Scheduler:
         req.phase = Phase.RUNNING
         req.counts.chunks += 1
         self.outbox.emit(
-            "T-EXTEND", req.session_id, req.rid,
-            t=req.extend_to, sampled=sampled, row=req.req_pool_idx,
-        )  # fmt: skip
+            "T-EXTEND",
+            req.session_id,
+            req.rid,
+            t=req.extend_to,
+            sampled=sampled,
+            row=req.req_pool_idx,
+        )
         if not complete:
             self._advance_swa(req)
             batch.remove(req)
@@ -254,8 +258,14 @@ class Scheduler:
 
     def _end(self, req: Req, reason: str, finished_len: int) -> None:
         self.reqs.pop(req.rid, None)
-        self.outbox.ended.append({
-            "rid": req.rid, "session": req.session_id, "reason": reason,
-            "C": req.kv_committed_len, "A": req.kv_allocated_len, "E": req.swa_evicted_seqlen,
-            "finished": finished_len,
-        })  # fmt: skip
+        self.outbox.ended.append(
+            {
+                "rid": req.rid,
+                "session": req.session_id,
+                "reason": reason,
+                "C": req.kv_committed_len,
+                "A": req.kv_allocated_len,
+                "E": req.swa_evicted_seqlen,
+                "finished": finished_len,
+            }
+        )

@@ -50,9 +50,13 @@ class SessionCache:
                 slot.restore_to_req(req)
                 req.last_match, req.phase = req.kv_committed_len, Phase.MATCHED
                 self.outbox.emit(
-                    "T-RESTORE", req.session_id, req.rid,
-                    C=req.kv_committed_len, A=req.kv_allocated_len, Q=req.cache_protected_len,
-                )  # fmt: skip
+                    "T-RESTORE",
+                    req.session_id,
+                    req.rid,
+                    C=req.kv_committed_len,
+                    A=req.kv_allocated_len,
+                    Q=req.cache_protected_len,
+                )
                 return
             self.discard(req.session.session_id)
         self.inner.match_prefix(req)

@@ -88,9 +88,7 @@ def _commands(traces: list[Trace | None]) -> Trace:
         raise UsageProblem("which commands? name a trace: slotproof diff A B --trace FILE.itf.json")
     first = there[0]
     for other in there[1:]:
-        if (other.commands, other.config, other.seed) != (
-            first.commands, first.config, first.seed
-        ):  # fmt: skip
+        if (other.commands, other.config, other.seed) != (first.commands, first.config, first.seed):
             raise UsageProblem(
                 "the traces have different commands, configurations or seeds: "
                 "replay one on both builds (slotproof replay --engine E --out FILE)"

@@ -13,8 +13,13 @@ from slotproof.model.transitions import TRANSITIONS
 
 OPEN: Command = {"do": "open", "session": "s1"}
 TURN: Command = {
-    "do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3], "max_new": 2, "stop": [],
-}  # fmt: skip
+    "do": "submit",
+    "session": "s1",
+    "rid": "r1",
+    "tokens": [1, 2, 3],
+    "max_new": 2,
+    "stop": [],
+}
 
 
 def valid(guest: Guest) -> Iterator[str]:

@@ -151,9 +151,15 @@ class _Work:
         name = f"{recipe.engine}=={release}"
         path = store.folder / f"{recipe.engine}-{release}"
         entry = Entry(
-            name, recipe.engine, release, recipe.digest, base.python_version, base.path.name, "",
+            name,
+            recipe.engine,
+            release,
+            recipe.digest,
+            base.python_version,
+            base.path.name,
+            "",
             path,
-        )  # fmt: skip
+        )
         self._space(recipe.release_mb)
         return self._make(entry, lambda: self._fill_release(entry, base))
 

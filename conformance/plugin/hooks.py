@@ -24,29 +24,73 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of `slotproof run`, with a prefix."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
     add = group.addoption
-    add("--slotproof-engine", metavar="ENGINE",
+    add(
+        "--slotproof-engine",
+        metavar="ENGINE",
         help="reference, sglang, module:factory or cmd:PROGRAM ARGS; runs the suite with "
-             f"--pyargs {SUITE}")  # fmt: skip
-    add("--slotproof-python", metavar="PATH", type=Path,
-        help="the Python of the environment that holds the build under test")  # fmt: skip
-    add("--slotproof-config", metavar="NAME", action="append",
-        help="a configuration by name; may be repeated (default: all)")  # fmt: skip
-    add("--slotproof-examples", metavar="N", type=int, default=1400,
-        help="command sequences in all (default: 1400)")  # fmt: skip
-    add("--slotproof-parts", metavar="N", type=int, default=5,
+        f"--pyargs {SUITE}",
+    )
+    add(
+        "--slotproof-python",
+        metavar="PATH",
+        type=Path,
+        help="the Python of the environment that holds the build under test",
+    )
+    add(
+        "--slotproof-config",
+        metavar="NAME",
+        action="append",
+        help="a configuration by name; may be repeated (default: all)",
+    )
+    add(
+        "--slotproof-examples",
+        metavar="N",
+        type=int,
+        default=1400,
+        help="command sequences in all (default: 1400)",
+    )
+    add(
+        "--slotproof-parts",
+        metavar="N",
+        type=int,
+        default=5,
         help="items per configuration at most, for xdist; an item has 10 examples or more "
-             "(default: 5)")  # fmt: skip
-    add("--slotproof-seed", metavar="N", type=int, default=0,
-        help="the same seed gives the same run (default: 0)")  # fmt: skip
+        "(default: 5)",
+    )
+    add(
+        "--slotproof-seed",
+        metavar="N",
+        type=int,
+        default=0,
+        help="the same seed gives the same run (default: 0)",
+    )
     add("--slotproof-profile", metavar="NAME", help="the choices the engine made, if not its own")
-    add("--slotproof-set-aside", metavar="CLAUSE", action="append", default=[],
-        help="a clause whose violations are known; may be repeated")  # fmt: skip
-    add("--slotproof-step-timeout", metavar="S", type=float, default=10.0,
-        help="seconds for one iteration (default: 10)")  # fmt: skip
-    add("--slotproof-out", metavar="FOLDER", type=Path, default=Path("slotproof-traces"),
-        help="where counterexamples are written (default: slotproof-traces)")  # fmt: skip
-    add("--slotproof-strict", action="store_true",
-        help="fail if a transition that the engine offers was never reached")  # fmt: skip
+    add(
+        "--slotproof-set-aside",
+        metavar="CLAUSE",
+        action="append",
+        default=[],
+        help="a clause whose violations are known; may be repeated",
+    )
+    add(
+        "--slotproof-step-timeout",
+        metavar="S",
+        type=float,
+        default=10.0,
+        help="seconds for one iteration (default: 10)",
+    )
+    add(
+        "--slotproof-out",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("slotproof-traces"),
+        help="where counterexamples are written (default: slotproof-traces)",
+    )
+    add(
+        "--slotproof-strict",
+        action="store_true",
+        help="fail if a transition that the engine offers was never reached",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -84,10 +84,21 @@ def _steps(referee: Referee, number: int) -> bool:
 _BATCHES = ("T-EXTEND", "T-DECODE")
 """Transitions that take an iteration each."""
 _CLIENT = {
-    "T-OPEN", "T-CLOSE", "T-CLOSE-DEFER", "T-REAP", "T-SUBMIT", "T-REJECT", "T-DOOM",
-    "T-PLAIN-SUBMIT", "T-ABORT", "T-ABORT-WAITING", "T-ABORT-PARTIAL", "T-RETRACT",
-    "T-RETRACT-WIPE", "T-EVICT",
-}  # fmt: skip
+    "T-OPEN",
+    "T-CLOSE",
+    "T-CLOSE-DEFER",
+    "T-REAP",
+    "T-SUBMIT",
+    "T-REJECT",
+    "T-DOOM",
+    "T-PLAIN-SUBMIT",
+    "T-ABORT",
+    "T-ABORT-WAITING",
+    "T-ABORT-PARTIAL",
+    "T-RETRACT",
+    "T-RETRACT-WIPE",
+    "T-EVICT",
+}
 
 
 def _commands(moves: Sequence[Move], number: int, config: EngineConfig) -> list[Command]:

@@ -107,11 +107,19 @@ def _outline_at(revision: str) -> Outline:
     if top.resolve() / "model" != MODEL:
         raise UsageProblem("--diff needs a checkout of slotproof, and this one is installed")
     commit = _git(
-        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}",
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        f"{revision}^{{commit}}",
         problem=f"--diff: there is no revision {revision!r}",
-    )  # fmt: skip
-    _git("cat-file", "-e", f"{commit}:model/transitions.py",
-         problem=f"--diff: there is no spec at {revision}: no model/transitions.py")  # fmt: skip
+    )
+    _git(
+        "cat-file",
+        "-e",
+        f"{commit}:model/transitions.py",
+        problem=f"--diff: there is no spec at {revision}: no model/transitions.py",
+    )
     archive = _run("git", "-C", str(top), "archive", "--format=tar", commit, "--", "model").stdout
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder).resolve()

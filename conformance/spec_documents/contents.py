@@ -135,19 +135,31 @@ def _question(text: str) -> str:
 
 
 _GROUPS: tuple[tuple[str, str, tuple[Var, ...]], ...] = (
-    ("Pools", ("`full` is the KV pool; `swa` a second one, where the model has sliding-window "
-     "layers."), (*vars(state.full).values(), *vars(state.swa).values())),
+    (
+        "Pools",
+        ("`full` is the KV pool; `swa` a second one, where the model has sliding-window layers."),
+        (*vars(state.full).values(), *vars(state.swa).values()),
+    ),
     ("Rows", "Lines of `req_to_token`.", tuple(vars(state.rows).values())),
     ("Session", "A conversation.", tuple(vars(state.session).values())),
-    ("Slot", "What a session keeps between turns.",
-     (*vars(state.slot).values(), *vars(state.slot_kv).values())),
-    ("Turn", "The actor's request: a turn of the session, or a request without one.",
-     (*vars(state.turn).values(), *vars(state.turn_kv).values())),
+    (
+        "Slot",
+        "What a session keeps between turns.",
+        (*vars(state.slot).values(), *vars(state.slot_kv).values()),
+    ),
+    (
+        "Turn",
+        "The actor's request: a turn of the session, or a request without one.",
+        (*vars(state.turn).values(), *vars(state.turn_kv).values()),
+    ),
     ("Frame", "All other actors, summed up.", state.FRAME),
     ("An arbitrary page", "Of one pool: what is true of it is true of all.", state.PAGE),
-    ("Configuration", ("Constants of a run. The last three are choices of the "
-     "[profile](profiles.md)."), state.CONFIG),
-)  # fmt: skip
+    (
+        "Configuration",
+        ("Constants of a run. The last three are choices of the [profile](profiles.md)."),
+        state.CONFIG,
+    ),
+)
 
 
 def _state() -> dict[str, Any]:

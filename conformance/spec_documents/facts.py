@@ -68,13 +68,16 @@ def _bug(name: str) -> Bug:
         sentence,
         mutant.pr if mutant else "",
         mutant.breaks if mutant else (),
-        ", ".join(f"{key} ≥ {value}" if type(value) is int else key
-                  for key, value in mutant.needs.items()) if mutant else "",
+        ", ".join(
+            f"{key} ≥ {value}" if type(value) is int else key for key, value in mutant.needs.items()
+        )
+        if mutant
+        else "",
         tuple(lives),
         tuple(id_ for id_ in INVARIANTS if id_ in failed),
         exhibit.depth if exhibit else None,
         mutant is not None,
-    )  # fmt: skip
+    )
 
 
 def bugs_of(transition: Transition) -> list[Bug]:
@@ -137,9 +140,7 @@ def unproved(invariant: Invariant) -> list[str]:
     return [name for name in proofs().unproved if f"/ {invariant.id}." in name]
 
 
-_REPOSITORIES = {
-    "sgl-project/sglang", "vllm-project/vllm", "ggml-org/llama.cpp", "LMCache/LMCache",
-}  # fmt: skip
+_REPOSITORIES = {"sgl-project/sglang", "vllm-project/vllm", "ggml-org/llama.cpp", "LMCache/LMCache"}
 
 
 def linked(source: str) -> str:

@@ -31,11 +31,15 @@ AREAS = (
         "`_request_dispatcher`, `Session.create_req`, `init_next_round_input`",
         ("T-SUBMIT", "T-REJECT", "T-DOOM", "T-PLAIN-SUBMIT"),
         (
-            ("Is a second turn turned away before it touches slot, history or in-flight? "
-            "[INV-INFLIGHT-STEP]"),
+            (
+                "Is a second turn turned away before it touches slot, history or in-flight? "
+                "[INV-INFLIGHT-STEP]"
+            ),
             "Is the history left alone until the turn finishes? [INV-HISTORY]",
-            ("Does a turn that will be aborted leave the session before it is matched? "
-            "[INV-QUEUED-STEP]"),
+            (
+                "Does a turn that will be aborted leave the session before it is matched? "
+                "[INV-QUEUED-STEP]"
+            ),
         ),
     ),
     Area(
@@ -43,11 +47,15 @@ AREAS = (
         "`match_prefix`, `restore_to_req`, `free_tail`, `PrefillAdder.add_one_req`",
         ("T-MATCH", "T-RESTORE", "T-REFUSE", "T-DISCARD"),
         (
-            ("Is what lies past the matched prefix freed, from the next page boundary on, once? "
-            "[INV-OWNER, INV-ALIGN]"),
+            (
+                "Is what lies past the matched prefix freed, from the next page boundary on, once? "
+                "[INV-OWNER, INV-ALIGN]"
+            ),
             "Are C, A and E cut together? [INV-ORDER, INV-CURSOR]",
-            ("If the scheduler then refuses the turn: is `lent` cleared, is the KV still the "
-            "slot's? [INV-ONCE, INV-CLEAN]"),
+            (
+                "If the scheduler then refuses the turn: is `lent` cleared, is the KV still the "
+                "slot's? [INV-ONCE, INV-CLEAN]"
+            ),
             "Is Q the tree's prefix, not everything committed? [INV-ALIGN, INV-LOCK]",
         ),
     ),
@@ -59,8 +67,10 @@ AREAS = (
         (
             "Is a turn between two chunks still counted, once? [INV-SUM-FULL, INV-CHECKER]",
             "Does the cursor stay below every window that is still needed? [INV-WINDOW]",
-            ("On insert: is what the tree had freed, the rest moved, the row rewritten? "
-            "[INV-OWNER, INV-LOCK-STEP]"),
+            (
+                "On insert: is what the tree had freed, the rest moved, the row rewritten? "
+                "[INV-OWNER, INV-LOCK-STEP]"
+            ),
         ),
     ),
     Area(
@@ -68,21 +78,33 @@ AREAS = (
         "`cache_finished_req`, `release_kv_cache`, `save_from_req`, `trim_overshoot`",
         ("T-SAVE", "T-PLAIN-FINISH"),
         (
-            ("Is what speculation left past the finished length given back, and C, A **and** E "
-            "capped? [INV-COVER, INV-CURSOR]"),
+            (
+                "Is what speculation left past the finished length given back, and C, A **and** E "
+                "capped? [INV-COVER, INV-CURSOR]"
+            ),
             "Is the slot made where the turn had none? [INV-ROWS]",
         ),
     ),
     Area(
         "Abort and out of memory",
         "`abort_request`, `release_kv_cache`, `retract_decode` when a turn is alone",
-        ("T-ABORT", "T-ABORT-PUBLISH", "T-OOM", "T-ABORT-WAITING", "T-ABORT-PARTIAL",
-         "T-PLAIN-ABORT"),
         (
-            ("Do KV, row **and** lock go back, on the first turn (no slot yet) as well? "
-            "[INV-OWNER, INV-ROWS, INV-LOCK]"),
-            ("Does the abort of a queued turn free nothing that it does not hold? "
-            "[INV-QUEUED-STEP]"),
+            "T-ABORT",
+            "T-ABORT-PUBLISH",
+            "T-OOM",
+            "T-ABORT-WAITING",
+            "T-ABORT-PARTIAL",
+            "T-PLAIN-ABORT",
+        ),
+        (
+            (
+                "Do KV, row **and** lock go back, on the first turn (no slot yet) as well? "
+                "[INV-OWNER, INV-ROWS, INV-LOCK]"
+            ),
+            (
+                "Does the abort of a queued turn free nothing that it does not hold? "
+                "[INV-QUEUED-STEP]"
+            ),
         ),
     ),
     Area(
@@ -99,10 +121,14 @@ AREAS = (
         "`self_check_during_busy`, `session_held_tokens`, `_get_batch_uncached_size`",
         (),
         (
-            ("Does it run in every iteration with a batch, drafts included, for every pool? "
-            "[INV-CHECKER]"),
-            ("Is KV on loan counted in held or in uncached, and a turn in two batches once? "
-            "[INV-ONCE]"),
+            (
+                "Does it run in every iteration with a batch, drafts included, for every pool? "
+                "[INV-CHECKER]"
+            ),
+            (
+                "Is KV on loan counted in held or in uncached, and a turn in two batches once? "
+                "[INV-ONCE]"
+            ),
         ),
     ),
-)  # fmt: skip
+)

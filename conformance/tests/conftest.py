@@ -105,33 +105,54 @@ def hostile() -> Trace:
     slot: dict[str, Any] = {"row": 0, "C": 1, "A": 1, "Q": 0, "E": 0, "lent": False}
     frame = Frame(
         events=[{"transition": EVIL, "session": EVIL, "request": EVIL, "params": {EVIL: 1}}],
-        told=[{"type": EVIL, "session": EVIL, "message": EVIL},
-              {"type": "finish", "rid": EVIL, "reason": EVIL, "tokens": 2, "message": EVIL}],
+        told=[
+            {"type": EVIL, "session": EVIL, "message": EVIL},
+            {"type": "finish", "rid": EVIL, "reason": EVIL, "tokens": 2, "message": EVIL},
+        ],
         pools={"full": figures, EVIL: figures},
         shares={"full": {"held": 1, "uncached": 2}},
         sessions={EVIL: {"open": True, "inflight": EVIL}},
         slots={EVIL: slot},
         requests={EVIL: {"kind": EVIL, "phase": EVIL}},
-        pages={"full": [{"kind": "free", "pages": "0-3"},
-                        {"kind": "tree", "locks": 0, "pages": "4"},
-                        {"kind": "slot", "name": EVIL, "pages": "5", "reads": "4"},
-                        {"kind": "request", "name": EVIL, "pages": "5-6"}]},
+        pages={
+            "full": [
+                {"kind": "free", "pages": "0-3"},
+                {"kind": "tree", "locks": 0, "pages": "4"},
+                {"kind": "slot", "name": EVIL, "pages": "5", "reads": "4"},
+                {"kind": "request", "name": EVIL, "pages": "5-6"},
+            ]
+        },
         check={"ran": True, "verdict": EVIL, "message": EVIL},
         differs=[{"what": EVIL, "spec": 1, "at": EVIL}],
-    )  # fmt: skip
+    )
     rows = [
         Row({"do": "open", "session": EVIL}),
         Row(
             {"do": "submit", "session": EVIL, "rid": EVIL, "tokens": [1], "max_new": 1, "stop": []}
         ),
-        Row({"do": "step", "n": 1}, [EVIL], frame.pools, frame.sessions, frame.slots,
-            frame.requests, [frame]),
-    ]  # fmt: skip
+        Row(
+            {"do": "step", "n": 1},
+            [EVIL],
+            frame.pools,
+            frame.sessions,
+            frame.slots,
+            frame.requests,
+            [frame],
+        ),
+    ]
     return Trace(
-        EVIL, EVIL, EVIL, CONFIGS["p1"], 0, rows,
-        [Violation(EVIL, EVIL, EVIL, EVIL, said=EVIL)], minimal=False, config_name=EVIL,
-        chosen_profile=EVIL, set_aside=(EVIL,),
-    )  # fmt: skip
+        EVIL,
+        EVIL,
+        EVIL,
+        CONFIGS["p1"],
+        0,
+        rows,
+        [Violation(EVIL, EVIL, EVIL, EVIL, said=EVIL)],
+        minimal=False,
+        config_name=EVIL,
+        chosen_profile=EVIL,
+        set_aside=(EVIL,),
+    )
 
 
 @pytest.fixture

@@ -26,10 +26,15 @@ PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
 COST = ("--durations=10", "--durations-min=1")
 
 _COMMANDS = (
-    "conformance/*.py", "conformance/cli", "conformance/engines", "conformance/search",
-    "conformance/matrices", "conformance/driver_checks", "conformance/drivers/served.py",
+    "conformance/*.py",
+    "conformance/cli",
+    "conformance/engines",
+    "conformance/search",
+    "conformance/matrices",
+    "conformance/driver_checks",
+    "conformance/drivers/served.py",
     "model/pool.py",
-)  # fmt: skip
+)
 """What deals with signals, processes and the ends of commands."""
 
 
@@ -73,33 +78,48 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
 
 QUALITY = f"{TESTS}/quality"
 PARTS = {
-    "spec": Part(
-        pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)
-    ),
+    "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(
         pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference")))
     ),
     "interrupts": Part(
-        pytest_of(f"{QUALITY}/test_interrupts.py"), {"SLOTPROOF_INTERRUPTS": "50"},
+        pytest_of(f"{QUALITY}/test_interrupts.py"),
+        {"SLOTPROOF_INTERRUPTS": "50"},
         (*_COMMANDS, f"{TESTS}/interrupting.py", f"{QUALITY}/test_interrupts.py"),
     ),
     "kills": Part(
-        pytest_of(f"{QUALITY}/test_kills.py"), {"SLOTPROOF_KILLS": "3"},
-        (*_COMMANDS, "conformance/environments", "conformance/traces", f"{TESTS}/processes.py",
-         f"{QUALITY}/test_kills.py", f"{QUALITY}/stuck.py", f"{QUALITY}/environments.py"),
+        pytest_of(f"{QUALITY}/test_kills.py"),
+        {"SLOTPROOF_KILLS": "3"},
+        (
+            *_COMMANDS,
+            "conformance/environments",
+            "conformance/traces",
+            f"{TESTS}/processes.py",
+            f"{QUALITY}/test_kills.py",
+            f"{QUALITY}/stuck.py",
+            f"{QUALITY}/environments.py",
+        ),
     ),
     "fuzz": Part(
         (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
         inputs=(
-            "conformance/*.py", "conformance/cli", "conformance/engines", "conformance/lockstep",
-            "conformance/logs", "conformance/protocol", "conformance/search",
-            "conformance/traces", "model", f"{TESTS}/fuzz"),
+            "conformance/*.py",
+            "conformance/cli",
+            "conformance/engines",
+            "conformance/lockstep",
+            "conformance/logs",
+            "conformance/protocol",
+            "conformance/search",
+            "conformance/traces",
+            "model",
+            f"{TESTS}/fuzz",
+        ),
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
     "sglang": Part(pytest_of("-m", "sglang", f"{TESTS}/sglang")),
-}  # fmt: skip
+}
 
 
 def passed() -> dict[str, str]:

@@ -95,9 +95,18 @@ def _places(found, index, page, wanted, pages, where, P: tl.constexpr):
 
 @triton.jit
 def _count_list(
-    words, found, ids, size, count, block, pages, first_page,
-    ONE: tl.constexpr, HAS_COUNT: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    words,
+    found,
+    ids,
+    size,
+    count,
+    block,
+    pages,
+    first_page,
+    ONE: tl.constexpr,
+    HAS_COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     at = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     counts = at < size
     if HAS_COUNT:
@@ -113,12 +122,35 @@ def _count_list(
 
 @triton.jit
 def _count(
-    words, found, table, stride, table_rows, row_pages, rows, allocated, protected, evicted,
-    free, free_size, free_count, tree, tree_size, tree_count, pages, first_page,
-    row_programs, free_programs, splits,
-    P: tl.constexpr, HAS_ROWS: tl.constexpr, HAS_Q: tl.constexpr, HAS_E: tl.constexpr,
-    HAS_FREE_COUNT: tl.constexpr, HAS_TREE_COUNT: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    words,
+    found,
+    table,
+    stride,
+    table_rows,
+    row_pages,
+    rows,
+    allocated,
+    protected,
+    evicted,
+    free,
+    free_size,
+    free_count,
+    tree,
+    tree_size,
+    tree_count,
+    pages,
+    first_page,
+    row_programs,
+    free_programs,
+    splits,
+    P: tl.constexpr,
+    HAS_ROWS: tl.constexpr,
+    HAS_Q: tl.constexpr,
+    HAS_E: tl.constexpr,
+    HAS_FREE_COUNT: tl.constexpr,
+    HAS_TREE_COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     program = tl.program_id(0)
     if program < row_programs:
         owner = (program // splits).to(tl.int64)
@@ -145,15 +177,33 @@ def _count(
             tl.atomic_add(found + NAMED, total, sem="relaxed")
     elif program < row_programs + free_programs:
         _count_list(
-            words, found, free, free_size, free_count, program - row_programs, pages, first_page,
-            FREE, HAS_FREE_COUNT, BLOCK,
-        )  # fmt: skip
+            words,
+            found,
+            free,
+            free_size,
+            free_count,
+            program - row_programs,
+            pages,
+            first_page,
+            FREE,
+            HAS_FREE_COUNT,
+            BLOCK,
+        )
     else:
         block = program - row_programs - free_programs
         _count_list(
-            words, found, tree, tree_size, tree_count, block, pages, first_page,
-            TREE, HAS_TREE_COUNT, BLOCK,
-        )  # fmt: skip
+            words,
+            found,
+            tree,
+            tree_size,
+            tree_count,
+            block,
+            pages,
+            first_page,
+            TREE,
+            HAS_TREE_COUNT,
+            BLOCK,
+        )
 
 
 @triton.jit
@@ -180,11 +230,25 @@ def _judge_pages(words, found, block, pages, first_page, BLOCK: tl.constexpr):
 
 @triton.jit
 def _judge(
-    words, found, table, stride, table_rows, row_pages, rows, protected, evicted,
-    pages, first_page, page_programs, splits,
-    P: tl.constexpr, HAS_ROWS: tl.constexpr, HAS_E: tl.constexpr, BLOCK: tl.constexpr,
+    words,
+    found,
+    table,
+    stride,
+    table_rows,
+    row_pages,
+    rows,
+    protected,
+    evicted,
+    pages,
+    first_page,
+    page_programs,
+    splits,
+    P: tl.constexpr,
+    HAS_ROWS: tl.constexpr,
+    HAS_E: tl.constexpr,
+    BLOCK: tl.constexpr,
     ROW_BLOCK: tl.constexpr,
-):  # fmt: skip
+):
     program = tl.program_id(0)
     if program < page_programs:
         _judge_pages(words, found, program, pages, first_page, BLOCK)
@@ -226,23 +290,57 @@ def audit_pages(
     )
     if programs:
         _count[(programs,)](
-            words, found, table, table.stride(0), len(table), row_pages,
-            rows, own.allocated, protected, evicted,
-            free, len(free), _or(own.free_count, words),
-            tree, len(tree), _or(own.tree_count, words),
-            pages, first_page, row_programs, free_programs, splits,
-            P=page_size, HAS_ROWS=own.rows is not None, HAS_Q=own.protected is not None,
-            HAS_E=own.evicted is not None, HAS_FREE_COUNT=own.free_count is not None,
-            HAS_TREE_COUNT=own.tree_count is not None, BLOCK=COUNT_BLOCK,
-        )  # fmt: skip
+            words,
+            found,
+            table,
+            table.stride(0),
+            len(table),
+            row_pages,
+            rows,
+            own.allocated,
+            protected,
+            evicted,
+            free,
+            len(free),
+            _or(own.free_count, words),
+            tree,
+            len(tree),
+            _or(own.tree_count, words),
+            pages,
+            first_page,
+            row_programs,
+            free_programs,
+            splits,
+            P=page_size,
+            HAS_ROWS=own.rows is not None,
+            HAS_Q=own.protected is not None,
+            HAS_E=own.evicted is not None,
+            HAS_FREE_COUNT=own.free_count is not None,
+            HAS_TREE_COUNT=own.tree_count is not None,
+            BLOCK=COUNT_BLOCK,
+        )
     page_programs = triton.cdiv(pages, JUDGE_BLOCK)
     prefix_programs = row_programs if own.protected is not None else 0
     _judge[(page_programs + prefix_programs,)](
-        words, found, table, table.stride(0), len(table), row_pages, rows, protected, evicted,
-        pages, first_page, page_programs, splits,
-        P=page_size, HAS_ROWS=own.rows is not None, HAS_E=own.evicted is not None,
-        BLOCK=JUDGE_BLOCK, ROW_BLOCK=COUNT_BLOCK,
-    )  # fmt: skip
+        words,
+        found,
+        table,
+        table.stride(0),
+        len(table),
+        row_pages,
+        rows,
+        protected,
+        evicted,
+        pages,
+        first_page,
+        page_programs,
+        splits,
+        P=page_size,
+        HAS_ROWS=own.rows is not None,
+        HAS_E=own.evicted is not None,
+        BLOCK=JUDGE_BLOCK,
+        ROW_BLOCK=COUNT_BLOCK,
+    )
 
 
 def _or(tensor: Tensor | None, other: Tensor) -> Tensor:

@@ -29,9 +29,8 @@ def _pages_before(spans, request, requests, P: tl.constexpr, BLOCK: tl.constexpr
 
 @triton.jit
 def _alloc_extend(
-    table, stride, spans, requests, pages,
-    P: tl.constexpr, PAGES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    table, stride, spans, requests, pages, P: tl.constexpr, PAGES: tl.constexpr, BLOCK: tl.constexpr
+):
     request = tl.program_id(0)
     row = tl.load(spans + request * 3)
     first = (tl.load(spans + request * 3 + 1) + P - 1) // P
@@ -63,9 +62,16 @@ def _write_rows(table, stride, rows, numbers, pages, entries, P: tl.constexpr, B
 
 @triton.jit
 def _free_rows(
-    table, stride, spans, requests, out,
-    P: tl.constexpr, FORGET: tl.constexpr, PAGES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    table,
+    stride,
+    spans,
+    requests,
+    out,
+    P: tl.constexpr,
+    FORGET: tl.constexpr,
+    PAGES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     request = tl.program_id(0)
     i = tl.arange(0, BLOCK)
     before = i < tl.minimum(request, requests)
@@ -117,9 +123,15 @@ def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size:
         return
     given = upload(_checked(spans, table), str(table.device))
     _alloc_extend[(len(spans),)](
-        table, table.stride(0), given, len(spans), pages,
-        P=page_size, PAGES=max(1, ENTRIES // page_size), BLOCK=triton.next_power_of_2(len(spans)),
-    )  # fmt: skip
+        table,
+        table.stride(0),
+        given,
+        len(spans),
+        pages,
+        P=page_size,
+        PAGES=max(1, ENTRIES // page_size),
+        BLOCK=triton.next_power_of_2(len(spans)),
+    )
 
 
 def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page_size: int) -> None:
@@ -140,9 +152,16 @@ def free_rows(
     if count:
         given = upload(_checked(spans, table), str(table.device))
         _free_rows[(len(spans),)](
-            table, table.stride(0), given, len(spans), out, P=page_size, FORGET=forget,
-            PAGES=max(1, ENTRIES // page_size), BLOCK=triton.next_power_of_2(len(spans)),
-        )  # fmt: skip
+            table,
+            table.stride(0),
+            given,
+            len(spans),
+            out,
+            P=page_size,
+            FORGET=forget,
+            PAGES=max(1, ENTRIES // page_size),
+            BLOCK=triton.next_power_of_2(len(spans)),
+        )
     return out
 
 
@@ -151,6 +170,12 @@ def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
     numbers, width = kv[0].numel(), buffer[0, 0].numel()
     if numbers:
         _write_kv[(triton.cdiv(numbers, ENTRIES), 2)](
-            buffer, buffer.stride(0), loc, kv.contiguous(), numbers, width, buffer.shape[1],
+            buffer,
+            buffer.stride(0),
+            loc,
+            kv.contiguous(),
+            numbers,
+            width,
+            buffer.shape[1],
             BLOCK=ENTRIES,
-        )  # fmt: skip
+        )

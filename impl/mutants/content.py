@@ -51,18 +51,25 @@ SHORT_SIGHT = {"stamps": ShortSightStamps, "transformer": ShortSightTransformer}
 
 MUTANTS = (
     Mutant(
-        "stale-first-position", "a plain fault",
+        "stale-first-position",
+        "a plain fault",
         "the first position after a restore is not written: stale KV is read there",
-        ("INV-CONTENT",), swap(scheduler=StaleFirst),
+        ("INV-CONTENT",),
+        swap(scheduler=StaleFirst),
     ),
     Mutant(
-        "prefix-out-of-order", "a plain fault",
+        "prefix-out-of-order",
+        "a plain fault",
         "the pages of a matched prefix stand in the row in reverse order",
-        ("INV-CONTENT",), swap(kv=PrefixOutOfOrder),
+        ("INV-CONTENT",),
+        swap(kv=PrefixOutOfOrder),
     ),
     Mutant(
-        "short-window", "a plain fault",
+        "short-window",
+        "a plain fault",
         "sliding-window layers see one position less than the window has",
-        ("INV-CONTENT",), swap(models=SHORT_SIGHT), {"window": 2},
+        ("INV-CONTENT",),
+        swap(models=SHORT_SIGHT),
+        {"window": 2},
     ),
-)  # fmt: skip
+)

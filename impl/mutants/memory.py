@@ -48,26 +48,40 @@ LEAK_SWA = {FULL: PageAllocator, SWA: Leak}
 
 MUTANTS = (
     Mutant(
-        "22862r-unaligned-free-tail", "sgl-project/sglang#22862, review",
+        "22862r-unaligned-free-tail",
+        "sgl-project/sglang#22862, review",
         "a cut frees from the position on instead of from the next page boundary",
-        ("INV-ALIGN", "INV-OWNER", "INV-SUM-FULL"), swap(kv=UnalignedTail), {"page_size": 4},
+        ("INV-ALIGN", "INV-OWNER", "INV-SUM-FULL"),
+        swap(kv=UnalignedTail),
+        {"page_size": 4},
     ),
     Mutant(
-        "42571-double-free", "vllm-project/vllm#42571",
+        "42571-double-free",
+        "vllm-project/vllm#42571",
         "one page is named twice in one call to free and is in the free list twice",
-        ("INV-OWNER", "INV-SUM-FULL"), swap(allocators={FULL: FreesTwice, SWA: FreesTwice}),
+        ("INV-OWNER", "INV-SUM-FULL"),
+        swap(allocators={FULL: FreesTwice, SWA: FreesTwice}),
     ),
     Mutant(
-        "2954-double-unpin", "LMCache/LMCache#2954",
+        "2954-double-unpin",
+        "LMCache/LMCache#2954",
         "releasing a slot drops its tree lock twice",
-        ("INV-LOCK",), swap(cache=DoubleUnpin),
+        ("INV-LOCK",),
+        swap(cache=DoubleUnpin),
     ),
     Mutant(
-        "leak-full", "a plain fault", "one page of the full pool is lost",
-        ("INV-OWNER", "INV-SUM-FULL"), swap(allocators=LEAK_FULL),
+        "leak-full",
+        "a plain fault",
+        "one page of the full pool is lost",
+        ("INV-OWNER", "INV-SUM-FULL"),
+        swap(allocators=LEAK_FULL),
     ),
     Mutant(
-        "leak-swa", "a plain fault", "one page of the sliding-window pool is lost",
-        ("INV-OWNER", "INV-SUM-SWA"), swap(allocators=LEAK_SWA), {"window": 1},
+        "leak-swa",
+        "a plain fault",
+        "one page of the sliding-window pool is lost",
+        ("INV-OWNER", "INV-SUM-SWA"),
+        swap(allocators=LEAK_SWA),
+        {"window": 1},
     ),
-)  # fmt: skip
+)

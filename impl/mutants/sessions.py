@@ -57,28 +57,38 @@ class CloseReleasesRunning(SessionController):
 
 MUTANTS = (
     Mutant(
-        "22790a-abort-drops-row", "sgl-project/sglang#22790",
+        "22790a-abort-drops-row",
+        "sgl-project/sglang#22790",
         "a mid-flight abort gives back the row only",
-        ("INV-OWNER", "INV-ROWS", "INV-SUM-FULL"), swap(cache=AbortDropsRow),
+        ("INV-OWNER", "INV-ROWS", "INV-SUM-FULL"),
+        swap(cache=AbortDropsRow),
     ),
     Mutant(
-        "22790b-first-turn-abort", "sgl-project/sglang#22790",
+        "22790b-first-turn-abort",
+        "sgl-project/sglang#22790",
         "an abort of the first turn finds no slot and releases nothing",
-        ("INV-SUM-FULL", "INV-LOCK"), swap(cache=FirstTurnAbort),
+        ("INV-SUM-FULL", "INV-LOCK"),
+        swap(cache=FirstTurnAbort),
     ),
     Mutant(
-        "22790c-history-at-create", "sgl-project/sglang#22790",
+        "22790c-history-at-create",
+        "sgl-project/sglang#22790",
         "the history is taken out when a turn is created, not when it finishes",
-        ("INV-HISTORY",), swap(session=HistoryAtCreate),
+        ("INV-HISTORY",),
+        swap(session=HistoryAtCreate),
     ),
     Mutant(
-        "22790d-two-in-flight", "sgl-project/sglang#22790",
+        "22790d-two-in-flight",
+        "sgl-project/sglang#22790",
         "nothing prevents a second turn in flight",
-        ("INV-INFLIGHT", "INV-OWNER"), swap(session=TwoInFlight),
+        ("INV-INFLIGHT", "INV-OWNER"),
+        swap(session=TwoInFlight),
     ),
     Mutant(
-        "21875a-close-releases-running", "sgl-project/sglang#21875",
+        "21875a-close-releases-running",
+        "sgl-project/sglang#21875",
         "a close releases the slot while a turn runs on it",
-        ("INV-OWNER",), swap(controller=CloseReleasesRunning),
+        ("INV-OWNER",),
+        swap(controller=CloseReleasesRunning),
     ),
-)  # fmt: skip
+)

@@ -20,13 +20,21 @@ from triton.compiler import ASTSource
 
 from slotproof.impl.kernels import triton_audit, triton_memory
 
-POINTERS = {
-    "words": "*i32", "table": "*i32", "buffer": "*i32", "kv": "*i32", "v_offset": "i64",
-}  # fmt: skip
+POINTERS = {"words": "*i32", "table": "*i32", "buffer": "*i32", "kv": "*i32", "v_offset": "i64"}
 LONGS = (
-    "found", "rows", "allocated", "protected", "evicted", "free", "free_count", "tree",
-    "tree_count", "spans", "out", "loc",
-)  # fmt: skip
+    "found",
+    "rows",
+    "allocated",
+    "protected",
+    "evicted",
+    "free",
+    "free_count",
+    "tree",
+    "tree_count",
+    "spans",
+    "out",
+    "loc",
+)
 """Pointers to int64; in the memory kernels ``pages`` and ``numbers`` are lists, too."""
 
 

@@ -47,8 +47,12 @@ def test_requests_that_never_come_to_be(
     d = drive().open("s").step().submit(sid, "r", tokens, max_new).step()
     assert d.tids == []
     assert d.answer("r") == {
-        "type": "finish", "rid": "r", "reason": "abort", "tokens": [], "message": message,
-    }  # fmt: skip
+        "type": "finish",
+        "rid": "r",
+        "reason": "abort",
+        "tokens": [],
+        "message": message,
+    }
 
 
 def test_a_prompt_larger_than_the_pool(drive: Any) -> None:
@@ -60,8 +64,9 @@ def test_a_second_turn_in_flight_is_a_stub(drive: Any) -> None:
     """T-REJECT (#22790): the turn in flight, slot and history are not touched."""
     d = drive().open("s").submit("s", "r1", [1, 2], 4).step().submit("s", "r2", [3], 4).step()
     assert d.engine.events[:2] == [
-        ("T-REJECT", "s", "r2", {"prompt": 1}), ("T-PLAIN-ABORT", None, "r2", {"u": 0, "swa_u": 0}),
-    ]  # fmt: skip
+        ("T-REJECT", "s", "r2", {"prompt": 1}),
+        ("T-PLAIN-ABORT", None, "r2", {"u": 0, "swa_u": 0}),
+    ]
     assert d.answer("r2")["reason"] == "abort"
     assert d.engine.controller.sessions["s"].inflight.rid == "r1"
     d.drain()
@@ -144,9 +149,14 @@ def test_idle_sessions_time_out(drive: Any) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [{}, {"do": "dance"}, {"do": "open"}, {"do": "submit", "session": "s", "rid": "r"},
-     {"do": "evict", "tokens": "3"}],
-)  # fmt: skip
+    [
+        {},
+        {"do": "dance"},
+        {"do": "open"},
+        {"do": "submit", "session": "s", "rid": "r"},
+        {"do": "evict", "tokens": "3"},
+    ],
+)
 def test_what_is_no_command_is_refused_at_the_door(drive: Any, command: dict[str, Any]) -> None:
     d = drive()
     with pytest.raises(ValueError, match=":"):

@@ -49,9 +49,7 @@ def test_decoding_reads_back_sampled_tokens_and_nothing_else(
 ) -> None:
     engine = ReferenceEngine(EngineConfig.of({**config, "device": gpu, "model": model}))
     for rid in ("a", "b"):
-        engine.do({
-            "do": "submit", "session": None, "rid": rid, "tokens": [1, 2, 3], "max_new": 30,
-        })  # fmt: skip
+        engine.do({"do": "submit", "session": None, "rid": rid, "tokens": [1, 2, 3], "max_new": 30})
     engine.do({"do": "step", "n": 5})  # prefill, and kernels are compiled
 
     read = torch.Tensor.tolist

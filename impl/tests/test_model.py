@@ -24,11 +24,17 @@ def by_hand(prompt: list[int], count: int, window: int) -> list[int]:
 @pytest.mark.parametrize(
     "config",
     [
-        {}, {"page_size": 4}, {"chunk": 3}, {"draft": 4}, {"draft": 2, "topk": 3},
-        {"window": 3, "swa_tokens": 100}, {"window": 5, "swa_tokens": 100, "chunk": 2},
-        {"window": 2, "swa_tokens": 20, "draft": 4, "page_size": 2}, {"num_layers": 3},
+        {},
+        {"page_size": 4},
+        {"chunk": 3},
+        {"draft": 4},
+        {"draft": 2, "topk": 3},
+        {"window": 3, "swa_tokens": 100},
+        {"window": 5, "swa_tokens": 100, "chunk": 2},
+        {"window": 2, "swa_tokens": 20, "draft": 4, "page_size": 2},
+        {"num_layers": 3},
     ],
-)  # fmt: skip
+)
 def test_tokens_are_those_computed_from_tokens_alone(drive: Any, config: dict[str, Any]) -> None:
     """INV-CONTENT, over two turns."""
     d = drive(**config).open("s")

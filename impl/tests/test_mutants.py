@@ -89,8 +89,9 @@ def _(d: Any) -> None:
     d.open("s").submit("s", "r1", [5], 3).drain()
 
 
-@scenario("22900-trim-forgets-cursor", {"INV-CURSOR", "INV-SUM-SWA"},
-          draft=4, window=1, swa_tokens=100)  # fmt: skip
+@scenario(
+    "22900-trim-forgets-cursor", {"INV-CURSOR", "INV-SUM-SWA"}, draft=4, window=1, swa_tokens=100
+)
 def _(d: Any) -> None:
     d.open("s").submit("s", "r1", [5], 3).drain()
 

@@ -45,9 +45,15 @@ def test_kv_is_written_and_read_by_index() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [torch.float32, torch.float64, torch.bfloat16, torch.float16,
-     torch.float8_e4m3fn, torch.float8_e5m2],
-)  # fmt: skip
+    [
+        torch.float32,
+        torch.float64,
+        torch.bfloat16,
+        torch.float16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ],
+)
 def test_poison_is_no_number_in_any_type(kind: torch.dtype) -> None:
     """INV-CONTENT: a page that was freed has nothing that could be taken for KV."""
     pool = KVPool(8, [0, 1], 3, "cpu", kind)

@@ -14,9 +14,7 @@ def turn1(d: Any) -> Any:
 def slot(d: Any) -> tuple[int, int, int, int]:
     """C, A, Q, E of session s."""
     s = d.engine.cache.slots["s"]
-    return (
-        s.kv_committed_len, s.kv_allocated_len, s.cache_protected_len, s.swa_evicted_seqlen,
-    )  # fmt: skip
+    return (s.kv_committed_len, s.kv_allocated_len, s.cache_protected_len, s.swa_evicted_seqlen)
 
 
 def test_a_finished_turn_leaves_a_slot(drive: Any) -> None:
@@ -214,8 +212,9 @@ def test_close_waits_for_the_turn(drive: Any) -> None:
     assert [m["type"] for m in d.engine.messages] == ["finish", "closed"]
 
 
-@pytest.mark.parametrize("config", [{"window": 3, "swa_tokens": 40}, {"page_size": 4,
-                         "window": 5, "swa_tokens": 40}])  # fmt: skip
+@pytest.mark.parametrize(
+    "config", [{"window": 3, "swa_tokens": 40}, {"page_size": 4, "window": 5, "swa_tokens": 40}]
+)
 def test_the_cursor_gives_back_what_no_window_reaches(drive: Any, config: dict[str, Any]) -> None:
     """T-SWA-ADVANCE: INV-WINDOW and INV-CURSOR, after every step."""
     d = drive(**config).open("s").submit("s", "r1", [5] * 6, 20)

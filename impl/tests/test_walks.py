@@ -32,14 +32,27 @@ def command(r: random.Random, number: int) -> dict[str, Any]:
     sid, rid = r.choice("abc"), f"r{number}"
     tokens = [r.randint(1, 3) for _ in range(r.choice([0, 1, 2, 5, 9]))]
     submit = {
-        "do": "submit", "session": r.choice([sid, sid, None]), "rid": rid, "tokens": tokens,
-        "max_new": r.choice([0, 1, 3, 8]), "stop": [r.randint(1, 249) for _ in range(9)],
-    }  # fmt: skip
-    return r.choice([
-        submit, submit, submit, submit, {"do": "open", "session": sid},
-        {"do": "abort", "rid": f"r{number - r.randint(1, 4)}"}, {"do": "close", "session": sid},
-        {"do": "retract"}, {"do": "evict", "tokens": r.randint(1, 9)}, {"do": "flush"},
-    ])  # fmt: skip
+        "do": "submit",
+        "session": r.choice([sid, sid, None]),
+        "rid": rid,
+        "tokens": tokens,
+        "max_new": r.choice([0, 1, 3, 8]),
+        "stop": [r.randint(1, 249) for _ in range(9)],
+    }
+    return r.choice(
+        [
+            submit,
+            submit,
+            submit,
+            submit,
+            {"do": "open", "session": sid},
+            {"do": "abort", "rid": f"r{number - r.randint(1, 4)}"},
+            {"do": "close", "session": sid},
+            {"do": "retract"},
+            {"do": "evict", "tokens": r.randint(1, 9)},
+            {"do": "flush"},
+        ]
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -132,31 +132,58 @@ class Engine:
         uncached = sum(len(home.at) for home in holders if home.running)
         leak = len(self.free) + held + uncached != pool["total"]
         return {
-            "iter": self.iter, "consumed": consumed, "messages": messages, "events": events,
-            "pools": {"full": {**pool, "free": list(self.free)}}, "tree": {},
-            "rows": {"total": self.config["rows"], "free": list(self.rows),
-                     "used": {str(home.row): {"full": list(home.at)} for home in holders}},
+            "iter": self.iter,
+            "consumed": consumed,
+            "messages": messages,
+            "events": events,
+            "pools": {"full": {**pool, "free": list(self.free)}},
+            "tree": {},
+            "rows": {
+                "total": self.config["rows"],
+                "free": list(self.rows),
+                "used": {str(home.row): {"full": list(home.at)} for home in holders},
+            },
             "sessions": {
-                sid: {"generation": home.generation, "open": True, "closing": False,
-                      "inflight": home.turn and home.turn["rid"],
-                      "history": len(home.history), "hash": hashed(home.history)}
-                for sid, home in self.sessions.items()},
-            "slots": {sid: {**lengths(home), "lent": home.running}
-                      for sid, home in self.sessions.items() if home.slot},
+                sid: {
+                    "generation": home.generation,
+                    "open": True,
+                    "closing": False,
+                    "inflight": home.turn and home.turn["rid"],
+                    "history": len(home.history),
+                    "hash": hashed(home.history),
+                }
+                for sid, home in self.sessions.items()
+            },
+            "slots": {
+                sid: {**lengths(home), "lent": home.running}
+                for sid, home in self.sessions.items()
+                if home.slot
+            },
             "requests": {
                 home.turn["rid"]: {
-                    "session": sid, "kind": "turn", "in_last": home.running,
-                    "in_running": home.running, "phase": "running" if home.running else "waiting",
+                    "session": sid,
+                    "kind": "turn",
+                    "in_last": home.running,
+                    "in_running": home.running,
+                    "phase": "running" if home.running else "waiting",
                     "loan": sid if home.running and home.slot else None,
                     **(lengths(home) if home.running else lengths(Session(0))),
-                    "prompt": len(home.turn["prompt"]), "hash": hashed(home.turn["prompt"]),
-                    "output": len(home.turn["output"])}
-                for sid, home in self.sessions.items() if home.turn},
+                    "prompt": len(home.turn["prompt"]),
+                    "hash": hashed(home.turn["prompt"]),
+                    "output": len(home.turn["output"]),
+                }
+                for sid, home in self.sessions.items()
+                if home.turn
+            },
             "ended": [{"rid": each["rid"]} for each in messages if each["type"] == "finish"],
             "checker": {  # the engine's own check: here it is written as part of the toy
-                "ran": True, "level": 1, "verdict": "leak" if leak else "ok", "message": "",
-                "pools": {"full": {**pool, "held": held, "uncached": uncached}}},
-        }  # fmt: skip
+                "ran": True,
+                "level": 1,
+                "verdict": "leak" if leak else "ok",
+                "message": "",
+                "pools": {"full": {**pool, "held": held, "uncached": uncached}},
+            },
+        }
 
 
 def lengths(home):
@@ -170,22 +197,44 @@ def hashed(tokens):
 # The driver: a message a line, an answer a line. `usage`: it made no sense, nothing changed.
 
 FIELDS = {
-    "open": {"session": str}, "close": {"session": str}, "abort": {"rid": str},
+    "open": {"session": str},
+    "close": {"session": str},
+    "abort": {"rid": str},
     "submit": {"session": str | None, "rid": str, "tokens": list, "max_new": int, "stop": list},
-    "step": {"n": int}, "tick": {"seconds": int},
-}  # fmt: skip
+    "step": {"n": int},
+    "tick": {"seconds": int},
+}
 LIMITS = {"page_size": [1], "swa_tokens": [0], "window": [0], "chunk": [0], "draft": [0]}
 HELLO = {
     "protocol": 1,
     "engine": {"name": "toy with a bug" if BUG else "toy", "version": "1"},
     "capabilities": {
-        "commands": list(FIELDS), "events": True, "pools": ["full"], "page_sizes": [1],
-        "config": LIMITS, "lent": True, "profile": "reference",
-        "transitions": ["T-OPEN", "T-SUBMIT", "T-MATCH", "T-RESTORE", "T-EXTEND", "T-DECODE",
-                        "T-SAVE", "T-ABORT", "T-ABORT-WAITING", "T-DISCARD", "T-CLOSE"],
-        "not_observed": {"requests without a session": "the toy refuses them",
-                         "timeouts": "the toy closes no session by itself"}},
-}  # fmt: skip
+        "commands": list(FIELDS),
+        "events": True,
+        "pools": ["full"],
+        "page_sizes": [1],
+        "config": LIMITS,
+        "lent": True,
+        "profile": "reference",
+        "transitions": [
+            "T-OPEN",
+            "T-SUBMIT",
+            "T-MATCH",
+            "T-RESTORE",
+            "T-EXTEND",
+            "T-DECODE",
+            "T-SAVE",
+            "T-ABORT",
+            "T-ABORT-WAITING",
+            "T-DISCARD",
+            "T-CLOSE",
+        ],
+        "not_observed": {
+            "requests without a session": "the toy refuses them",
+            "timeouts": "the toy closes no session by itself",
+        },
+    },
+}
 engine, over = None, False
 
 

@@ -37,9 +37,15 @@ LIMITS: dict[str, list[Any]] = {
 #: What shapes the scheduler itself. The rest (reserve, timeout) is set per example, so
 #: that configurations which differ only there share one template process.
 SHAPE = (
-    "page_size", "total_tokens", "swa_tokens", "window", "max_running", "rows", "context_len",
+    "page_size",
+    "total_tokens",
+    "swa_tokens",
+    "window",
+    "max_running",
+    "rows",
+    "context_len",
     "chunk",
-)  # fmt: skip
+)
 
 DEFAULTS: dict[str, Any] = {
     "page_size": 1,

@@ -22,9 +22,18 @@ from snapshot import Snapshooter
 from tracker import Tracker
 
 INBOX = (
-    "open", "submit", "abort", "close", "evict", "retract", "draft", "flush", "pause", "continue",
+    "open",
+    "submit",
+    "abort",
+    "close",
+    "evict",
+    "retract",
+    "draft",
+    "flush",
+    "pause",
+    "continue",
     "abort_all",
-)  # fmt: skip
+)
 COMMANDS = (*INBOX, "step", "tick")
 TRANSITIONS = (
     "T-OPEN",

@@ -34,8 +34,14 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page = context.new_page()
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(f"error: {error}"))
-        page.on("request", lambda request: said.append(f"asks for {request.url}")
-                if not request.url.startswith(path.as_uri()) else None)  # fmt: skip
+        page.on(
+            "request",
+            lambda request: (
+                said.append(f"asks for {request.url}")
+                if not request.url.startswith(path.as_uri())
+                else None
+            ),
+        )
         page.goto(path.as_uri())
         return page
 
@@ -82,9 +88,14 @@ def test_arrows_step_through(opened: Open) -> None:
     ids = steps(page)
     last = len(ids)
     for key, wanted in (
-        ("ArrowRight", last), ("ArrowLeft", last - 1), ("ArrowLeft", last - 2), ("Home", 1),
-        ("ArrowLeft", 1), ("ArrowRight", 2), ("End", last),
-    ):  # fmt: skip
+        ("ArrowRight", last),
+        ("ArrowLeft", last - 1),
+        ("ArrowLeft", last - 2),
+        ("Home", 1),
+        ("ArrowLeft", 1),
+        ("ArrowRight", 2),
+        ("End", last),
+    ):
         page.keyboard.press(key)
         assert shown(page) == ids[wanted - 1]
         assert page.locator("tbody.here").first.get_attribute("data-beat") == str(wanted - 1)

@@ -170,9 +170,12 @@ def test_processes_of_a_pool_end_with_us(
     """Of `prove`, `matrix --spec` and `matrix --mutants`: in the middle of their work."""
     (tmp_path / "pooled.py").write_text(POOL)
     process = subprocess.Popen(
-        [sys.executable, tmp_path / "pooled.py", method], env=descent.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
-    )  # fmt: skip
+        [sys.executable, tmp_path / "pooled.py", method],
+        env=descent.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
     if number == signal.SIGINT:
@@ -222,9 +225,11 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if ignoring else "pass"
     code = f"import os, signal, sys; {deaf}; os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *argv, "--out", tmp_path / "out"], env=descent.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [sys.executable, "-c", code, *argv, "--out", tmp_path / "out"],
+        env=descent.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     while not (tmp_path / "up").exists():
         assert process.poll() is None
         time.sleep(0.02)

@@ -321,10 +321,12 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("def make(:", "bad_engines:make: invalid syntax"),
         ("raise SystemExit", "bad_engines:make: SystemExit"),
         ("def make():\n    it.capabilities = None\n    return it", "its capabilities are no"),
-        ("def make():\n    it.capabilities = Capabilities(frozenset(), profile='x')\n    return it",
-         "makes no engine: there is no profile 'x'; there are: reference, wipe"),
+        (
+            "it.capabilities = Capabilities(frozenset(), profile='x')\ndef make():\n    return it",
+            "makes no engine: there is no profile 'x'; there are: reference, wipe",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_factory_that_makes_no_engine(
     code: str,
     text: str,

@@ -42,8 +42,9 @@ def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["status"], found["first"]) == (1, 5)
     (only,) = found["differences"]
     assert only["aspects"]["full, its own check"] == [
-        "62 + 0 + 0 + 1 + 2 = 65 ≠ 64", "62 + 0 + 0 + 0 + 2 = 64 = 64"
-    ]  # fmt: skip
+        "62 + 0 + 0 + 1 + 2 = 65 ≠ 64",
+        "62 + 0 + 0 + 0 + 2 = 64 = 64",
+    ]
     assert only["aspects"]["violated"][1] == ""
 
 

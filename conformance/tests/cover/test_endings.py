@@ -61,8 +61,12 @@ def through(shell: str, argv: list[str], environment: dict[str, str]) -> tuple[i
     script = f'{{ {shell}; }}; exit "${{PIPESTATUS[0]}}"'
     done = subprocess.run(
         ["bash", "-c", script, "bash", *PROGRAM, *argv],
-        env=environment, stderr=subprocess.PIPE, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     return done.returncode, done.stderr
 
 
@@ -178,9 +182,12 @@ HANGS = "import sys, time; sys.stderr.write('here'); open(sys.argv[1], 'w').clos
 def interrupted(argv: list[str], ready: Callable[[], bool], times: int) -> tuple[int, str, str]:
     """What Ctrl-C makes of a command once it is where it is to be: all of its group hear it."""
     process = subprocess.Popen(
-        [*PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*PROGRAM, *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
     deadline = time.monotonic() + 60
     while not ready() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.01)

@@ -289,8 +289,12 @@ def test_only_what_carries_our_marker_is_deleted(maker: Maker) -> None:
         maker.store.remove(entry)
     assert [path.read_text() for path in mine] == ["years of work"] * len(mine)
     assert {path.name for path in folder.glob(".*")} == {
-        ".lock", ".removed-tiny-1.0", ".removed-thesis.txt", ".removed-away", ".marker-mine"
-    }  # fmt: skip
+        ".lock",
+        ".removed-tiny-1.0",
+        ".removed-thesis.txt",
+        ".removed-away",
+        ".marker-mine",
+    }
 
 
 def test_a_removal_that_is_cut_short_goes_on_later(

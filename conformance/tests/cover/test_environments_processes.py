@@ -121,9 +121,12 @@ def test_what_a_killed_one_started_holds_the_lock(tmp_path: Path) -> None:
     code = "import sys; print('installing', flush=True); sys.stdin.read()"
     with Store(tmp_path).changing(print) as lock:
         pip = subprocess.Popen(
-            [sys.executable, "-c", code], pass_fds=(lock,), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, "-c", code],
+            pass_fds=(lock,),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
     told: list[str] = []
 
     def waiting(text: str) -> None:

@@ -28,18 +28,25 @@ Pair = tuple[Counter[str], list[Counter[str]] | None]
 def command(rng: random.Random, number: int) -> Command:
     sid = rng.choice(["s1", "s2"])
     submit = {
-        "do": "submit", "session": rng.choice([sid, sid, sid, None]), "rid": f"r{number}",
-        "tokens": prompt(rng.randrange(2), rng.randint(1, 7)), "max_new": rng.randint(1, 5),
+        "do": "submit",
+        "session": rng.choice([sid, sid, sid, None]),
+        "rid": f"r{number}",
+        "tokens": prompt(rng.randrange(2), rng.randint(1, 7)),
+        "max_new": rng.randint(1, 5),
         "stop": [],
-    }  # fmt: skip
+    }
     return rng.choice(
         [
-            submit, submit, submit, {"do": "open", "session": sid},
+            submit,
+            submit,
+            submit,
+            {"do": "open", "session": sid},
             {"do": "abort", "rid": f"r{number - rng.randint(1, 3)}"},
-            {"do": "close", "session": sid}, {"do": "retract"},
+            {"do": "close", "session": sid},
+            {"do": "retract"},
             {"do": "evict", "tokens": rng.randint(1, 9)},
         ]
-    )  # fmt: skip
+    )
 
 
 def run(seed: int) -> list[Pair]:

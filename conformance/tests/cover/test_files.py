@@ -67,8 +67,18 @@ def test_no_link_that_lies_in_wait_is_followed(tmp_path: Path) -> None:
     precious.write_text("mine")
     out = tmp_path / "out"
     out.mkdir()
-    for name in ("x.itf.json", "x.itf.tmp", "x.itf.json.tmp", "x.itf.json.new", "k.json",
-                 "k.json.tmp", "matrix.md", "matrix.md.tmp", "x.html", "x.html.tmp"):  # fmt: skip
+    for name in (
+        "x.itf.json",
+        "x.itf.tmp",
+        "x.itf.json.tmp",
+        "x.itf.json.new",
+        "k.json",
+        "k.json.tmp",
+        "matrix.md",
+        "matrix.md.tmp",
+        "x.html",
+        "x.html.tmp",
+    ):
         (out / name).symlink_to(precious)
     itf.save(trace("x"), out / "x.itf.json")
     baselines.save(Baseline((Entry("INV-ONCE.reported", "why"),)), out / "k.json")

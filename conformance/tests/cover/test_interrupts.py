@@ -239,8 +239,11 @@ def ended(code: str) -> tuple[int, str, str]:
     begin = 'import signal, sys\nsys.argv = ["slotproof", "list", "mutants"]\n'
     done = subprocess.run(
         [sys.executable, "-c", f"{begin}{code}"],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -270,9 +273,12 @@ def test_an_interrupt_of_code_that_is_text(tmp_path: Path) -> None:
     (tmp_path / "begins.py").write_text(begin + WHILE_IMPORTED.format("cli.commands", text))
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-m", "begins"], env={**os.environ, "PYTHONPATH": path},
-        capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "begins"],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
 
 

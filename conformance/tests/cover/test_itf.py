@@ -80,11 +80,18 @@ frames = st.builds(
     sessions=sessions,
     slots=slots,
     requests=requests,
-    pages=st.just({"full": [{"kind": "free", "pages": "1-3"}, {"kind": "tree", "locks": 1,
-                             "pages": ""}, {"kind": "slot", "name": "s1", "pages": "4 4"}]}),
+    pages=st.just(
+        {
+            "full": [
+                {"kind": "free", "pages": "1-3"},
+                {"kind": "tree", "locks": 1, "pages": ""},
+                {"kind": "slot", "name": "s1", "pages": "4 4"},
+            ]
+        }
+    ),
     check=st.just({"ran": True, "verdict": "ok"}),
     differs=st.lists(st.fixed_dictionaries({"what": names}, optional={"spec": whole}), max_size=2),
-)  # fmt: skip
+)
 
 
 @st.composite

@@ -132,8 +132,10 @@ def test_names_are_in_order() -> None:
         command["rid"] = rid
     best, _, _ = minimise(start, BAD, toy(lambda each: len(each) == 3))
     assert [(each["session"], each["rid"]) for each in best] == [
-        ("s1", "r1"), ("s2", "r2"), ("s1", "r3"),
-    ]  # fmt: skip
+        ("s1", "r1"),
+        ("s2", "r2"),
+        ("s1", "r3"),
+    ]
     needs = toy(lambda each: len(each) == 3 and each[0]["session"] == "s3")
     assert [each["session"] for each in minimise(start, BAD, needs)[0]] == ["s3", "s2", "s3"]
 

@@ -433,9 +433,20 @@ def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any)
     made.only("locks")
     made.snapshot["tree"]["full"] = [(page, 9) for page, _ in made.snapshot["tree"]["full"]]
     made.snapshot["requests"]["r9"] = {
-        "phase": "matched", "session": None, "loan": None, "kind": "plain", "row": -1,
-        "C": 0, "A": 0, "Q": 0, "E": 0, "locks": 1, "prompt": 1, "output": 0, "hash": None,
-    }  # fmt: skip
+        "phase": "matched",
+        "session": None,
+        "loan": None,
+        "kind": "plain",
+        "row": -1,
+        "C": 0,
+        "A": 0,
+        "Q": 0,
+        "E": 0,
+        "locks": 1,
+        "prompt": 1,
+        "output": 0,
+        "hash": None,
+    }
     assert made.clauses() == set()
 
 
@@ -459,8 +470,14 @@ class TestProgress:
         made = make(scene, commands, "waiting")
         made.only("progress")
         made.snapshot["requests"]["r2"] |= {
-            "phase": "waiting", "row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0,
-        }  # fmt: skip
+            "phase": "waiting",
+            "row": -1,
+            "loan": None,
+            "C": 0,
+            "A": 0,
+            "Q": 0,
+            "E": 0,
+        }
         made.snapshot["slots"]["s1"]["lent"] = False
         made.referee.client.paused = paused
         fired = []

@@ -45,8 +45,13 @@ def test_a_fingerprint_is_of_names_and_contents(tmp_path: Path) -> None:
     part = Part((), inputs=("a", "*.txt"))
     (tmp_path / "a" / "__pycache__").mkdir(parents=True)
     seen = {part.fingerprint(tmp_path)}
-    for name, text in (("a/b.py", "1"), ("a/c.py", "1"), ("a/b.py", "2"), ("d.txt", ""),
-                       ("constraints.txt", "torch")):  # fmt: skip
+    for name, text in (
+        ("a/b.py", "1"),
+        ("a/c.py", "1"),
+        ("a/b.py", "2"),
+        ("d.txt", ""),
+        ("constraints.txt", "torch"),
+    ):
         (tmp_path / name).write_text(text)
         seen.add(part.fingerprint(tmp_path))
     assert len(seen) == 6

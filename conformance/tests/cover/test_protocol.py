@@ -24,8 +24,13 @@ from slotproof.model.profiles import PROFILES
 from slotproof.model.world import POOLS, Constants
 
 TURN: Command = {
-    "do": "submit", "session": "s1", "rid": "r", "tokens": [1, 2], "max_new": 3, "stop": [9],
-}  # fmt: skip
+    "do": "submit",
+    "session": "s1",
+    "rid": "r",
+    "tokens": [1, 2],
+    "max_new": 3,
+    "stop": [9],
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -183,9 +188,12 @@ def test_abstraction_without_a_flag_tells_lent_from_ownership(scene: Any) -> Non
 def test_abstraction_of_requests_that_go_alone(kind: str, scene: Any) -> None:
     made = scene()
     made.snapshot["requests"]["r3"] = {
-        **made.snapshot["requests"]["r2"], "kind": kind, "phase": "waiting", "row": -1,
+        **made.snapshot["requests"]["r2"],
+        "kind": kind,
+        "phase": "waiting",
+        "row": -1,
         "loan": None,
-    }  # fmt: skip
+    }
     world = abstract(made.snapshot, CONSTANTS)
     assert actor(world, "/r3", "turn.kind") == 2
     assert actor(world, "/r3", "turn.locked") == 0, "what waits without a row locks nothing"

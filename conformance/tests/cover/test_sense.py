@@ -28,8 +28,13 @@ from slotproof.conformance.traces.trace import rows_of
 
 OPEN: Command = {"do": "open", "session": "s1"}
 SUBMIT: Command = {
-    "do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3], "max_new": 2, "stop": []
-}  # fmt: skip
+    "do": "submit",
+    "session": "s1",
+    "rid": "r1",
+    "tokens": [1, 2, 3],
+    "max_new": 2,
+    "stop": [],
+}
 STEP: Command = {"do": "step", "n": 1}
 PLAN = Plan({"p1": CONFIGS["p1"]}, examples=20)
 Edit = Callable[[Any], object]
@@ -56,16 +61,30 @@ def messages(*said: dict[str, object]) -> Edit:
 
 
 ODD_REQUEST: dict[str, Any] = {
-    "session": "s1", "kind": "stub", "phase": "running", "in_last": True, "in_running": True,
-    "loan": "s1", "row": 99, "C": 1, "A": 1, "Q": 0, "E": 0, "locks": 1, "prompt": 1,
-    "hash": None, "output": 1, "counts": {"matches": -4},
-}  # fmt: skip
+    "session": "s1",
+    "kind": "stub",
+    "phase": "running",
+    "in_last": True,
+    "in_running": True,
+    "loan": "s1",
+    "row": 99,
+    "C": 1,
+    "A": 1,
+    "Q": 0,
+    "E": 0,
+    "locks": 1,
+    "prompt": 1,
+    "hash": None,
+    "output": 1,
+    "counts": {"matches": -4},
+}
 
 
 NONSENSE: dict[str, tuple[Edit, str]] = {
     "rows without number": (
         lambda snapshot: snapshot["rows"].update(total=4_000_000_000),
-        f"rows/total is 4000000000, more than {bounds.ROWS_SHOWN}"),
+        f"rows/total is 4000000000, more than {bounds.ROWS_SHOWN}",
+    ),
     "more owners than anyone can look at": (
         lambda snapshot: (
             snapshot["rows"]["used"].update({"0": {"full": [0] * 200_000}}),
@@ -73,11 +92,13 @@ NONSENSE: dict[str, tuple[Edit, str]] = {
                 {f"q{number}": {**ODD_REQUEST, "row": 0, "A": 10**6} for number in range(11)}
             ),
         ),
-        "slots and requests describe 2200000 positions, more than 2000000"),
+        "slots and requests describe 2200000 positions, more than 2000000",
+    ),
     "a window and no pool for it": (
         lambda snapshot: snapshot["pools"].pop("swa"),
-        "there is a sliding window, and no pool “swa”"),
-}  # fmt: skip
+        "there is a sliding window, and no pool “swa”",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", NONSENSE)
@@ -112,10 +133,13 @@ ODD: dict[str, Edit] = {
     ],
     "no tree": lambda s: s["tree"].clear(),
     "no figures in the check": lambda s: s["checker"]["pools"].clear(),
-    "events of nobody": lambda s: "events" in s
-    and s["events"].extend([["T-SAVE", None, None, {}], ["T-EXTEND", "s9", "r9", {"t": 1}]]),
-    "parameters nobody knows": lambda s: "events" in s
-    and s["events"].append(["T-OPEN", "s1", None, {"huge": 2**53 - 1, "C": -1}]),
+    "events of nobody": lambda s: (
+        "events" in s
+        and s["events"].extend([["T-SAVE", None, None, {}], ["T-EXTEND", "s9", "r9", {"t": 1}]])
+    ),
+    "parameters nobody knows": lambda s: (
+        "events" in s and s["events"].append(["T-OPEN", "s1", None, {"huge": 2**53 - 1, "C": -1}])
+    ),
     "an answer that nobody waits for": messages(
         {"type": "finish", "rid": "r77", "reason": "other", "tokens": [1] * 99}
     ),
@@ -127,7 +151,7 @@ ODD: dict[str, Edit] = {
     ),
     "contents of no row": lambda s: s.update(content={"x": [[1, 1]], "-1": []}),
     "an end of a stranger": lambda s: s["ended"].append({"rid": "r77"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("events", [True, False])

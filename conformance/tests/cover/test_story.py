@@ -30,9 +30,15 @@ FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 def story_of(mutant: str | None, config: str, commands: list[Any]) -> Story:
     log = campaign.replay(InProcessEngine(mutant), CONFIGS[config], 0, commands).log
     trace = Trace(
-        "reference 1", "reference", "reference", CONFIGS[config], 0, rows_of(log),
-        log[-1].violations, minimal=False,
-    )  # fmt: skip
+        "reference 1",
+        "reference",
+        "reference",
+        CONFIGS[config],
+        0,
+        rows_of(log),
+        log[-1].violations,
+        minimal=False,
+    )
     return Story(trace)
 
 
@@ -70,8 +76,11 @@ def test_a_lost_page_is_named_with_whose_it_was(lost: Story) -> None:
     assert picture is not None
     (cell,) = picture.wrong
     assert (cell.kind, cell.pages, cell.before, cell.changed) == (
-        "lost", "0", ("slot of s1",), True
-    )  # fmt: skip
+        "lost",
+        "0",
+        ("slot of s1",),
+        True,
+    )
 
 
 def test_the_spec_beside_the_engine(lost: Story) -> None:
@@ -278,8 +287,10 @@ def test_an_old_trace_has_figures_and_says_why_no_pages() -> None:
     assert [beat.ran for beat in story.beats] == [False, False, True, False, True]
     assert "older" in story.undrawn["full"]
     assert [arrow.label for arrow in story.beats[-1].arrows] == [
-        "T-SUBMIT", "T-RESTORE", "T-EXTEND"
-    ]  # fmt: skip
+        "T-SUBMIT",
+        "T-RESTORE",
+        "T-EXTEND",
+    ]
     assert words.headline(story) == ("The engine's own check counts 65 tokens in a full pool of 64")
 
 
@@ -320,8 +331,11 @@ def test_neighbours_with_one_history_share_a_cell_in_a_large_pool() -> None:
     drawn, _ = pictures(frames, "full", 1)
     assert drawn[1] is not None
     assert [(cell.pages, cell.kind) for cell in drawn[1].cells] == [
-        ("0-7", "held"), ("8", "shared"), ("9", "lost"), ("10-4999", "available")
-    ]  # fmt: skip
+        ("0-7", "held"),
+        ("8", "shared"),
+        ("9", "lost"),
+        ("10-4999", "available"),
+    ]
 
 
 def test_a_huge_pool_is_not_drawn() -> None:
@@ -365,8 +379,16 @@ def test_a_short_text_of_many_pages_takes_no_memory() -> None:
 
 
 def test_a_figure_that_is_no_number() -> None:
-    pools: Any = {"full": {"total": "x", "available": 1, "evictable": 0, "protected": 0,
-                           "held": 0, "uncached": 0}}  # fmt: skip
+    pools: Any = {
+        "full": {
+            "total": "x",
+            "available": 1,
+            "evictable": 0,
+            "protected": 0,
+            "held": 0,
+            "uncached": 0,
+        }
+    }
     row = Row({"do": "step", "n": 1}, pools=pools)
     broken = Violation("INV-ONCE", "reported", "")
     with pytest.raises(TypeError):

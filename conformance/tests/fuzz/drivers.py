@@ -56,9 +56,12 @@ def _answer_sense(rng: Random, answer: Any) -> Any:
     snapshots = answer["result"].get("snapshots") if isinstance(answer["result"], dict) else None
     if way == 0:
         return {
-            "id": answer["id"], "ok": False, "kind": rng.choice(("crash", "usage", "x")),
-            "error": any_odd(rng), "trace": any_odd(rng),
-        }  # fmt: skip
+            "id": answer["id"],
+            "ok": False,
+            "kind": rng.choice(("crash", "usage", "x")),
+            "error": any_odd(rng),
+            "trace": any_odd(rng),
+        }
     if way == 1:
         answer["id"] = any_odd(rng)
     elif way == 2 and snapshots:

@@ -89,9 +89,17 @@ _COUNTS = ("0", "1", "2", "50", "10000", "10001", "1000000", "100000000", "-1", 
 _SIZES = (1, 2, 3, 4, 8, 16, 64, 4096, 10_000, 10_000_000, 10_000_001, 10**9)
 _COMMANDS = ("step", "tick", "evict", "retract", "draft", "flush", "pause", "abort_all", "__init__")
 _ENGINES = (
-    "reference", "reference:leak-full", "reference-transformer", "cmd:touch owned", "sglang:bait",
-    "sglang==9.9.9", "sglang==0.5.1\u0663", BAIT, f"sglang:{BAIT}", "\x1b]0;owned\x07",
-)  # fmt: skip
+    "reference",
+    "reference:leak-full",
+    "reference-transformer",
+    "cmd:touch owned",
+    "sglang:bait",
+    "sglang==9.9.9",
+    "sglang==0.5.1\u0663",
+    BAIT,
+    f"sglang:{BAIT}",
+    "\x1b]0;owned\x07",
+)
 
 
 # Logs -------------------------------------------------------------------------------------------

@@ -15,8 +15,12 @@ from slotproof.conformance.tests.fuzz.files import READ_BASELINE, READ_TRACE, ba
 from slotproof.conformance.tests.fuzz.given import FILE, Input
 
 KINDS: Mapping[str, Callable[[Random], Input]] = {
-    "traces": trace, "logs": log, "baselines": baseline, "messages": message, "drivers": driver,
-}  # fmt: skip
+    "traces": trace,
+    "logs": log,
+    "baselines": baseline,
+    "messages": message,
+    "drivers": driver,
+}
 
 
 def make(kind: str, rng: Random) -> Input:

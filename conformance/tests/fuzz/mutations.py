@@ -113,9 +113,19 @@ def _wrap(rng: Random, root: Any, where: Place) -> None:
 
 
 _CHANGES: tuple[Callable[[Random, Any, Place], None], ...] = (
-    _replace, _replace, _replace, _remove, _add, _rename, _again, _swap, _nudge, _nudge, _nudge,
+    _replace,
+    _replace,
+    _replace,
+    _remove,
+    _add,
+    _rename,
+    _again,
+    _swap,
+    _nudge,
+    _nudge,
+    _nudge,
     _wrap,
-)  # fmt: skip
+)
 
 
 def doubled(rng: Random, text: str) -> str:
@@ -132,9 +142,27 @@ def broken(rng: Random, data: bytes) -> bytes:
     at = rng.randrange(len(data) + 1)
     until = min(len(data), at + rng.choice((1, 2, 16, 400)))
     junk = rng.choice(
-        (b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\x00", b"\x1b[2J", b"\xef\xbb\xbf", b"\r\n",
-         b"{", b"]", b'"', b",", b"\n", b"\\", b"NaN", b"1e9", b"\xe2\x80\xae", b"//", b"9" * 50)
-    )  # fmt: skip
+        (
+            b"\xff",
+            b"\xc3\x28",
+            b"\xed\xa0\x80",
+            b"\x00",
+            b"\x1b[2J",
+            b"\xef\xbb\xbf",
+            b"\r\n",
+            b"{",
+            b"]",
+            b'"',
+            b",",
+            b"\n",
+            b"\\",
+            b"NaN",
+            b"1e9",
+            b"\xe2\x80\xae",
+            b"//",
+            b"9" * 50,
+        )
+    )
     ways: tuple[Callable[[], bytes], ...] = (
         lambda: data[:at],
         lambda: data[:at] + junk + data[at:],

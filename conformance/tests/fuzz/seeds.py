@@ -42,29 +42,57 @@ LIVES: dict[str, tuple[EngineConfig, list[Command]]] = {
     "two-turns": (
         EngineConfig(page_size=4, total_tokens=24, rows=2, max_running=2, context_len=24),
         [
-            _OPEN, _submit("r1", "s1", range(1, 7), 3), _step(4),
-            _submit("r2", "s1", [7, 8], 2), _step(3), _CLOSE, {"do": "tick", "seconds": 1},
+            _OPEN,
+            _submit("r1", "s1", range(1, 7), 3),
+            _step(4),
+            _submit("r2", "s1", [7, 8], 2),
+            _step(3),
+            _CLOSE,
+            {"do": "tick", "seconds": 1},
         ],
     ),
     "shared-prefix": (
         EngineConfig(total_tokens=20, rows=3, max_running=2, context_len=20),
         [
-            _submit("p1", None, range(1, 5), 1), _step(2), _OPEN,
-            _submit("r1", "s1", [1, 2, 3, 9], 2), _submit("p2", None, [1, 2, 5], 2), _step(2),
-            {"do": "abort", "rid": "p2"}, _step(2), {"do": "evict", "tokens": 2}, _step(1),
+            _submit("p1", None, range(1, 5), 1),
+            _step(2),
+            _OPEN,
+            _submit("r1", "s1", [1, 2, 3, 9], 2),
+            _submit("p2", None, [1, 2, 5], 2),
+            _step(2),
+            {"do": "abort", "rid": "p2"},
+            _step(2),
+            {"do": "evict", "tokens": 2},
+            _step(1),
         ],
     ),
     "window": (
         EngineConfig(
             page_size=4, total_tokens=32, swa_tokens=24, window=6, chunk=8, rows=2, context_len=28
         ),
-        [_OPEN, _submit("r1", "s1", range(1, 15), 4), _step(6), _submit("r2", "s1", [3], 2),
-         _step(3), _CLOSE, _step(1)],
+        [
+            _OPEN,
+            _submit("r1", "s1", range(1, 15), 4),
+            _step(6),
+            _submit("r2", "s1", [3], 2),
+            _step(3),
+            _CLOSE,
+            _step(1),
+        ],
     ),
     "chunks": (
         EngineConfig(total_tokens=24, chunk=4, reserve=50, rows=2, context_len=24),
-        [_OPEN, _submit("r1", "s1", range(1, 11), 2), _step(2), {"do": "retract"}, _step(4),
-         _submit("r2", "s1", [4], 9), _step(2), {"do": "abort", "rid": "r2"}, _step(1)],
+        [
+            _OPEN,
+            _submit("r1", "s1", range(1, 11), 2),
+            _step(2),
+            {"do": "retract"},
+            _step(4),
+            _submit("r2", "s1", [4], 9),
+            _step(2),
+            {"do": "abort", "rid": "r2"},
+            _step(1),
+        ],
     ),
     "draft": (
         EngineConfig(total_tokens=28, draft=3, topk=2, rows=2, context_len=24),
@@ -72,24 +100,46 @@ LIVES: dict[str, tuple[EngineConfig, list[Command]]] = {
     ),
     "queue": (
         EngineConfig(total_tokens=16, max_running=1, rows=2, context_len=12, timeout=5),
-        [_OPEN, {"do": "open", "session": "s2"}, _submit("r1", "s1", [1, 2], 3),
-         _submit("r2", "s2", [3, 4, 5], 2), _submit("r3", "s9", [6], 1), _step(2),
-         _submit("r4", "s2", [6], 1), {"do": "close", "session": "s1"}, _step(3),
-         {"do": "tick", "seconds": 6}],
+        [
+            _OPEN,
+            {"do": "open", "session": "s2"},
+            _submit("r1", "s1", [1, 2], 3),
+            _submit("r2", "s2", [3, 4, 5], 2),
+            _submit("r3", "s9", [6], 1),
+            _step(2),
+            _submit("r4", "s2", [6], 1),
+            {"do": "close", "session": "s1"},
+            _step(3),
+            {"do": "tick", "seconds": 6},
+        ],
     ),
     "page-16": (
         EngineConfig(page_size=16, total_tokens=80, chunk=16, rows=2, context_len=60),
-        [_OPEN, _submit("r1", "s1", range(1, 21), 3), _step(4), _submit("r2", "s1", [2], 2),
-         _step(2), {"do": "pause"}, {"do": "continue"}, {"do": "abort_all"}, _step(1)],
+        [
+            _OPEN,
+            _submit("r1", "s1", range(1, 21), 3),
+            _step(4),
+            _submit("r2", "s1", [2], 2),
+            _step(2),
+            {"do": "pause"},
+            {"do": "continue"},
+            {"do": "abort_all"},
+            _step(1),
+        ],
     ),
     "page-16-window": (
         EngineConfig(
             page_size=16, total_tokens=64, swa_tokens=48, window=8, draft=2, rows=2, context_len=48
         ),
-        [_OPEN, _submit("r1", "s1", range(1, 19), 4), _step(3), _submit("r2", "s1", [5], 2),
-         _step(2)],
+        [
+            _OPEN,
+            _submit("r1", "s1", range(1, 19), 4),
+            _step(3),
+            _submit("r2", "s1", [5], 2),
+            _step(2),
+        ],
     ),
-}  # fmt: skip
+}
 """Configurations and commands, small: every kind of pool, page, chunk and draft is among them."""
 SEED = 7
 BUGS = {
@@ -159,11 +209,17 @@ def _log(config: EngineConfig, commands: list[Command], path: Path) -> None:
 
 
 def _baselines(folder: Path) -> None:
-    known = Baseline((
-        Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*"),
-        Entry("INV-ALIVE.crash@step:AssertionError-session_id-already-has-a-slot", "known", "*"),
-        Entry("INV-OWNER.lost@T-EXTEND", "to be explained", "reference 1", "traces/lost.itf.json"),
-    ))  # fmt: skip
+    known = Baseline(
+        (
+            Entry("INV-ONCE.reported@T-RESTORE", "#22213", "sglang 0.5.10*"),
+            Entry(
+                "INV-ALIVE.crash@step:AssertionError-session_id-already-has-a-slot", "known", "*"
+            ),
+            Entry(
+                "INV-OWNER.lost@T-EXTEND", "to be explained", "reference 1", "traces/lost.itf.json"
+            ),
+        )
+    )
     baseline.save(known, folder / "three.json")
     baseline.save(Baseline(), folder / "none.json")
 

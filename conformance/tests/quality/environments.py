@@ -39,9 +39,7 @@ def wheels(folder: Path) -> dict[str, str]:
     wheel(folder, "torch", "2", "class version:\n    cuda = hip = None\n")
     for release in ("1.0", "1.1"):
         wheel(folder, "tiny", release, f"import torch\nrelease = {release!r}\n")
-    return {
-        "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)
-    }  # fmt: skip
+    return {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
 
 
 if __name__ == "__main__":

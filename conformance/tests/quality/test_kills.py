@@ -73,24 +73,47 @@ PHASES = {
     "reset": stuck("reset"),
     "step": stuck("step"),
     "shrink": Phase(
-        into("run", "--engine", LEAK, "--config", "p1-draft", "--examples", "400", "--steps",
-             "80", "--all"),
-        lambda folder, _: bool(traces(folder)), 0.5, {1},
+        into(
+            "run",
+            "--engine",
+            LEAK,
+            "--config",
+            "p1-draft",
+            "--examples",
+            "400",
+            "--steps",
+            "80",
+            "--all",
+        ),
+        lambda folder, _: bool(traces(folder)),
+        0.5,
+        {1},
     ),
     "shrink-jobs": Phase(
         into("run", "--engine", LEAK, "--examples", "1400", "--all", "--jobs", "2"),
-        lambda folder, _: bool(traces(folder)), 1.0, {1},
+        lambda folder, _: bool(traces(folder)),
+        1.0,
+        {1},
     ),
     "matrix": Phase(
-        into("matrix", "--engines", f"a={LEAK},b=reference", "--config", "p1-draft",
-             "--examples", "400"),
-        lambda folder, _: bool(traces(folder)), 2.0,
+        into(
+            "matrix",
+            "--engines",
+            f"a={LEAK},b=reference",
+            "--config",
+            "p1-draft",
+            "--examples",
+            "400",
+        ),
+        lambda folder, _: bool(traces(folder)),
+        2.0,
     ),
     "matrix-mutants": Phase(
         into("matrix", "--mutants", "--jobs", "2"),
-        lambda _, descent: len(descent.alive()) > 3, 6.0,  # processes that import, then search
+        lambda _, descent: len(descent.alive()) > 3,
+        6.0,  # processes that import, then search
     ),
-}  # fmt: skip
+}
 
 
 def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -104,9 +127,12 @@ def until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
 
 
 def killed(
-    argv: list[str], descent: Descent, number: signal.Signals, reached: Callable[[], bool],
+    argv: list[str],
+    descent: Descent,
+    number: signal.Signals,
+    reached: Callable[[], bool],
     wait: float,
-) -> tuple[int, str]:  # fmt: skip
+) -> tuple[int, str]:
     """Start it, kill it in the phase: its status, and what it said. Nothing is left after 5 s."""
     process = subprocess.Popen(
         argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -155,8 +181,9 @@ def test_a_run_that_is_killed(
         if "shrink" in name:
             assert traces(folder), "what was written is still there"
         whole(folder / "out", number)
-        again = finished([*SLOTPROOF, "run", "--examples", "1", "--config", "p1", "--out",
-                          folder / "out"])  # fmt: skip
+        again = finished(
+            [*SLOTPROOF, "run", "--examples", "1", "--config", "p1", "--out", folder / "out"]
+        )
         assert again.returncode == 3, again.stderr
 
 

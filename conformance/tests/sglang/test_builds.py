@@ -121,13 +121,25 @@ def test_the_first_scenario_has_its_numbers(start: Callable[[str], Engine]) -> N
     """67 of 64 on 0.5.10.post1 at turn 2's prefill, 64 on 0.5.23."""
     turns: list[Command] = [
         {"do": "open", "session": "s1"},
-        {"do": "submit", "session": "s1", "rid": "r1", "tokens": list(range(1, 12)), "max_new": 4,
-         "stop": []},
+        {
+            "do": "submit",
+            "session": "s1",
+            "rid": "r1",
+            "tokens": list(range(1, 12)),
+            "max_new": 4,
+            "stop": [],
+        },
         {"do": "step", "n": 6},
-        {"do": "submit", "session": "s1", "rid": "r2", "tokens": [21, 22, 23, 24, 25],
-         "max_new": 4, "stop": []},
+        {
+            "do": "submit",
+            "session": "s1",
+            "rid": "r2",
+            "tokens": [21, 22, 23, 24, 25],
+            "max_new": 4,
+            "stop": [],
+        },
         {"do": "step", "n": 1},
-    ]  # fmt: skip
+    ]
     sums = {}
     for release in ("0.5.10.post1", "0.5.23"):
         build = start(f"sglang=={release}")

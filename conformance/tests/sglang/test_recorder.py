@@ -24,8 +24,13 @@ RECORDER = Path(__file__).parents[2] / "drivers" / "sglang" / "recorder"
 def turn(rid: str, session: str | None, first: int, count: int, new: int) -> Command:
     tokens = list(range(first, first + count))
     return {
-        "do": "submit", "session": session, "rid": rid, "tokens": tokens, "max_new": new, "stop": []
-    }  # fmt: skip
+        "do": "submit",
+        "session": session,
+        "rid": rid,
+        "tokens": tokens,
+        "max_new": new,
+        "stop": [],
+    }
 
 
 NOTHING: list[list[Command]] = [[]]
@@ -48,17 +53,23 @@ FEED: list[list[Command]] = [
 
 
 def live(
-    release: str, folder: Path, feed: list[list[Command]], loop: str = "event_loop_normal",
-    **settings: str
-) -> tuple[Path, subprocess.CompletedProcess[str]]:  # fmt: skip
+    release: str,
+    folder: Path,
+    feed: list[list[Command]],
+    loop: str = "event_loop_normal",
+    **settings: str,
+) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Run the loop with the recorder on: the log, and how the process ended."""
     python = for_engine(f"sglang=={release}").python
     script: dict[str, Any] = {"config": {"page_size": 4, "context_len": 64}, "feed": feed}
     (folder / "script.json").write_text(json.dumps({**script, "loop": loop}))
     log = folder / "log.jsonl"
     environment = {
-        **os.environ, "PYTHONPATH": str(RECORDER), "SLOTPROOF_RECORD": str(log), **settings
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(RECORDER),
+        "SLOTPROOF_RECORD": str(log),
+        **settings,
+    }
     argv = [str(python), str(LOOP), str(folder / "script.json")]
     done = finished(argv, env=environment, timeout=300)
     return log, done
@@ -88,8 +99,10 @@ def test_the_double_count_is_in_the_log_of_the_server_that_it_killed(tmp_path: P
 
 def test_less_can_be_recorded(tmp_path: Path) -> None:
     """The state now and then, no pages, no tokens: said, and the events are judged."""
-    settings = {f"SLOTPROOF_RECORD_{key}": value for key, value in
-                {"EVERY": "4", "PAGES": "0", "TOKENS": "0"}.items()}  # fmt: skip
+    settings = {
+        f"SLOTPROOF_RECORD_{key}": value
+        for key, value in {"EVERY": "4", "PAGES": "0", "TOKENS": "0"}.items()
+    }
     log, _ = live("0.5.23", tmp_path, FEED, **settings)
     verdict = judging.validate(log)
     assert not verdict.violations
@@ -101,15 +114,22 @@ def test_less_can_be_recorded(tmp_path: Path) -> None:
 
 def test_where_the_recorder_stays_off(tmp_path: Path) -> None:
     """One line, and the server runs: another loop, a file that can't be made, a bad value."""
-    for number, (loop, settings, text) in enumerate([
-        ("event_loop_overlap", {}, "recorder off: event_loop_overlap is not recorded, only"),
-        ("event_loop_normal", {"SLOTPROOF_RECORD": "/no/such/log"}, "No such file or directory"),
-        ("event_loop_normal", {"SLOTPROOF_RECORD_EVERY": "0"}, "RECORD_EVERY=0 is no whole"),
-    ]):  # fmt: skip
+    for number, (loop, settings, text) in enumerate(
+        [
+            ("event_loop_overlap", {}, "recorder off: event_loop_overlap is not recorded, only"),
+            (
+                "event_loop_normal",
+                {"SLOTPROOF_RECORD": "/no/such/log"},
+                "No such file or directory",
+            ),
+            ("event_loop_normal", {"SLOTPROOF_RECORD_EVERY": "0"}, "RECORD_EVERY=0 is no whole"),
+        ]
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
-        log, done = live("0.5.23", folder, FEED[:1] if loop == "event_loop_normal" else [], loop,
-                         **settings)  # fmt: skip
+        log, done = live(
+            "0.5.23", folder, FEED[:1] if loop == "event_loop_normal" else [], loop, **settings
+        )
         lines = [line for line in done.stderr.splitlines() if line.startswith("slotproof: ")]
         assert len(lines) == 1 and text in lines[0]
         assert done.returncode == 0, done.stderr[-2000:]

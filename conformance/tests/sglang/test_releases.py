@@ -56,29 +56,63 @@ LIVES: dict[str, tuple[str, list[Command]]] = {
     "pages of 16": ("p16", [OPEN, turn("r1", 20, 4), steps(8), turn("r2", 3, 3), steps(6)]),
     "chunks": ("p1-chunk", [OPEN, turn("r1", 11, 4), steps(9), turn("r2", 9, 3), steps(9)]),
     "tight": ("p4-tight", [OPEN, turn("r1", 9, 2), turn("r2", 8, 2, None), steps(12)]),
-    "pause": ("p1", [OPEN, turn("r1", 3, 3), STEP, {"do": "pause"}, steps(2), {"do": "continue"},
-                     steps(4)]),
+    "pause": (
+        "p1",
+        [OPEN, turn("r1", 3, 3), STEP, {"do": "pause"}, steps(2), {"do": "continue"}, steps(4)],
+    ),
     "no new token": ("p1", [OPEN, turn("r1", 3, 0), steps(3)]),
     "stop token": ("p1", [OPEN, {**turn("r1", 3, 6), "stop": [119, 207, 203]}, steps(8)]),
     "timeout": ("p1", [OPEN, turn("r1", 3, 2), steps(4), {"do": "tick", "seconds": 1000}]),
-}  # fmt: skip
+}
 """What every release does right, by name: configuration and commands."""
 
 LATER: dict[str, tuple[str, list[Command]]] = {
-    "a running turn is aborted": ("p1", [
-        OPEN, turn("r1", 3, 2), steps(4), turn("r2", 3, 6), steps(2), {"do": "abort", "rid": "r2"},
-        steps(2), turn("r3", 2, 2), steps(4)]),
-    "a parked turn is aborted": ("p1-chunk", [
-        OPEN, turn("r1", 14, 6), steps(2), {"do": "abort", "rid": "r1"}, steps(4)]),
-    "too long": ("p1", [
-        OPEN, turn("r1", 6, 4), steps(6), turn("r2", 44, 3), steps(3), turn("r3", 2, 2), steps(4)]),
-    "closed in mid-turn": ("p1", [
-        OPEN, turn("r1", 3, 2), steps(4), turn("r2", 3, 6), steps(2), CLOSE, steps(8),
-        {"do": "tick", "seconds": 10}]),
-    "a draft": ("p1-draft", [
-        OPEN, turn("r1", 3, 3), steps(2),
-        {"do": "draft", "rid": "r1", "allocate": 2, "commit": 2}, steps(4)]),
-}  # fmt: skip
+    "a running turn is aborted": (
+        "p1",
+        [
+            OPEN,
+            turn("r1", 3, 2),
+            steps(4),
+            turn("r2", 3, 6),
+            steps(2),
+            {"do": "abort", "rid": "r2"},
+            steps(2),
+            turn("r3", 2, 2),
+            steps(4),
+        ],
+    ),
+    "a parked turn is aborted": (
+        "p1-chunk",
+        [OPEN, turn("r1", 14, 6), steps(2), {"do": "abort", "rid": "r1"}, steps(4)],
+    ),
+    "too long": (
+        "p1",
+        [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 44, 3), steps(3), turn("r3", 2, 2), steps(4)],
+    ),
+    "closed in mid-turn": (
+        "p1",
+        [
+            OPEN,
+            turn("r1", 3, 2),
+            steps(4),
+            turn("r2", 3, 6),
+            steps(2),
+            CLOSE,
+            steps(8),
+            {"do": "tick", "seconds": 10},
+        ],
+    ),
+    "a draft": (
+        "p1-draft",
+        [
+            OPEN,
+            turn("r1", 3, 3),
+            steps(2),
+            {"do": "draft", "rid": "r1", "allocate": 2, "commit": 2},
+            steps(4),
+        ],
+    ),
+}
 """What releases after 0.5.10 do right: #22790, #21875, #22897."""
 
 

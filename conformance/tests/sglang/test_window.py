@@ -24,8 +24,14 @@ NEW = "0.5.23"
 
 
 def _turn(rid: str, tokens: list[int], max_new: int) -> Command:
-    return {"do": "submit", "session": "s1", "rid": rid, "tokens": tokens, "max_new": max_new,
-            "stop": []}  # fmt: skip
+    return {
+        "do": "submit",
+        "session": "s1",
+        "rid": rid,
+        "tokens": tokens,
+        "max_new": max_new,
+        "stop": [],
+    }
 
 
 TURNS: list[Command] = [

@@ -53,12 +53,23 @@ from sglang.srt.sampling.sampling_params import SamplingParams
 from sglang.srt.server_args import PortArgs, ServerArgs
 
 MODEL = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 256,
-    "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2,
-    "num_key_value_heads": 2, "head_dim": 16, "hidden_act": "silu", "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 512, "rope_theta": 10000.0, "torch_dtype": "float32",
-    "bos_token_id": None, "eos_token_id": None, "tie_word_embeddings": False,
-}  # fmt: skip
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 512,
+    "rope_theta": 10000.0,
+    "torch_dtype": "float32",
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "tie_word_embeddings": False,
+}
 SWA_TOKENS = 40
 
 
@@ -87,16 +98,28 @@ class Engine:
         if page_size > 1:
             page_in_torch()
         args = {
-            "device": "cpu", "load_format": "dummy", "attention_backend": "torch_native",
-            "sampling_backend": "pytorch", "grammar_backend": "none", "dtype": "float32",
-            "disable_overlap_schedule": True, "skip_tokenizer_init": True,
-            "disable_cuda_graph": True, "disable_piecewise_cuda_graph": True,
-            "max_total_tokens": tokens, "max_running_requests": rows,
-            "pp_max_micro_batch_size": running, "page_size": page_size,
-            "chunked_prefill_size": chunk, "context_length": context, "random_seed": 0,
-            "enable_streaming_session": True, "mem_fraction_static": 0.5, "log_level": "error",
+            "device": "cpu",
+            "load_format": "dummy",
+            "attention_backend": "torch_native",
+            "sampling_backend": "pytorch",
+            "grammar_backend": "none",
+            "dtype": "float32",
+            "disable_overlap_schedule": True,
+            "skip_tokenizer_init": True,
+            "disable_cuda_graph": True,
+            "disable_piecewise_cuda_graph": True,
+            "max_total_tokens": tokens,
+            "max_running_requests": rows,
+            "pp_max_micro_batch_size": running,
+            "page_size": page_size,
+            "chunked_prefill_size": chunk,
+            "context_length": context,
+            "random_seed": 0,
+            "enable_streaming_session": True,
+            "mem_fraction_static": 0.5,
+            "log_level": "error",
             "schedule_policy": "fcfs",
-        }  # fmt: skip
+        }
         if window:
             args["swa_full_tokens_ratio"] = (SWA_TOKENS + 0.5) / tokens
         with tempfile.TemporaryDirectory() as folder:
@@ -134,9 +157,13 @@ class Engine:
 
     def open(self, session):
         self._send(
-            make(io_struct.OpenSessionReqInput, session_id=session, streaming=True,
-                 capacity_of_str_len=1 << 20)
-        )  # fmt: skip
+            make(
+                io_struct.OpenSessionReqInput,
+                session_id=session,
+                streaming=True,
+                capacity_of_str_len=1 << 20,
+            )
+        )
 
     def submit(self, rid, tokens, max_new, session=None):
         sampling = SamplingParams(max_new_tokens=max_new, temperature=0.0)
@@ -144,10 +171,19 @@ class Engine:
         arrays = "array" in str(io_struct.TokenizedGenerateReqInput.__annotations__["input_ids"])
         extra = {"session_params": make(io_struct.SessionParams, id=session)} if session else {}
         self._send(
-            make(io_struct.TokenizedGenerateReqInput, rid=rid, input_text="", stream=False,
-                 input_ids=array("q", tokens) if arrays else tokens, sampling_params=sampling,
-                 return_logprob=False, logprob_start_len=-1, top_logprobs_num=0, **extra)
-        )  # fmt: skip
+            make(
+                io_struct.TokenizedGenerateReqInput,
+                rid=rid,
+                input_text="",
+                stream=False,
+                input_ids=array("q", tokens) if arrays else tokens,
+                sampling_params=sampling,
+                return_logprob=False,
+                logprob_start_len=-1,
+                top_logprobs_num=0,
+                **extra,
+            )
+        )
 
     def abort(self, rid):
         self._send(make(io_struct.AbortReq, rid=rid))

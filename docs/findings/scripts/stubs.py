@@ -7,10 +7,26 @@ import sys
 import types
 
 NAMES = (
-    "torchvision", "sgl_kernel", "tvm_ffi", "sentencepiece", "loguru", "gguf", "triton",
-    "compressed_tensors", "uvicorn", "xgrammar", "openai", "partial_json_parser", "IPython",
-    "pybase64", "prometheus_client", "torchao", "torch_memory_saver", "flashinfer", "vllm",
-)  # fmt: skip
+    "torchvision",
+    "sgl_kernel",
+    "tvm_ffi",
+    "sentencepiece",
+    "loguru",
+    "gguf",
+    "triton",
+    "compressed_tensors",
+    "uvicorn",
+    "xgrammar",
+    "openai",
+    "partial_json_parser",
+    "IPython",
+    "pybase64",
+    "prometheus_client",
+    "torchao",
+    "torch_memory_saver",
+    "flashinfer",
+    "vllm",
+)
 
 
 class _Meta(type):

@@ -28,8 +28,10 @@ def looped(loop: Any, recorded: bool) -> Any:
     def run(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = start(scheduler) if recorded else None
         if not recorded:
-            tell(f"recorder off: {loop.__name__} is not recorded, only {RECORDED} is "
-                 "(--disable-overlap-schedule, one pipeline stage, no disaggregation)")  # fmt: skip
+            tell(
+                f"recorder off: {loop.__name__} is not recorded, only {RECORDED} is "
+                "(--disable-overlap-schedule, one pipeline stage, no disaggregation)"
+            )
         try:
             result = loop(scheduler, *args, **kwargs)
         except BaseException as error:
