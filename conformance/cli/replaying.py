@@ -77,6 +77,7 @@ def replay(
             spec=spec,
             profile=choices or under_test.capabilities.profile,
             rows=rows_of(played),
+            states=True,
             violations=violations,
             minimal=old.minimal and bool(again) and len(played) == len(old.rows),
             chosen_profile=choices,

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.markup import target, text
+from slotproof.conformance.markup import target, templates, text
 from slotproof.conformance.terminal import json_text
+
+LEFT, TOP, CELL, LINE = 330, 96, 74, 24
+"""Pixels of the picture: of the names, of the slanted heads, of a column, of a row."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,31 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def svg(table: Table) -> str:
+    """Columns whose cells are marked (good, bad, odd) anywhere; the others are text in the table.
+
+    >>> drawn = svg(Table("T", "bug", ["a", "b"], [Row("x<y", "", [Cell("3", "good"), Cell("?")])]))
+    >>> "x&lt;y" in drawn, ">a<" in drawn, ">b<" in drawn
+    (True, True, False)
+    """
+    shown = [
+        index
+        for index, _ in enumerate(table.columns)
+        if any(row.cells[index].kind != "none" and _short(row, index) for row in table.rows)
+    ]
+    sizes = {"left": LEFT, "top": TOP, "cell": CELL, "line": LINE}
+    width, height = LEFT + CELL * len(shown) + 40, TOP + LINE * len(table.rows) + 16
+    template = templates("matrices").get_template("picture.svg.jinja")
+    return template.render(sizes, table=table, shown=shown, width=width, height=height)
+
+
+def _short(row: Row, index: int) -> bool:
+    """Whether it fits into a cell."""
+    return len(row.cells[index].text) <= 6
+
+
 def write(table: Table, out: Path) -> None:
     """``matrix.md``, ``.json`` and ``.svg`` in the folder. Raises ``OSError``."""
-    from slotproof.conformance.matrices.picture import svg
-
     write_whole(out / "matrix.md", markdown(table))
     write_whole(out / "matrix.json", json_text(asdict(table)))
     write_whole(out / "matrix.svg", svg(table))

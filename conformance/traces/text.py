@@ -23,6 +23,7 @@ SAID = 12
 def render(trace: Trace, path: str = "TRACE") -> str:
     """The whole trace, ready to print. ``path`` is the file to name in the replay line.
 
+    >>> from slotproof.conformance.protocol.config import EngineConfig
     >>> rows = [Row({"do": "open", "session": "s1"})]
     >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
     >>> render(trace).splitlines()[0]

@@ -36,7 +36,7 @@ them."""
 ENGINE_SIDE = ("drivers/sglang", "drivers/examples")
 """Run where the engine is installed, and slotproof is not."""
 
-LINES = 17_600
+LINES = 15_700
 """Of Python in conformance/ at most, without tests and drivers (issue 13, "done" 1: 13,000)."""
 CHARACTERS = 10_000
 """Of ARCHITECTURE.md at most (issue 13, "done" 2)."""

@@ -18,7 +18,6 @@ MAY_NAME = {
     "model/museum.py": "known bugs, each a transition with something wrong",
     "impl": "an engine says what it does where it does it",
     "conformance/drivers": "so does a driver, which imports nothing of slotproof",
-    "conformance/lockstep/explain.py": "what the counters of an engine without events count",
 }
 _NAME = re.compile(r"T[-_][A-Z]+([-_][A-Z]+)*")
 _IDS = {*TRANSITIONS, *(id_.replace("-", "_") for id_ in TRANSITIONS)}
