@@ -17,6 +17,8 @@ NAME_CHARS = 1_000
 """The name of a session, a request, an engine, a clause: it is printed, and part of file names."""
 TEXT_CHARS = 100_000
 """What an engine says in words (an error, a traceback): it is printed and kept in traces."""
+REASON_CHARS = 1_000
+"""Of that, where it is the reason in one line of ours: why a driver refuses to start."""
 INTEGER = (1 << 53) - 1
 """Magnitude of an integer: what every reader of JSON keeps exactly."""
 ACTORS = 10_000

@@ -51,9 +51,10 @@ def refused_hello(error: object) -> str:
     >>> refused_hello("there is no GPU")
     'the driver refuses the hello (protocol 2): there is no GPU'
     """
-    old = re.search(r"protocol.*\b1\b", str(error))
-    change = f" ({_FROM_1})" if old else ""
-    return f"the driver refuses the hello (protocol {PROTOCOL}): {error}{change}"
+    said = str(error)
+    why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
+    change = f" ({_FROM_1})" if re.search(r"protocol.*\b1\b", why) else ""
+    return f"the driver refuses the hello (protocol {PROTOCOL}): {why}{change}"
 
 
 _REQUESTS: dict[str, dict[str, Any]] = {

@@ -228,3 +228,20 @@ def test_what_does_not_start_is_told_in_one_line(
     assert status(["check-driver", driver]) == 2
     told = capsys.readouterr().err
     assert text in told and told.count("\n") == 1
+
+
+@pytest.mark.parametrize("said", ['"' + "no " * 30_000 + '"', "9" * 4_000])
+def test_a_refusal_of_any_length_is_a_line(
+    said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found by fuzzing: a driver that answers hello with a number of 4,273 digits as its error."""
+    driver = tmp_path / "refuses.py"
+    driver.write_text(
+        "import json, sys\n"
+        "id = json.loads(sys.stdin.readline())['id']\n"
+        'print(\'{"id": %d, "ok": false, "kind": "usage", "error": '
+        f"{said}}}' % id, flush=True)\n"
+    )
+    assert status(["check-driver", f"{sys.executable} {driver}"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("slotproof: the driver refuses the hello") and len(told) < 1_500
