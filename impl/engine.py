@@ -1,4 +1,4 @@
-"""ReferenceEngine: the parts put together, with a door for commands."""
+"""ReferenceEngine: the parts put together, that takes commands."""
 
 from __future__ import annotations
 

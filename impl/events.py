@@ -1,4 +1,4 @@
-"""What an iteration tells the world: transitions made, messages to clients, requests ended."""
+"""What an iteration leaves to be read: transitions made, messages to clients, requests ended."""
 
 from __future__ import annotations
 

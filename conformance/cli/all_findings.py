@@ -126,7 +126,8 @@ def _verdict(summary: dict[str, Any]) -> str:
     new, known = summary["new"], len(summary["known"])
     also = f", {known} known" if known else ""
     if new:
-        return f"{new} {'finding' if new == 1 else 'findings'}{also} (seed {summary['seed']})"
+        cut = f", {summary['unearned']}" if summary["unearned"] else ""
+        return f"{new} {'finding' if new == 1 else 'findings'}{also}{cut} (seed {summary['seed']})"
     if known and summary["status"] == CONFORMS:
         return f"nothing new{also} (seed {summary['seed']})"
     return report.verdict({**summary, "violated": []}) + also

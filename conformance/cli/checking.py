@@ -1,4 +1,4 @@
-"""``slotproof check-driver``: does a driver mind its manners?"""
+"""``slotproof check-driver``: does a driver keep the rules of the protocol?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_driver(
     start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
-    """Test a driver's manners: status 0 all ok, 1 something to mend, 2 it does not start."""
+    """Does a driver keep the rules? Status 0 all ok, 1 something to mend, 2 it does not start."""
     text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
     tested = Driver(EngineSpec(text, python).driver(), seed, step_timeout, start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)

@@ -14,6 +14,7 @@ from slotproof.conformance.environments import pip
 from slotproof.conformance.environments.processes import Done, Runner, Tell, run
 from slotproof.conformance.environments.recipes import EnvironmentProblem, Recipe
 from slotproof.conformance.environments.store import Entry, Store
+from slotproof.conformance.files import write_whole
 
 Check = Callable[[Path, Recipe], str]
 """Starts a build, given its Python; says why it does not start, or nothing."""
@@ -136,7 +137,7 @@ class Maker:
         wheel = pip.only(f"{entry.engine}=={entry.release}")
         title = f"{entry.engine} {entry.release}"
         self._pip(title, pip.install(base.python, *wheel, into=entry.python))
-        (entry.site / "slotproof-base.pth").write_text(f"{base.site}\n", encoding="utf-8")
+        write_whole(entry.site / "slotproof-base.pth", f"{base.site}\n")
         self.tell("starting it, to see that it does")
         if why := self.check(entry.python, self.recipe):
             raise EnvironmentProblem(f"{entry.name} does not start here: {why}")

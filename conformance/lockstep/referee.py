@@ -107,7 +107,7 @@ def play(
     """
     if stop():
         raise OutOfTime
-    referee = setup.referee(engine, Coverage(), passes)
+    referee = setup.referee(engine, passes=passes)
     for command in commands:
         if stop():
             raise OutOfTime

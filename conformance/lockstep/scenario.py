@@ -19,7 +19,6 @@ from typing import Any
 
 from slotproof.conformance.engines.base import EngineUnusable, demand
 from slotproof.conformance.engines.registry import EngineSpec, is_ours, with_python
-from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
@@ -54,7 +53,7 @@ class Scenario:
         path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
         self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
-        self.referee = Setup(chosen, seed, profile).referee(self.engine, Coverage())
+        self.referee = Setup(chosen, seed, profile).referee(self.engine)
 
     @classmethod
     def asked_for(

@@ -21,6 +21,7 @@ from slotproof.conformance.logs.format import Header
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Message, Snapshot, nonsense
+from slotproof.model.layout import initial_pools
 from slotproof.model.world import World
 
 _KEPT = 256
@@ -149,8 +150,7 @@ class LogReferee(Referee):
         self._unheard, self._consumed = list(whole["messages"]), whole["consumed"]
         if self.world is None:
             config = self.config
-            pools = [config.total_tokens, config.total_tokens, 0, 0]
-            pools += [config.swa_tokens, config.swa_tokens, 0, 0, config.rows, config.rows]
+            pools = initial_pools(config.total_tokens, config.swa_tokens, config.rows)
             self.world = World(self.constants, pools)
         return self.pass_over(list(follow(self.world, whole.get("events", []), self.coverage)))
 

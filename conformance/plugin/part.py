@@ -1,4 +1,4 @@
-"""One item: a configuration, its share of the examples, a seed of its own."""
+"""One pytest item of the suite: a configuration, its share of the examples, a seed of its own."""
 
 from __future__ import annotations
 

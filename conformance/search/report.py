@@ -126,7 +126,7 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
     Hypothesis may run a few more than it is asked for.
     """
     counts = report["examples_of"]
-    if report["planned"] is None:  # the time is the plan, or what there is to be explored
+    if report["planned"] is None:  # the time is the plan
         each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
         yield labelled("examples", each)
         return
@@ -169,7 +169,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield labelled("", f"never: {', '.join(transitions['never'])}")
     for name, needs in transitions["impossible"].items():
         yield labelled("", f"{name} needs {needs}, which no configuration here has")
-    yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    if guards["of"]:
+        yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
 
@@ -195,7 +196,8 @@ def verdict(report: dict[str, Any]) -> str:
         return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
     if report["status"] == INCONCLUSIVE:
         if report["unearned"]:
-            return f"inconclusive: {report['unearned']}, nothing found so far"
+            new = " new" if report.get("known") else ""
+            return f"inconclusive: {report['unearned']}, nothing{new} found so far"
         return "inconclusive: nothing found, but not every transition that is offered was reached"
     return f"counterexample: {report['violated'][0]['clause']}"
 

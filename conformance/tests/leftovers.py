@@ -7,6 +7,7 @@ reads from a pipe of which pytest alone has the other end: when that closes, the
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -25,7 +26,15 @@ _running: list[subprocess.Popen[bytes]] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Once for a run: pytest's own workers, and a pytest that a test starts, have the mark."""
+    """Once for a run: pytest's own workers, and a pytest that a test starts, have the mark.
+
+    What is ignored stays so in whatever tests start (``nohup``, ``make test &``), and tests that
+    send signals would wait for ever: all are heard.
+    """
+    for each in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(each) is signal.SIG_IGN:
+            default = signal.default_int_handler if each is signal.SIGINT else signal.SIG_DFL
+            signal.signal(each, default)
     if MARK not in os.environ and Path("/proc/self/environ").exists():
         mark = uuid.uuid4().hex
         argv = ["/bin/sh", "-c", _WATCHER, f"{MARK}={mark}"]

@@ -37,6 +37,10 @@ def _lines(view: View, path: str) -> Iterator[str]:
             yield f"- {text(line)}"
         yield ""
         yield from _where_to_look(view)
+    if not trace.states:
+        yield "The trace has no states; this makes them:"
+        yield ""
+        yield from _fenced([f"{again(trace, path)} --out FILE"], "sh")
     yield from _table(view)
     yield ""
     if trace.violations:

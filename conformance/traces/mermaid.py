@@ -22,6 +22,8 @@ def render(view: View) -> str:
 def _lines(view: View) -> Iterator[str]:
     for lane in LANES:
         yield f"participant {lane}"
+    if not view.trace.states:
+        yield "Note over client,tree: the trace has no states: replay --out FILE makes them"
     for step in view.steps:
         if not step.repeats:
             yield from _step(step)

@@ -5,4 +5,5 @@ Python looks for modules beside the program it runs, so the package below needs 
 
 from slotproof_sglang.main import main  # type: ignore[import-not-found]  # found as it is run
 
-main()
+if __name__ == "__main__":  # a build may start processes that import this file again
+    main()

@@ -89,12 +89,11 @@ def _differs(
     session, rid = actor_of(key or None)
     words = "{what} is {engine}, the spec says {spec}"
     if variable is None:
-        words = f"{{key}} exists only in {'the engine' if spec is None else 'the spec'}"
+        words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
     return violated(
         "INV-STEP.state",
         words,
-        key=key,
-        what=f"{session or rid or ''} {variable}".strip(),
+        what=" ".join(filter(None, (session or rid, variable))),
         transition=writer,
         variable=variable,
         spec=spec,

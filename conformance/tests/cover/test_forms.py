@@ -288,3 +288,11 @@ def test_a_trace_of_the_spec_alone(
     del document["states"][0]["full.total"]
     path.write_text(json.dumps(document))
     assert "a state has no 'full.total'" in wrong(capsys, str(path))
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "mermaid", "html"])
+def test_a_trace_without_states_says_so(name: str) -> None:
+    """Nothing is made up about steps that nobody kept; no command is shown that can't work."""
+    shown = forms.form(name, itf.load(TRACE).without_states(), "T.itf.json")
+    assert "no states" in shown and "--out FILE" in shown
+    assert "Waits in the inbox" not in shown and "slotproof diff" not in shown

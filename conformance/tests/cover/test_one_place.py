@@ -1,4 +1,4 @@
-"""Issue 13, done when 1: one place assembles a referee, one plays commands, one names a finding."""
+"""Issue 13, done when 1: one place assembles a referee, plays, names a finding, writes files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CODE = [
     path
     for folder in ("conformance", "bench")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if "tests" not in path.relative_to(ROOT).parts
+    if not {"tests", "drivers"} & set(path.relative_to(ROOT).parts)
 ]
 
 
@@ -43,6 +43,15 @@ def names(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and named(node.func) == "Mark"
 
 
+def writes(node: ast.AST) -> bool:
+    """A file, by a method of its path or by ``open`` for writing."""
+    if not isinstance(node, ast.Call):
+        return False
+    modes = [each.value for each in node.args[1:] if isinstance(each, ast.Constant)]
+    opens = isinstance(node.func, ast.Name) and node.func.id == "open"
+    return named(node.func) in ("write_text", "write_bytes") or (opens and "w" in modes)
+
+
 def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
     for path in CODE:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -61,3 +70,9 @@ def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
 def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -> None:
     """Whoever needs it asks there: a second place would soon be a second rule."""
     assert sorted(places(what)) == where
+
+
+def test_files_are_written_in_one_place() -> None:
+    """Whole, or line by line; a benchmark's results may be half written."""
+    ours = [path for path in places(writes) if path.startswith("conformance/")]
+    assert ours == ["conformance/files.py"] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -86,6 +87,13 @@ def graph() -> dict[str, set[str]]:
         name: set(imported(path, (ROOT / path).read_text())) - {name}
         for name, path in MODULES.items()
     }
+
+
+def test_every_folder_is_in_the_wheel() -> None:
+    """A folder that `packages` does not name is missing where slotproof is installed."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {name_of(path.parent / "__init__.py") for path in MODULES.values()}
+    assert set(told) == there
 
 
 def test_every_kind_of_import_counts() -> None:
@@ -198,6 +206,12 @@ def is_there(text: str) -> bool:
     return any((top / text).exists() for top in tops) or (
         "/" not in text and any(path for top in beside for path in top.rglob(text))
     )
+
+
+def test_the_map_tells_the_order() -> None:
+    """A reader looks there for what may import what."""
+    told = re.findall(r"^\| `conformance/(\w+)/` ", MAP[: MAP.index("## Twenty")], re.MULTILINE)
+    assert told == list(STACK[1:])
 
 
 def test_what_the_map_names_is_there() -> None:
