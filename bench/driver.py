@@ -1,10 +1,13 @@
 """Commands per second through a driver: alone, and with the spec and all oracles behind it.
 
-    python bench/driver.py [--engine sglang==0.5.23 ...] [--config p1] [--examples 40] [--record F]
+    python bench/driver.py [--engine sglang==0.5.23 ...] [--config p1 ...] [--examples 40]
 
 Commands are those a campaign draws (drawn beforehand, on the reference engine); each example
 begins with a reset. An example goes on past violations, ends where the engine dies, and leaves out
-what the engine does not offer. One process: ``run --jobs N`` has N of them.
+what the engine does not offer. Every example is run on each engine in turn, so that what else the
+machine does is shared by all: ratios within a run can be trusted. An older driver is compared as
+``--engine "cmd:ENV/bin/python OLDER/conformance/drivers/sglang"``. One process of each engine:
+``run --jobs N`` has N of them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,66 +31,85 @@ from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 
-Runs = list[list[Command]]
+
+@dataclass
+class Rate:
+    """Commands, and the seconds they took."""
+
+    commands: int = 0
+    seconds: float = 0.0
+
+    def add(self, played: Callable[[], int]) -> None:
+        started = time.perf_counter()
+        self.commands += played()
+        self.seconds += time.perf_counter() - started
+
+    @property
+    def per_second(self) -> int:
+        return round(self.commands / max(self.seconds, 1e-9))
 
 
-def alone(engine: Engine, config: EngineConfig, runs: Runs) -> tuple[int, float]:
-    """(commands, seconds) without anybody looking at the snapshots."""
-    count, started = 0, time.perf_counter()
-    for run in runs:
-        engine.reset(config, 0)
-        with suppress(EngineFailed):
-            for command in run:
-                count += 1
-                engine.do(command)
-    return count, time.perf_counter() - started
+def alone(engine: Engine, config: EngineConfig, run: list[Command]) -> int:
+    """How many commands an example had, without anybody looking at the snapshots."""
+    engine.reset(config, 0)
+    count = 0
+    with suppress(EngineFailed):
+        for command in run:
+            count += 1
+            engine.do(command)
+    return count
 
 
-def judged(engine: Engine, config: EngineConfig, runs: Runs) -> tuple[int, float]:
-    """(commands, seconds) with the spec in step and every oracle; tokens replayed."""
-    count, started = 0, time.perf_counter()
-    for run in runs:
-        count += len(play(engine, Setup(config), run, passes=lambda _: True).log)
-    return count, time.perf_counter() - started
+def judged(engine: Engine, config: EngineConfig, run: list[Command]) -> int:
+    """The same with the spec in step and every oracle; tokens replayed."""
+    return len(play(engine, Setup(config), run, passes=lambda _: True).log)
 
 
-def measure(text: str, name: str, runs: Runs) -> dict[str, Any]:
+def measure(engines: dict[str, Engine], name: str, examples: int) -> Iterator[dict[str, Any]]:
+    """A row per engine that takes the configuration."""
     config = CONFIGS[name]
-    engine = EngineSpec(text, step_timeout=60).open()
-    try:
-        offered = engine.capabilities.commands
-        runs = [[command for command in run if command["do"] in offered] for run in runs]
-        alone(engine, config, runs[:2])
-        rates = {}
-        for what, play in (("alone", alone), ("judged", judged)):
-            count, seconds = play(engine, config, runs)
-            rates[f"{what}_commands_per_second"] = round(count / seconds)
-        return {"engine": text, "config": name, **rates}
-    finally:
-        engine.close()
+    runs = scripts(config, examples)
+    there = {k: each for k, each in engines.items() if each.capabilities.refuses(config) is None}
+    rates = {text: {"alone": Rate(), "judged": Rate()} for text in there}
+    for number, run in enumerate(runs):
+        for text, engine in there.items():
+            offered = [each for each in run if each["do"] in engine.capabilities.commands]
+            for what, played in (("alone", alone), ("judged", judged)):
+                if number == 0:
+                    played(engine, config, offered)  # the first of all takes longer
+                rates[text][what].add(partial(played, engine, config, offered))
+    for text, rate in rates.items():
+        figures = {f"{what}_commands_per_second": each.per_second for what, each in rate.items()}
+        yield {"engine": text, "config": name, **figures}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", action="append", help="an --engine argument, many times")
-    parser.add_argument("--config", default="p1", choices=sorted(CONFIGS))
+    parser.add_argument("--config", action="append", choices=sorted(CONFIGS), help="many times")
     parser.add_argument("--examples", type=int, default=40)
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
-    runs = scripts(CONFIGS[args.config], args.examples)
     rows = []
-    for text in args.engine or ["sglang==0.5.10.post1", "sglang==0.5.23"]:
-        try:
-            row = measure(text, args.config, runs)
-        except EngineUnusable as reason:
-            sys.stderr.write(f"{sys.argv[0]}: {reason}\n")
-            return 2
-        rows.append(row)
-        print(
-            f"{text:<22} {row['alone_commands_per_second']:>5} commands/s alone "
-            f"{row['judged_commands_per_second']:>5} judged",
-            file=sys.stderr,
-        )
+    with ExitStack() as opened:
+        engines: dict[str, Engine] = {}
+        for text in args.engine or ["sglang==0.5.10.post1", "sglang==0.5.23"]:
+            try:
+                engines[text] = opened.enter_context(
+                    closing(EngineSpec(text, step_timeout=60).open())
+                )
+            except EngineUnusable as reason:
+                sys.stderr.write(f"{sys.argv[0]}: {reason}\n")
+                return 2
+        for name in args.config or ["p1"]:
+            for row in measure(engines, name, args.examples):
+                rows.append(row)
+                print(
+                    f"{name:<18} {row['engine'][-60:]:<22} "
+                    f"{row['alone_commands_per_second']:>5} commands/s alone "
+                    f"{row['judged_commands_per_second']:>5} judged",
+                    file=sys.stderr,
+                )
     what = "commands of a campaign through a driver, one process, a reset for each example"
     record(args.record, {"what": what, **described("cpu"), "engines": rows})
     return 0

@@ -62,6 +62,10 @@ class MemoryChecker:
         self.ran = False
         self.figures: dict[str, Figures] = {}
         """By pool: those that the last check covered."""
+        self.held_rows: int | None = None
+        """Rows of slots not on loan, as the last check counted them."""
+        self.counted: list[str] = []
+        """Requests whose KV it counted, one after the other."""
         self.verdict = "off"
         self.message = ""
 
@@ -90,6 +94,8 @@ class MemoryChecker:
 
     def _check_pools(self) -> list[str]:
         self.figures = {pool: self.pool_figures(pool) for pool in self.pools()}
+        self.held_rows = self.cache.session_held_req_count()
+        self.counted = [req.rid for req in self.uncached_reqs()]
         return [
             f"{pool}: {figures}"
             for pool, figures in self.figures.items()
@@ -105,7 +111,7 @@ class MemoryChecker:
 
     def _check_rows(self) -> list[str]:
         rows = self.kv.req_to_token_pool
-        free, held = rows.available_size(), self.cache.session_held_req_count()
+        free, held = rows.available_size(), self.held_rows or 0
         return [f"rows: {free} free + {held} held of {rows.size}"] * (free + held != rows.size)
 
     def _conclude(self, when: str, leaks: list[str]) -> None:
@@ -122,11 +128,19 @@ class MemoryChecker:
             for line in lines:
                 self.log(line)
             return
-        self.recent.extend(lines)
+        self._keep(lines)
         if failed:
-            for line in self.recent:
-                self.log(line)
-            self.recent.clear()
+            self._dump()
+
+    def _keep(self, lines: list[str]) -> None:
+        """Lines of a check that may be of interest later."""
+        self.recent.extend(lines)
+
+    def _dump(self) -> None:
+        """A check failed: what the checks before it said, and it (#27228)."""
+        for line in self.recent:
+            self.log(line)
+        self.recent.clear()
 
     # Figures ------------------------------------------------------------------------
 

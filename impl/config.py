@@ -48,6 +48,8 @@ class EngineConfig:
     """Seconds after which an idle session is reaped; 0: never."""
     aligned_reuse: bool = False
     """A restore reuses whole pages only, as some hardware needs it (#32163)."""
+    overlap: bool = False
+    """A batch is launched before the result of the one before is processed."""
     checker_level: int = CHECKER_VERBOSE
     """0: no memory check, 1: log lines only when one fails, 2: log every line."""
     num_layers: int = 2

@@ -44,11 +44,12 @@ class ReferenceEngine:
         self.consumed: list[Command] = []
         """Commands that the last iteration read."""
         self.outbox = Outbox()
-        model = parts.models[config.model]
-        self.kv = parts.kv(config, model.head_dim, parts.allocators, parts.rows, parts.tree)
+        new_model = parts.models[config.model]
+        self.kv = parts.kv(config, new_model.head_dim, parts.allocators, parts.rows, parts.tree)
         self.cache = parts.cache(config, parts.slot, self.kv, self.outbox)
         self.controller = parts.controller(config, parts.session, self.cache, self.outbox)
-        self.scheduler = parts.scheduler(config, model(config, self.kv), self.cache, self.outbox)
+        model = new_model(config, self.kv)
+        self.scheduler = parts.scheduler(config, model, self.cache, parts.rounds, self.outbox)
         self.intake = Intake(config, self.controller, self.scheduler, self.outbox)
         self.checker = parts.checker(config, self.scheduler, log)
 

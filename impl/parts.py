@@ -11,6 +11,7 @@ from slotproof.impl.model import StampModel
 from slotproof.impl.paged_model import PagedModel
 from slotproof.impl.pool import PageAllocator
 from slotproof.impl.req import Session
+from slotproof.impl.rounds import DecodeRounds
 from slotproof.impl.rows import ReqToTokenPool
 from slotproof.impl.scheduler import Scheduler
 from slotproof.impl.session_cache import SessionCache
@@ -41,5 +42,6 @@ class Parts:
     cache: type[SessionCache] = SessionCache
     controller: type[SessionController] = SessionController
     scheduler: type[Scheduler] = Scheduler
+    rounds: type[DecodeRounds] = DecodeRounds
     models: Mapping[str, type[PagedModel]] = field(default_factory=_models)
     checker: type[MemoryChecker] = MemoryChecker

@@ -3,11 +3,16 @@
 Continuous batching as engines do it: prefill before decode, one request at a
 time may be between two chunks of its prefill, and when memory runs out the
 request that came last goes back to waiting.
+
+With overlap scheduling a batch is launched before the result of the one before is
+processed: the tokens that a round samples are known one iteration after it, and a request
+that they finish is in one more batch. KV is written at the launch, as the device orders it:
+who gets a page later writes later.
 """
 
 from __future__ import annotations
 
-import zlib
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from slotproof.impl.admission import PrefillAdder
@@ -16,6 +21,8 @@ from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Outbox
 from slotproof.impl.paged_model import PagedModel
 from slotproof.impl.req import Phase, Req
+from slotproof.impl.results import Result, ResultQueue
+from slotproof.impl.rounds import DecodeRounds
 from slotproof.impl.rows import NO_ROW
 from slotproof.impl.session_cache import SessionCache
 
@@ -28,7 +35,12 @@ class Scheduler:
     """Requests on their way: waiting, between chunks, just prefilled, running."""
 
     def __init__(
-        self, config: EngineConfig, model: PagedModel, cache: SessionCache, outbox: Outbox
+        self,
+        config: EngineConfig,
+        model: PagedModel,
+        cache: SessionCache,
+        rounds: type[DecodeRounds],
+        outbox: Outbox,
     ) -> None:
         self.config = config
         self.cache = cache
@@ -44,23 +56,32 @@ class Scheduler:
         self.last_batch: ScheduleBatch | None = None
         """What the last iteration ran; a prefill batch joins the running one in the next."""
         self.paused = False
+        self.results = ResultQueue()
+        self.rounds = rounds(config, model, self.results)
         self._prefilled_last = False
 
     # One iteration -------------------------------------------------------------
 
     def step(self) -> None:
         """Run one batch, if there is one. Changes everything."""
-        if self.paused:
-            return
+        results: Iterable[Result] = () if self.paused else self._launch()
+        if self.config.overlap:
+            self.results.put(results)
+            results = self.results.take()
+        for result in results:
+            self.process_result(result)
+
+    def _launch(self) -> Iterator[Result]:
+        """Pick a batch and run it; what it gives, request by request."""
         self._merge_last_batch()
         batch = self._get_new_batch_prefill()
         self._prefilled_last = batch is not None
         if batch is not None:
-            self._run_prefill(batch)
+            self.last_batch = batch
+            yield from self._run_prefill(batch)
         elif self._update_running_batch():
-            batch = self.running_batch
-            self._run_decode(batch)
-        self.last_batch = batch
+            self.last_batch = self.running_batch
+            yield from self._run_decode(self.running_batch)
 
     def _merge_last_batch(self) -> None:
         if self.last_batch is not None and self.last_batch is not self.running_batch:
@@ -86,7 +107,7 @@ class Scheduler:
                 break
         return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
 
-    def _run_prefill(self, batch: ScheduleBatch) -> None:
+    def _run_prefill(self, batch: ScheduleBatch) -> Iterator[Result]:
         """Allocate, write and sample: admission saw to it that evicting makes enough room."""
         reqs = list(batch.reqs)
         self.make_room(sum(self.kv.new_pages(req, req.extend_to) for req in reqs))
@@ -96,38 +117,31 @@ class Scheduler:
         self.kv.alloc([(req, req.extend_to) for req in reqs])
         batch.prepare([self.extend_span(req) for req in reqs], self.config.device)
         for req, token in zip(reqs, self.model.forward(batch), strict=True):
-            self._after_extend(batch, req, token)
+            complete = req.extend_to == req.seqlen
+            sampled = int(complete and req.max_new_tokens > 0)
+            req.kv_committed_len = req.extend_to
+            req.phase = Phase.RUNNING
+            self.outbox.emit(
+                "T-EXTEND",
+                req.session_id,
+                req.rid,
+                t=req.extend_to,
+                sampled=0 if self.config.overlap else sampled,
+                row=req.req_pool_idx,
+            )
+            if complete:
+                if req is self.chunked_req:
+                    self.chunked_req = None
+                yield Result(req, [token], sampled, prefilled=True)
+            else:
+                self._advance_swa(req)
+                batch.remove(req)
+                self._park(req)
 
     def extend_span(self, req: Req) -> ExtendSpan:
         """What the prefill writes of a request: all that has no KV yet, up to ``extend_to``."""
         lo = req.kv_committed_len
         return req, lo, req.fill_ids[lo : req.extend_to]
-
-    def _after_extend(self, batch: ScheduleBatch, req: Req, token: int) -> None:
-        complete = req.extend_to == req.seqlen
-        sampled = int(complete and req.max_new_tokens > 0)
-        if sampled:
-            req.output_ids.append(token)
-        req.kv_committed_len = req.extend_to
-        req.phase = Phase.RUNNING
-        self.outbox.emit(
-            "T-EXTEND",
-            req.session_id,
-            req.rid,
-            t=req.extend_to,
-            sampled=sampled,
-            row=req.req_pool_idx,
-        )
-        if not complete:
-            self._advance_swa(req)
-            batch.remove(req)
-            self._park(req)
-            return
-        if req is self.chunked_req:
-            self.chunked_req = None
-        if req.finished_len() is None:
-            self.cache.cache_unfinished_req(req)
-        self._finish_if_done(batch, req)
 
     def _park(self, req: Req) -> None:
         """Between two chunks a request is in no batch but keeps its KV (#37502)."""
@@ -135,40 +149,45 @@ class Scheduler:
         req.phase = Phase.PARKED
         self.outbox.emit("T-PARK", req.session_id, req.rid)
 
-    def _run_decode(self, batch: ScheduleBatch) -> None:
-        """One round: plain, one token per request; speculative, up to ``draft + 1``."""
+    def _run_decode(self, batch: ScheduleBatch) -> Iterator[Result]:
+        """Allocate and compute a round. With overlap scheduling plain KV counts at once."""
         reqs = list(batch.reqs)
+        overlap = self.config.overlap
+        if overlap:
+            for req in reqs:  # before this round counts: a retract may have to come back to here
+                self._advance_swa(req)
         before = [req.kv_allocated_len for req in reqs]
-        self.kv.alloc([(req, self.decode_target(req)) for req in reqs])
-        accepted = [self._accept_count(req) for req in reqs]
-        for index in range(max(accepted)):
-            live = [req for req, k in zip(reqs, accepted, strict=True) if k > index]
-            spans = [(req, req.kv_committed_len + index, req.output_ids[-1:]) for req in live]
-            batch.prepare(spans, self.config.device)
-            for req, token in zip(live, self.model.forward(batch), strict=True):
-                req.output_ids.append(token)
-        for req, old, k in zip(reqs, before, accepted, strict=True):
-            req.kv_committed_len += k
-            self.outbox.emit("T-DECODE", req.session_id, req.rid, d=req.kv_allocated_len - old, k=k)
-            self._advance_swa(req)
-            self._finish_if_done(batch, req)
+        self.kv.alloc([(req, self.rounds.target(req)) for req in reqs])
+        rounds = self.rounds.run(batch, reqs)
+        for req, old, tokens in zip(reqs, before, rounds, strict=True):
+            d, k = req.kv_allocated_len - old, len(tokens)
+            if not overlap:
+                self.outbox.emit("T-DECODE", req.session_id, req.rid, d=d, k=k)
+                yield Result(req, tokens, k, committed=k)
+                continue
+            counts = 0 if self.config.draft else k
+            req.kv_committed_len += counts
+            self.outbox.emit("T-LAUNCH", req.session_id, req.rid, d=d, k=counts)
+            yield Result(req, tokens, k, committed=k - counts)
 
-    def decode_target(self, req: Req) -> int:
-        """What a round allocates up to: the next token and the draft tail, kept as slack."""
-        tail = self.config.draft * self.config.topk
-        ahead = min(self.config.context_len, req.kv_committed_len + 1 + tail)
-        return max(req.kv_allocated_len, ahead)
+    def process_result(self, result: Result) -> None:
+        """What a batch gave a request becomes known. Changes the cache where that is its end."""
+        req, tokens = result.req, result.tokens[: result.outputs]
+        req.output_ids += tokens
+        req.kv_committed_len += result.committed
+        if not self.config.overlap:
+            if not result.prefilled:
+                self._advance_swa(req)
+        elif tokens:
+            k, n = result.committed, len(tokens)
+            self.outbox.emit("T-RESULT", req.session_id, req.rid, k=k, n=n)
+        if result.prefilled and req.finished_len() is None:
+            self.cache.cache_unfinished_req(req)
+        self._finish_if_done(req)
 
-    def _accept_count(self, req: Req) -> int:
-        """How many tokens verification accepts: any number of drafts, and one of its own.
-
-        Which tokens does not depend on it. It may overshoot the request's end.
-        """
-        if not self.config.draft:
-            return 1
-        text = f"{self.config.seed}:{req.rid}:{req.kv_committed_len}"
-        k = 1 + zlib.crc32(text.encode()) % (self.config.draft + 1)
-        return min(k, req.kv_allocated_len - req.kv_committed_len)
+    def drop_result(self, req: Req) -> None:
+        """The request ended or waits again: what is under way for it changes nothing."""
+        self.results.drop(req)
 
     def _advance_swa(self, req: Req) -> None:
         cursor = self.kv.advance_swa(req)
@@ -195,7 +214,7 @@ class Scheduler:
         """See that every running request can decode; who can't goes back to waiting."""
         reqs = self.running_batch.reqs
         while reqs:
-            need = sum(self.kv.new_pages(req, self.decode_target(req)) for req in reqs)
+            need = sum(self.kv.new_pages(req, self.rounds.target(req)) for req in reqs)
             if self.make_room(need):
                 return True
             if len(reqs) == 1 and self.chunked_req is None:
@@ -208,6 +227,7 @@ class Scheduler:
         """Take a request out of the batch; it is the next to come back."""
         self._remove(req)
         self.cache.retract_req(req)
+        self.drop_result(req)
         self.waiting_queue.insert(0, req)
 
     def out_of_memory(self, req: Req) -> None:
@@ -226,16 +246,17 @@ class Scheduler:
         joining = last.reqs if last is not None and last is not self.running_batch else []
         return [*self.running_batch.reqs, *joining]
 
-    def _finish_if_done(self, batch: ScheduleBatch, req: Req) -> None:
+    def _finish_if_done(self, req: Req) -> None:
         done = req.finished_len()
         if done is None:
             return
         finished_len, reason = done
-        batch.remove(req)
+        self._remove(req)
         if req.doomed:
             reason = ABORT
         self._end(req, finished_len)
         self.cache.cache_finished_req(req, finished_len)
+        self.drop_result(req)
         self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
 
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
@@ -243,6 +264,7 @@ class Scheduler:
         self._remove(req)
         self._end(req, len(req.output_ids))
         self.cache.abort_req(req, out_of_memory=out_of_memory)
+        self.drop_result(req)
         self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
 
     def _remove(self, req: Req) -> None:

@@ -242,5 +242,5 @@ class SessionCache:
         return sum(self.kv.private_size(slot, SWA) for slot in self.held_slots())
 
     def session_held_req_count(self) -> int:
-        """Rows that slots keep."""
-        return sum(1 for _ in self.held_slots())
+        """Rows that slots keep; on loan they are the request's (#22213)."""
+        return sum(not slot.is_active for slot in self.slots.values())

@@ -40,6 +40,8 @@ class Cores:
     """Fingerprint of the spec that was proved."""
     page_sizes: tuple[str, ...]
     obligations: int
+    needed: int
+    """How many of them :func:`needed_a_proof`."""
     unproved: tuple[str, ...]
     needs: Mapping[str, Mapping[str, Need]]
     """By transition and invariant."""
@@ -63,6 +65,7 @@ def load(path: Path = FILE) -> Cores:
         raw["spec"],
         tuple(raw["page_sizes"]),
         raw["obligations"],
+        raw["needed"],
         tuple(raw["unproved"]),
         {
             transition: {
@@ -104,6 +107,21 @@ def _wrong(spec: Spec) -> Iterator[tuple[str, Expr]]:
             yield from ((f"{id_}.{name}", expr) for name, expr in invariant.conjuncts.items())
 
 
+def needed_a_proof(result: Result) -> bool:
+    """Neither framing (the transition writes nothing that the goal speaks of) nor true by the
+    effect alone, whatever the state was. Proofs about other actors have no cores.
+
+    >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
+    >>> both = (Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core) for core in cores)
+    >>> [needed_a_proof(each) for each in both]
+    [False, True]
+    """
+    if result.status != "proved":
+        return True
+    others = result.transition.endswith("[others]")
+    return result.core != (result.clause,) and (others or bool(result.core))
+
+
 def document(
     results: Iterable[Result], unproved: Iterable[str], museum: Mapping[str, Iterable[str]]
 ) -> dict[str, Any]:
@@ -137,6 +155,7 @@ def document(
         + ["any"] * (None in sizes),
         "cores_at": CORES_AT,
         "obligations": len(known),
+        "needed": sum(map(needed_a_proof, known)),
         "unproved": sorted(unproved),
         "needs": needs,
         "museum": {name: sorted(refuted) for name, refuted in museum.items()},

@@ -123,6 +123,7 @@ DEFAULT: tuple[Bounds, ...] = (
     Bounds("window-pages", sessions=1, requests=0, page_size=2, tree=2, width=4, new=(2,),
            window=1),
     Bounds("wipe", sessions=1, tree=2, width=2, profile="wipe"),
+    Bounds("overlap", sessions=1, requests=0, tree=2, width=3, draft=1, profile="overlap"),
     Bounds("publish", sessions=1, requests=0, tree=2, width=2, profile="sglang-records"),
 )  # fmt: skip
 """Chosen so that together they reach every transition and both outcomes of every guard: many

@@ -43,6 +43,7 @@ ROWS = state(
     {
         "range": "only rows that there are are free or used",
         "twice": "no row is in the free list twice, or free and used, or used by two",
+        "reported": "the engine's count of rows that slots hold is the one that ownership gives",
     },
     equation=rows.free + slot_rows + turn_rows + frame.rows == rows.total,
     present=(rows.free >= 0) & iff(slot.holding, slot_kv.row != NO_ROW),
@@ -91,17 +92,22 @@ CURSOR = state(
 )
 WINDOW = state(
     "INV-WINDOW",
-    "The window that a request's next token needs is alive: E ≤ max(0, C - W).",
+    "Nothing of the window that a request's next token needs is given back: E ≤ max(0, C - W).",
     turn=implies(config.swa & has_kv, maximum(0, turn_kv.C - config.window) >= turn_kv.E),
 )
 COVER = state(
     "INV-COVER",
-    "KV covers known tokens only.",
+    "KV covers known tokens only; under overlap scheduling that of a running request is one ahead "
+    "at most.",
     idle=implies(slot.holding & ~session.inflight, session.history >= slot_kv.C),
     waiting=implies(
         slot.holding & session.inflight & ~slot.lent, turn.prompt + turn.output >= slot_kv.C
     ),
-    turn=implies(has_kv, turn.prompt + turn.output >= turn_kv.C),
+    turn=implies(
+        has_kv,
+        turn.prompt + turn.output + ite(config.overlap & (turn.phase == RUNNING), 1, 0)
+        >= turn_kv.C,
+    ),
 )
 OWNER = state(
     "INV-OWNER",
@@ -210,11 +216,14 @@ CONTENT = harness(
 CHECKER = harness(
     "INV-CHECKER",
     "The engine's own check ran, covers every pool, its figures and its verdict are right.",
-    ran="the check ran in every iteration in which something was in a batch",
+    ran="the check ran in every iteration that ran a batch",
     covers="the check looked at every pool",
     figures="its figures are those derived from ownership",
     verdict="it says leak when memory does not add up",
     alarm="it says leak only then",
+    counted="it counts each request with KV once: a batch seen twice is one, two alike are two",
+    level="level 2 logs every check; level 1 none that finds nothing, whose lines it keeps",
+    dump="a check that fails logs its lines and, at level 1, those that were kept",
 )
 ANSWER = harness(
     "INV-ANSWER",

@@ -31,6 +31,7 @@ from slotproof.model.memory import (
 )
 from slotproof.model.state import (
     ABSENT,
+    ACTOR,
     MATCHED,
     NO_ROW,
     NONE,

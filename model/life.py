@@ -113,7 +113,7 @@ def lives() -> Mapping[str, Life]:
     >>> lives()["slot"].moves["holding", "on loan"]
     ('T-RESTORE',)
     >>> lives()["turn"].stays["running"]
-    ('T-INSERT', 'T-DECODE', 'T-SWA-ADVANCE')
+    ('T-INSERT', 'T-DECODE', 'T-LAUNCH', 'T-RESULT', 'T-SWA-ADVANCE')
     """
     phases = tuple(state.PHASES)
     return {

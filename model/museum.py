@@ -7,20 +7,22 @@ run, a crash, reuse that a profile forbids) exist in the reference engine only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slotproof.model import transitions as t
-from slotproof.model.expr import App, Expr, ceil_page, ite, maximum
-from slotproof.model.invariant import Invariant
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.memory import EMPTY, Interval, Mem, Move, give_row, unlock
+from slotproof.model.altered import changed, figure, less, only_if, unguarded
+from slotproof.model.expr import FALSE, Expr, ceil_page, floor_page, ite, maximum, minimum
+from slotproof.model.memory import Interval, Mem, Move, free, give_row, unlock
 from slotproof.model.obligations import Spec
 from slotproof.model.state import (
     MATCHED,
     NO_ROW,
     RUNNING,
+    Kv,
+    config,
     held,
+    known,
     private,
     session,
     slot,
@@ -29,8 +31,7 @@ from slotproof.model.state import (
     turn_kv,
     uncached,
 )
-from slotproof.model.transition import Transition, assign
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.transition import assign
 
 
 @dataclass(frozen=True)
@@ -50,52 +51,8 @@ class Exhibit:
         return replace(self.make(), name=self.name)
 
 
-def _with(*changed: Transition) -> Spec:
-    return Spec(transitions={**TRANSITIONS, **{each.id: each for each in changed}})
-
-
-def _figure(old: Expr, new: Expr) -> Spec:
-    """A figure that the engine computes wrongly, wherever an invariant speaks of it."""
-    invariants: Mapping[str, Invariant] = {
-        id_: replace(
-            each, conjuncts={name: swap(expr, old, new) for name, expr in each.conjuncts.items()}
-        )
-        for id_, each in INVARIANTS.items()
-    }
-    return Spec(invariants=invariants)
-
-
-def swap(expr: Expr, old: Expr, new: Expr) -> Expr:
-    """The expression with one node (that very one) replaced."""
-    if expr is old:
-        return new
-    if isinstance(expr, App):
-        return App(expr.op, tuple(swap(arg, old, new) for arg in expr.args))
-    return expr
-
-
-def _less(transition: Transition, *names: str) -> Transition:
-    """The effect without some fields."""
-    rest = {key: expr for key, expr in transition.effect.items() if key not in names}
-    return replace(transition, effect=rest)
-
-
-def _unguarded(transition: Transition, name: str) -> Transition:
-    rest = {key: expr for key, expr in transition.guard.items() if key != name}
-    return replace(transition, guard=rest)
-
-
-def _only_if(condition: Expr, mem: Mem) -> Mem:
-    """A move that forgets everything unless the condition holds."""
-
-    def shrink(span: Interval) -> Interval:
-        return span if span is EMPTY else Interval(span.lo, ite(condition, span.hi, span.lo))
-
-    return Mem(mem.move, shrink(mem.full), shrink(mem.swa))
-
-
-def _restore(**changed: object) -> Spec:
-    return _with(replace(t.T_RESTORE, **changed))  # type: ignore[arg-type]  # by field name
+def _restore(**fields: object) -> Spec:
+    return changed(replace(t.T_RESTORE, **fields))  # type: ignore[arg-type]  # by field name
 
 
 _tail = t.T_RESTORE.memory[0]
@@ -105,17 +62,43 @@ def _from(span: Interval, lo: Expr) -> Interval:
     return Interval(lo, lo + span.length)
 
 
+def _merged_cut(kv: Kv, n: Expr) -> tuple[Mem, tuple[Expr, Expr, Expr]]:
+    """`_free_tail` (#22862) and `_trim_overshoot` (#22900) as merged: every length is capped at n,
+    the cursor in the middle of a page that is given back already included."""
+    gone = free(kv, ceil_page(n), ceil_page(kv.A))
+    return gone, (minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n))
+
+
+def _merged_restore() -> Spec:
+    gone, lengths = _merged_cut(slot_kv, t.reusable)
+    effect = {**t.T_RESTORE.effect, **t.kept(slot_kv, lengths), **t.kept(turn_kv, lengths)}
+    return _restore(memory=(gone,), effect=effect)
+
+
+def _merged_save() -> Spec:
+    gone, lengths = _merged_cut(turn_kv, turn.prompt + t.F)
+    effect = {**t.T_SAVE.effect, **t.kept(slot_kv, lengths)}
+    return changed(replace(t.T_SAVE, memory=(gone,), effect=effect))
+
+
+def _one_less() -> Spec:
+    n = minimum(slot_kv.C, maximum(known - config.reserve - 1, 0))
+    _, gone, lengths = t.cut(slot_kv, ite(config.aligned_reuse, floor_page(n), n))
+    effect = {**t.T_RESTORE.effect, **t.kept(slot_kv, lengths), **t.kept(turn_kv, lengths)}
+    return _restore(memory=(gone,), effect=effect)
+
+
 _EXHIBITS = (
     Exhibit(
         "22213-double-count",
         "a lent slot is counted as held and as uncached",
-        lambda: _figure(held, ite(slot.holding, private(slot_kv), 0)),
+        lambda: figure(held, ite(slot.holding, private(slot_kv), 0)),
         6,
     ),
     Exhibit(
         "22753-sticky-active",
         "lent is set by restore and not cleared when the turn is refused",
-        lambda: _with(_less(t.T_REFUSE, "slot.lent")),
+        lambda: changed(less(t.T_REFUSE, "slot.lent")),
         7,
     ),
     Exhibit(
@@ -133,13 +116,13 @@ _EXHIBITS = (
     Exhibit(
         "20557-empty-key",
         "with an empty match key nothing is freed",
-        lambda: _restore(memory=(_only_if(t.reusable > 0, _tail),)),
+        lambda: _restore(memory=(only_if(t.reusable > 0, _tail),)),
         6,
     ),
     Exhibit(
         "22273-doomed-restores",
         "a doomed turn saves its one token over the slot",
-        lambda: _with(
+        lambda: changed(
             replace(
                 t.T_DOOM,
                 effect={
@@ -155,21 +138,21 @@ _EXHIBITS = (
     Exhibit(
         "22790a-abort-drops-row",
         "a mid-flight abort gives back the row only",
-        lambda: _with(replace(t.T_ABORT, memory=(give_row(turn_kv.row != NO_ROW),))),
+        lambda: changed(replace(t.T_ABORT, memory=(give_row(turn_kv.row != NO_ROW),))),
         5,
     ),
     Exhibit(
         "22790b-first-turn-abort",
         "an abort of the first turn finds no slot and releases nothing",
-        lambda: _with(
-            replace(t.T_ABORT, memory=tuple(_only_if(slot.holding, m) for m in t.T_ABORT.memory))
+        lambda: changed(
+            replace(t.T_ABORT, memory=tuple(only_if(slot.holding, m) for m in t.T_ABORT.memory))
         ),
         5,
     ),
     Exhibit(
         "22790c-history-at-create",
         "the history is taken out when a turn is created, not when it finishes",
-        lambda: _with(
+        lambda: changed(
             replace(t.T_SUBMIT, effect={**t.T_SUBMIT.effect, **assign((session.history, 0))})
         ),
         6,
@@ -177,13 +160,19 @@ _EXHIBITS = (
     Exhibit(
         "22790d-two-in-flight",
         "nothing prevents a second turn in flight",
-        lambda: _with(_unguarded(t.T_SUBMIT, "idle")),
+        lambda: changed(unguarded(t.T_SUBMIT, "idle")),
+        3,
+    ),
+    Exhibit(
+        "22790-merged",
+        "as merged: a stub, detached before it is matched, clears the live turn's claim",
+        lambda: changed(replace(t.T_REJECT, effect=assign((session.inflight, FALSE)))),
         3,
     ),
     Exhibit(
         "21875a-close-releases-running",
         "a close releases the slot while a turn runs on it",
-        lambda: _with(_unguarded(t.T_CLOSE, "idle")),
+        lambda: changed(unguarded(t.T_CLOSE, "idle")),
         3,
     ),
     Exhibit(
@@ -208,9 +197,22 @@ _EXHIBITS = (
         page_size=4,
     ),
     Exhibit(
+        "22862m-extra-minus-one",
+        "the matched prefix is one less than the key, which leaves the last token out already",
+        _one_less,
+        6,
+    ),
+    Exhibit(
+        "22862-merged",
+        "as merged: free_tail caps the cursor inside a page that is given back already",
+        _merged_restore,
+        9,
+        page_size=2,
+    ),
+    Exhibit(
         "22897-no-trim",
         "a finishing speculative round leaves KV committed past the finished length",
-        lambda: _with(
+        lambda: changed(
             replace(
                 t.T_SAVE,
                 memory=(),
@@ -225,15 +227,22 @@ _EXHIBITS = (
     Exhibit(
         "22900-trim-forgets-cursor",
         "trim caps C and A and leaves the sliding-window cursor behind",
-        lambda: _with(
+        lambda: changed(
             replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot_kv.E, turn_kv.E))})
         ),
         7,
     ),
     Exhibit(
+        "22900-merged",
+        "as merged: trim caps the cursor inside a page that is given back already",
+        _merged_save,
+        7,
+        page_size=2,
+    ),
+    Exhibit(
         "37502-parked-not-counted",
         "a turn between two chunks is in neither batch and is not counted",
-        lambda: _figure(
+        lambda: figure(
             uncached, ite((turn.phase == MATCHED) | (turn.phase == RUNNING), private(turn_kv), 0)
         ),
         4,
@@ -241,19 +250,19 @@ _EXHIBITS = (
     Exhibit(
         "26676-restore-does-nothing",
         "a restore reports success and hands over nothing",
-        lambda: _with(_less(t.T_RESTORE, "turn.row", "turn.C", "turn.A", "turn.Q", "turn.E")),
+        lambda: changed(less(t.T_RESTORE, "turn.row", "turn.C", "turn.A", "turn.Q", "turn.E")),
         6,
     ),
     Exhibit(
         "42571-double-free",
         "one page is named twice in one call to free",
-        lambda: _with(replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))),
+        lambda: changed(replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))),
         6,
     ),
     Exhibit(
         "2954-double-unpin",
         "releasing a slot drops its tree lock twice",
-        lambda: _with(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
+        lambda: changed(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
         7,
     ),
     Exhibit(
@@ -268,6 +277,12 @@ _EXHIBITS = (
                 ),
             )
         ),
+        6,
+    ),
+    Exhibit(
+        "overlap-keeps-unknown",
+        "a retracted turn keeps in its slot the KV of a token whose result it drops",
+        lambda: changed(unguarded(t.T_RETRACT, "covered")),
         6,
     ),
 )

@@ -2,7 +2,8 @@
 
 Systematic mutants change one place of one transition: a guard conjunct or a
 field of the effect is dropped, a minimum becomes a maximum, ``<`` becomes ``≤``,
-a rounding is forgotten, a bound is off by one, a pool or a move is forgotten.
+a rounding is forgotten, a bound is off by one, a pool or a move is forgotten; or one
+thing is taken for another (``substitute``).
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from slotproof.model.expr import App, Const, Expr, Op, Sort
+from slotproof.model.expr import App, Const, Expr, Op, Sort, show
 from slotproof.model.memory import EMPTY, Interval, Mem, Move
+from slotproof.model.substitute import knows, mistaken, sibling_parts
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
@@ -32,7 +34,7 @@ class Mutant:
 def systematic() -> Iterator[Mutant]:
     """Every systematic mutant, in a fixed order."""
     for transition in TRANSITIONS.values():
-        yield from _of(transition)
+        yield from (each for each in _of(transition) if knows(each.transition))
 
 
 def _of(t: Transition) -> Iterator[Mutant]:
@@ -62,6 +64,8 @@ def _of(t: Transition) -> Iterator[Mutant]:
         for place, changed in _rewrites(expr):
             mutated = replace(t, effect={**t.effect, name: changed})
             yield named(place[0], f"{name}{place[1]}", mutated)
+    for part, other, mutated in sibling_parts(t):
+        yield named(f"sibling-{part}", other, mutated)
 
 
 def _on(mem: Mem, pool: str, interval: Interval) -> Mem:
@@ -109,6 +113,8 @@ def _rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
     """The expression with one place changed, for every place."""
     if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
         yield ("off-by-one", ""), expr + 1
+    for other in mistaken(expr):
+        yield ("instead", f"{path}:{show(other)}"), other
     if not isinstance(expr, App):
         return
     for kind, swap in _SWAPS.items():

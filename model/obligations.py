@@ -126,7 +126,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
         goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
         goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
-        goals += [Goal(f"MEANS.{name}", expr) for name, expr in transition.means.items()]
+        goals += _means(transition)
         yield Task(
             transition.id,
             "counts",
@@ -149,8 +149,20 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
                 pool,
                 {**invariant, **environment, **guard, **mine, **choices},
                 {**after, **moved},
-                tuple(Goal(clause, primed(expr)) for clause, expr in mine.items()),
+                (
+                    *(Goal(clause, primed(expr)) for clause, expr in mine.items()),
+                    *_means(transition, pool),
+                ),
             )
+
+
+def _means(transition: Transition, over_pages: str | None = None) -> list[Goal]:
+    """What its event says; with a pool, what it says of a page of it."""
+    return [
+        Goal(f"MEANS.{name}", expr)
+        for name, expr in transition.means.items()
+        if bool(variables(expr) & _PAGE) == (over_pages is not None) and over_pages in (None, name)
+    ]
 
 
 def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.context import BaseContext
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -36,7 +38,7 @@ class Pool(ProcessPoolExecutor):
         arguments: tuple[Any, ...] = (),
     ) -> None:
         self._others = {process.pid for process in multiprocessing.active_children()}
-        super().__init__(jobs, context, _begin, (begin, arguments))
+        super().__init__(jobs, context, _begin, (_First(begin, arguments),))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As the executor's own, which starts processes here."""
@@ -77,14 +79,34 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+class _First:
+    """What a process does first. It is read when it is called, no sooner: what it imports may
+    take seconds, in which a process that does not watch its parent would outlive it."""
+
+    def __init__(self, begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+        self._what: Any = (begin, arguments)
+
+    def __call__(self) -> None:
+        packed = isinstance(self._what, bytes)
+        what = pickle.loads(self._what) if packed else self._what  # noqa: S301  # from the parent
+        begin, arguments = what
+        if begin is not None:
+            begin(*arguments)
+
+    def __getstate__(self) -> bytes:
+        return bytes(ForkingPickler.dumps(self._what))
+
+    def __setstate__(self, state: bytes) -> None:
+        self._what = state
+
+
+def _begin(first: _First) -> None:
     """How a process begins: SIGINT, which was blocked so far, is ignored from here on."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if begin is not None:
-        begin(*arguments)
+    first()
 
 
 def _end_with_parent() -> None:

@@ -22,6 +22,8 @@ class Choices(TypedDict, total=False):
     """A retracted turn leaves its KV in the slot; otherwise it is wiped, as by an abort."""
     abort_publishes: bool
     """An aborted turn may leave its KV to the tree (SGLang 0.5.23); otherwise all is freed."""
+    overlap: bool
+    """A batch is launched before the result of the one before is known (SGLang's default loop)."""
     loan: Literal["uncached", "held"]
     """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
 
@@ -31,6 +33,7 @@ CHOICES: dict[str, str] = {
     "aligned_reuse": "whether a restore reuses whole pages only",
     "retract_keeps": "whether a retracted turn leaves its KV in the slot",
     "abort_publishes": "whether an aborted turn may leave its KV to the tree",
+    "overlap": "whether a round may be launched before the result of the one before is known",
     "loan": "whether the engine reports KV on loan as uncached or as held",
 }
 
@@ -66,11 +69,18 @@ PROFILES: dict[str, Profile] = {
                 "aligned_reuse": False,
                 "retract_keeps": True,
                 "abort_publishes": False,
+                "overlap": False,
                 "loan": "uncached",
             },
         ),
         Profile(
             "wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}
+        ),
+        Profile(
+            "overlap",
+            "KV is computed one token ahead of what is known",
+            "reference",
+            {"overlap": True},
         ),
         Profile("aligned", "reuse of whole pages only", "reference", {"aligned_reuse": True}),
         Profile(

@@ -141,7 +141,8 @@ class Prover:
 def _variables(task: Task) -> list[Var]:
     """The state, the frame, the configuration, and whatever else the task speaks of."""
     known: dict[str, Var] = {var.name: var for var in (*state.SEEN, *state.PAGE)}
-    for expr in (*task.hypotheses.values(), *task.after.values()):
+    goals = (goal.expr for goal in task.goals)
+    for expr in (*task.hypotheses.values(), *task.after.values(), *goals):
         known.update({node.name: node for node in walk(expr) if isinstance(node, Var)})
     known.update({var.name: var for var in pages.CHOICES})
     return [var for name, var in known.items() if not name.endswith("'")]

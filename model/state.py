@@ -117,13 +117,14 @@ class Config(NamedTuple, Generic[Each]):
     aligned_reuse: Each  # reuse stops at a page boundary
     retract_keeps: Each  # a retracted turn leaves its KV in the slot
     abort_publishes: Each  # an aborted turn may leave its KV to the tree
+    overlap: Each  # a round is launched before the result of the one before is known
 
 
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "turn.locked",
     "session.open", "session.closing", "session.inflight",
     "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps",
-    "config.abort_publishes",
+    "config.abort_publishes", "config.overlap",
 }  # fmt: skip
 
 

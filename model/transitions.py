@@ -91,14 +91,34 @@ given_back = {
     "swa_u": swa_u == swa.protected - after(swa.protected),
 }
 _rounded = ceil_page(turn_kv.A)
+to_tree_pages = {
+    "full": implies(after(page.tree) > page.tree, (turn_kv.Q + dup <= page.at) & (page.at < q)),
+    "swa": implies(
+        after(page.tree) > page.tree,
+        (maximum(turn_kv.Q, turn_kv.E) + swa_dup <= page.at) & (page.at < q),
+    ),
+}
+"""Which pages go to the tree: up to q, but those that it had."""
 published = {
     "dup": dup == gain(full.available) - (_rounded - q),
     "swa_dup": implies(
         config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, turn_kv.E))
     ),
     **given_back,
+    **to_tree_pages,
 }
 """What parameters mean where KV is given back, and where some of it goes to the tree."""
+
+
+def unchanged(*figures: Var) -> Expr:
+    return conj(*(after(each) == each for each in figures))
+
+
+over = {"ends": after(turn.kind) == NONE}
+aborted = {**over, "history": unchanged(session.history)}
+waits = {"waits": after(turn.phase) == WAITING}
+session_stays = {"stays": unchanged(session.open, turn.kind, turn.phase)}
+"""What becomes of the request, and of the session, as the sentences say."""
 
 
 def keeps(kv: Kv, upto: Expr) -> Expr:
@@ -160,7 +180,7 @@ T_CLOSE = Transition(
     params=LOCK,
     memory=release(slot_kv, slot.holding, u, swa_u),
     effect=session_over,
-    means=given_back,
+    means={**given_back, "closed": ~after(session.open)},
     allows=unlocking(session.open & ~session.closing & ~session.inflight, slot_kv.locked, slot_kv),
 )
 
@@ -172,6 +192,7 @@ T_CLOSE_DEFER = Transition(
     stage="session",
     guard={"open": session.open & ~session.closing, "busy": session.inflight},
     effect=assign((session.closing, TRUE)),
+    means=session_stays,
     allows=Allowance(session.inflight & ~session.closing),
 )
 
@@ -184,7 +205,7 @@ T_REAP = Transition(
     params=LOCK,
     memory=release(slot_kv, slot.holding, u, swa_u),
     effect=session_over,
-    means=given_back,
+    means={**given_back, "closed": ~after(session.open)},
     allows=unlocking(session.open & ~session.inflight, slot_kv.locked, slot_kv),
 )
 
@@ -231,7 +252,7 @@ T_REJECT = Transition(
     guard={"open": session.open, "busy": session.inflight | session.closing, "prompt": prompt >= 0},
     params=(prompt,),
     detaches="stub",
-    means={"stub": session.inflight | session.closing},
+    means={"stub": session.inflight | session.closing, "stays": unchanged(*ACTOR)},
     allows=Allowance(
         session.open & (session.inflight | session.closing) & (some >= 0), {"prompt": some}
     ),
@@ -252,7 +273,7 @@ T_DOOM = Transition(
     params=(prompt,),
     effect=turn_over,
     detaches="doomed",
-    means={"doomed": turn.kind == TURN},
+    means={"doomed": turn.kind == TURN, **aborted},
     allows=Allowance(is_turn & waiting & ~partial_slot & (some >= 0), {"prompt": some}),
 )
 
@@ -352,7 +373,7 @@ T_DISCARD = Transition(
     params=LOCK,
     memory=release(slot_kv, TRUE, u, swa_u),
     effect=no_slot,
-    means=given_back,
+    means={**given_back, **session_stays},
     allows=unlocking(slot.holding & ~slot.lent, slot_kv.locked, slot_kv),
 )
 
@@ -367,7 +388,7 @@ T_REFUSE = Transition(
     params=LOCK,
     memory=(unlock(u, swa_u),),
     effect={**back_to_waiting, **assign((slot.lent, FALSE))},
-    means=given_back,
+    means={**given_back, **waits},
     allows=unlocking(turn.phase == MATCHED, turn_kv.locked, turn_kv),
 )
 
@@ -457,6 +478,7 @@ T_INSERT = Transition(
         "swa_dup": implies(config.swa, gain(swa.available) == swa_dup),
         "u": gain(full.protected) == u,
         "swa_u": gain(swa.protected) == swa_u - swa_x,
+        **to_tree_pages,
     },
     allows=Allowance(
         conj(
@@ -478,7 +500,7 @@ T_INSERT = Transition(
     ),
 )
 
-d, k = param("d"), param("k")
+d, k, n = param("d"), param("k"), param("n")
 
 T_DECODE = Transition(
     "T-DECODE",
@@ -488,6 +510,7 @@ T_DECODE = Transition(
     stage="run",
     course="every request",
     guard={
+        "overlap": ~config.overlap,
         "running": turn.phase == RUNNING,
         "prefilled": known - 1 <= turn_kv.C,
         "d": d >= 0,
@@ -499,15 +522,82 @@ T_DECODE = Transition(
     effect=assign(
         (turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k), (turn.output, turn.output + k)
     ),
-    means={"d": gain(turn_kv.A) == d, "k": (gain(turn_kv.C) == k) & (gain(turn.output) == k)},
+    means={
+        "d": gain(turn_kv.A) == d,
+        "k": (gain(turn_kv.C) == k) & (gain(turn.output) == k),
+        "profile": ~config.overlap,
+    },
     allows=Allowance(
         conj(
-            (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
+            ~config.overlap & (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
             given(d) >= 0,
             given(k) >= 0,
             turn_kv.C + given(k) <= turn_kv.A + given(d),
             turn_kv.A + given(d) <= config.width,
             room(ceil_page(turn_kv.A + given(d)) - ceil_page(turn_kv.A)),
+        )
+    ),
+)
+
+T_LAUNCH = Transition(
+    "T-LAUNCH",
+    "A decoding round is launched before the result of the one before is known: d tokens "
+    "allocated, KV for k computed, of which one token may not be known yet.",
+    by="the scheduler",
+    stage="run",
+    guard={
+        "overlap": config.overlap,
+        "running": turn.phase == RUNNING,
+        "prefilled": known - 1 <= turn_kv.C,
+        "d": d >= 0,
+        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A + d),
+        "ahead": turn_kv.C + k <= known + 1,
+        "width": turn_kv.A + d <= config.width,
+    },
+    params=(d, k),
+    memory=(alloc(ceil_page(turn_kv.A), ceil_page(turn_kv.A + d)),),
+    effect=assign((turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k)),
+    means={
+        "d": gain(turn_kv.A) == d,
+        "k": gain(turn_kv.C) == k,
+        "unknown": unchanged(turn.output),
+        "profile": config.overlap,
+    },
+    allows=Allowance(
+        conj(
+            config.overlap & (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
+            given(d) >= 0,
+            given(k) >= 0,
+            turn_kv.C + given(k) <= turn_kv.A + given(d),
+            turn_kv.C + given(k) <= known + 1,
+            turn_kv.A + given(d) <= config.width,
+            room(ceil_page(turn_kv.A + given(d)) - ceil_page(turn_kv.A)),
+        )
+    ),
+)
+
+T_RESULT = Transition(
+    "T-RESULT",
+    "The result of a round that was launched reaches the scheduler: n tokens become known, k of "
+    "them by a speculative round, whose KV counts from now on.",
+    by="the scheduler",
+    stage="run",
+    guard={
+        "overlap": config.overlap,
+        "running": turn.phase == RUNNING,
+        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A),
+        "n": (n >= k) & (known + n <= turn_kv.C + k + 1),
+    },
+    params=(k, n),
+    effect=assign((turn_kv.C, turn_kv.C + k), (turn.output, turn.output + n)),
+    means={"k": gain(turn_kv.C) == k, "n": gain(turn.output) == n, "profile": config.overlap},
+    allows=Allowance(
+        conj(
+            config.overlap & (turn.phase == RUNNING),
+            given(k) >= 0,
+            given(k) <= given(n),
+            turn_kv.C + given(k) <= turn_kv.A,
+            known + given(n) <= turn_kv.C + given(k) + 1,
         )
     ),
 )
@@ -559,7 +649,11 @@ T_SAVE = Transition(
     params=(F,),
     memory=(_overshoot,),
     effect={**to_slot(_trimmed), **turn_over, **assign((session.history, _target))},
-    means={"F": after(session.history) == turn.prompt + F, "kept": keeps(turn_kv, turn.prompt + F)},
+    means={
+        "F": after(session.history) == turn.prompt + F,
+        "kept": keeps(turn_kv, turn.prompt + F),
+        **over,
+    },
     allows=Allowance(
         conj(
             is_turn & (turn.phase == RUNNING),
@@ -593,7 +687,7 @@ T_ABORT = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect=_abort_effect,
-    means=given_back,
+    means={**given_back, **aborted},
     allows=_abort_allowed,
 )
 
@@ -606,7 +700,7 @@ T_ABORT_PUBLISH = Transition(
     params=(q, dup, swa_dup, u, swa_u),
     memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=_abort_effect,
-    means={**published, "profile": config.abort_publishes},
+    means={**published, **aborted, "profile": config.abort_publishes},
     allows=unlocking(is_turn & in_batch & config.abort_publishes & inserted, turn_locked, turn_kv),
 )
 
@@ -619,7 +713,7 @@ T_OOM = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect=_abort_effect,
-    means=given_back,
+    means={**given_back, **aborted},
     allows=_abort_allowed,
 )
 
@@ -632,6 +726,7 @@ T_ABORT_WAITING = Transition(
     stage="abort",
     guard={**_queued, "covered": implies(slot.holding, session.history >= slot_kv.C)},
     effect=turn_over,
+    means=aborted,
     allows=Allowance(is_turn & waiting & ~partial_slot),
 )
 
@@ -650,7 +745,7 @@ T_ABORT_PARTIAL = Transition(
     },
     memory=(_unfinished,),
     effect={**kept(slot_kv, _to_history), **turn_over},
-    means={"kept": keeps(slot_kv, session.history)},
+    means={"kept": keeps(slot_kv, session.history), **aborted},
     allows=Allowance(conj(is_turn & waiting, partial_slot & (session.history >= slot_kv.Q))),
 )
 
@@ -661,10 +756,15 @@ T_RETRACT = Transition(
     source="#22862",
     by="the scheduler",
     stage="retract",
-    guard={"turn": is_turn, "in_batch": in_batch, "keeps": config.retract_keeps},
+    guard={
+        "turn": is_turn,
+        "in_batch": in_batch,
+        "keeps": config.retract_keeps,
+        "covered": known >= turn_kv.C,
+    },
     effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
-    means={"profile": config.retract_keeps & after(slot.holding)},
-    allows=Allowance(is_turn & in_batch & config.retract_keeps),
+    means={"profile": config.retract_keeps & after(slot.holding), **waits},
+    allows=Allowance(is_turn & in_batch & config.retract_keeps & (known >= turn_kv.C)),
 )
 
 T_RETRACT_WIPE = Transition(
@@ -682,13 +782,13 @@ T_RETRACT_WIPE = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect={**no_slot, **back_to_waiting},
-    means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding)},
+    means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding), **waits},
     allows=unlocking(is_turn & in_batch & ~config.retract_keeps, turn_locked, turn_kv),
 )
 
 # The tree, and requests without a session -------------------------------------------
 
-n, swa_n = param("n"), param("swa_n")
+swa_n = param("swa_n")
 
 T_EVICT = Transition(
     "T-EVICT",
@@ -727,7 +827,7 @@ T_PLAIN_FINISH = Transition(
     params=(q, dup, swa_dup, u, swa_u),
     memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
     effect=no_turn,
-    means=published,
+    means={**published, **over},
     allows=unlocking(is_plain & (turn.phase == RUNNING) & inserted, turn_kv.locked, turn_kv),
 )
 
@@ -740,7 +840,7 @@ T_PLAIN_ABORT = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect=no_turn,
-    means=given_back,
+    means={**given_back, **over},
     allows=unlocking(is_plain, turn_kv.locked, turn_kv),
 )
 
@@ -753,7 +853,7 @@ T_PLAIN_RETRACT = Transition(
     params=LOCK,
     memory=_abort_memory,
     effect=back_to_waiting,
-    means=given_back,
+    means={**given_back, **waits},
     allows=unlocking(is_plain & in_batch, turn_kv.locked, turn_kv),
 )
 

@@ -56,6 +56,7 @@ WORDS: dict[str, str] = {
     "config.aligned_reuse": "reuse stops at a page boundary",
     "config.retract_keeps": "a retracted turn leaves its KV in the slot",
     "config.abort_publishes": "an aborted turn may leave its KV to the tree",
+    "config.overlap": "a round is launched before the result of the one before is known",
 }
 
 

@@ -54,6 +54,7 @@ class Constants:
             aligned_reuse=int(choices["aligned_reuse"]),
             retract_keeps=int(choices["retract_keeps"]),
             abort_publishes=int(choices["abort_publishes"]),
+            overlap=int(choices["overlap"]),
         )
 
 

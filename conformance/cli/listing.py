@@ -96,5 +96,5 @@ def _table(what: Things) -> dict[str, Any]:
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
     plain = EngineConfig().to_json()
-    words = [f"{key}={value}" for key, value in fields.items() if value != plain[key]]
+    words = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
     return {"sentence": ", ".join(words) or "the plain one", "config": fields}

@@ -168,8 +168,9 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
     from slotproof.conformance.matrices.spec import collect
     from slotproof.model.museum import EXHIBITS
     from slotproof.model.mutate import systematic
+    from slotproof.model.wrong import WRONG
 
-    count = len(EXHIBITS) + sum(1 for _ in systematic())
+    count = len(EXHIBITS) + len(WRONG) + sum(1 for _ in systematic())
     with progress_bar(not as_json) as tell:
         table = collect(judge_all(jobs), lambda done: tell("spec mutants", done, count))
     document = {"status": int(bool(table.survivors)), **table.document()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from slotproof.conformance.protocol.commands import ALWAYS, Command
-from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.config import LATER, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
@@ -99,6 +99,9 @@ class Capabilities:
             return f"page size {config.page_size} is not offered"
         if config.window and "swa" not in self.pools:
             return "there is no sliding-window pool"
+        for name in sorted(LATER - self.config.keys()):
+            if getattr(config, name):
+                return f"{name} is not offered"
         for name, values in self.config.items():
             if getattr(config, name, None) not in values:
                 return f"{name} can only be {values}"

@@ -7,7 +7,7 @@
 | rows | ``kv.req_to_token_pool.free_slots`` and the lines of ``req_to_token`` in use |
 | sessions, slots | ``controller.sessions``, ``cache.slots`` |
 | requests | ``scheduler.reqs``; ``loan``: its row is the row of its session's slot |
-| checker | ``checker.ran``, ``figures``, ``verdict`` |
+| checker | ``checker.ran``, ``figures``, ``verdict``, ``held_rows``, ``counted``, ``recent`` |
 | C, A, Q, E | ``kv_committed_len``, ``kv_allocated_len``, ``cache_protected_len``, \
 ``swa_evicted_seqlen`` |
 """
@@ -22,6 +22,7 @@ from slotproof.conformance.engines.base import Capabilities, EngineUnusable, its
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import (
+    CheckerView,
     PoolView,
     RequestView,
     RowPages,
@@ -45,10 +46,8 @@ _TRANSITIONS = frozenset(
     id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
 )
 """An aborted turn leaves nothing to the tree, whatever the configuration."""
-_NOT_OVERLAPPED = {"overlap scheduling": "the reference engine has none"}
 _NOT_OBSERVED = {
-    **_NOT_OVERLAPPED,
-    "real attention": "tokens are computed from stamps read back through the row table",
+    "real attention": "tokens are computed from stamps read back through the row table"
 }
 
 
@@ -81,15 +80,24 @@ class InProcessEngine:
             transitions=_TRANSITIONS,
             profile="reference",
             recompute=True,
-            not_observed=_NOT_OBSERVED if model == "stamps" else _NOT_OVERLAPPED,
+            config={"overlap": [False, True]},
+            not_observed=_NOT_OBSERVED if model == "stamps" else {},
         )
         self._config = EngineConfig()
         self._engine: ReferenceEngine | None = None
+        self._logged = 0
+        """Lines that its check logged since the last snapshot."""
 
     @property
     def _own(self) -> dict[str, Any]:
-        """Choices that are not the protocol's. The page audit is cheap on a GPU only."""
-        return {"device": self.device, "model": self.model, "audit": self.device != "cpu"}
+        """Choices that are not the protocol's. The page audit is cheap on a GPU only; the check
+        logs its lines at once where pages are larger than a token, and keeps them where not."""
+        return {
+            "device": self.device,
+            "model": self.model,
+            "audit": self.device != "cpu",
+            "checker_level": 1 if self._config.page_size == 1 else 2,
+        }
 
     @property
     def engine(self) -> ReferenceEngine:
@@ -107,7 +115,7 @@ class InProcessEngine:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
         try:
-            self._engine = ReferenceEngine(wanted, parts)
+            self._engine = ReferenceEngine(wanted, parts, self._log)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
@@ -147,7 +155,6 @@ class InProcessEngine:
             if row >= 0:
                 committed, allocated = lengths.get(row, (0, 0))
                 lengths[row] = (max(committed, view["C"]), max(allocated, view["A"]))
-        checker = engine.checker
         return {
             "iter": engine.iter,
             "consumed": len(engine.consumed),
@@ -168,16 +175,7 @@ class InProcessEngine:
             "slots": slots,
             "requests": requests,
             "ended": [{"rid": each["rid"]} for each in engine.ended],
-            "checker": {
-                "ran": checker.ran,
-                "level": checker.level,
-                "pools": {
-                    name: dict(vars(figures))  # type: ignore[misc]
-                    for name, figures in checker.figures.items()
-                },
-                "verdict": checker.verdict,  # type: ignore[typeddict-item]
-                "message": checker.message,
-            },
+            "checker": self._check(),
             "events": list(engine.events),
             "content": {
                 str(row): stamps
@@ -186,6 +184,28 @@ class InProcessEngine:
                 ).items()
             },
         }
+
+    def _check(self) -> CheckerView:
+        checker = self.engine.checker
+        logged, self._logged = self._logged, 0
+        shown: CheckerView = {
+            "ran": checker.ran,
+            "level": checker.level,
+            "pools": {
+                name: dict(vars(figures))  # type: ignore[misc]
+                for name, figures in checker.figures.items()
+            },
+            "verdict": checker.verdict,  # type: ignore[typeddict-item]
+            "message": checker.message,
+            "logged": logged,
+            "kept": len(checker.recent),
+        }
+        if checker.held_rows is not None:
+            shown |= {"held_rows": checker.held_rows, "counted": checker.counted}
+        return shown
+
+    def _log(self, _line: str) -> None:
+        self._logged += 1
 
     def _pool(self, name: str) -> PoolView:
         kv = self.engine.kv

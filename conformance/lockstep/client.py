@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Message
+from slotproof.conformance.protocol.snapshot import Message, Tokens, joined
 
 
 @dataclass
@@ -13,13 +13,13 @@ class Sent:
     """A request as its client sees it."""
 
     session: str | None
-    tokens: list[int]
+    tokens: Tokens
     max_new: int
     stop: list[int]
     answers: int = 0
     reason: str | None = None
-    output: list[int] = field(default_factory=list)
-    prompt: list[int] = field(default_factory=list)
+    output: Tokens = field(default_factory=list)
+    prompt: Tokens = field(default_factory=list)
     """History and new tokens; known once it was answered."""
 
 
@@ -28,7 +28,7 @@ class Client:
 
     def __init__(self) -> None:
         self.requests: dict[str, Sent] = {}
-        self.history: dict[str, list[int]] = {}
+        self.history: dict[str, Tokens] = {}
         """Tokens of the finished turns of each open session."""
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
@@ -65,14 +65,14 @@ class Client:
                 return
             sent.answers += 1
             sent.reason = message["reason"]
-            sent.output = list(message["tokens"])
+            sent.output = message["tokens"]
             past = self.history.get(sent.session, []) if sent.session else []
-            sent.prompt = past + sent.tokens
+            sent.prompt = joined(past, sent.tokens)
             if sent.session in self.history and sent.reason != "abort":
                 assert sent.session is not None
-                self.history[sent.session] = sent.prompt + sent.output
+                self.history[sent.session] = joined(sent.prompt, sent.output)
 
-    def prompt_of(self, rid: str) -> list[int] | None:
+    def prompt_of(self, rid: str) -> Tokens | None:
         """The prompt that a live request of this client must have; ``None`` if not known."""
         sent = self.requests.get(rid)
         if sent is None:
@@ -80,4 +80,4 @@ class Client:
         if sent.session is None:
             return sent.tokens
         past = self.history.get(sent.session)
-        return None if past is None else past + sent.tokens
+        return None if past is None else joined(past, sent.tokens)

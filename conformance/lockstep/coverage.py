@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from slotproof.model.evaluate import outcomes
+from slotproof.model.layout import EMPTY_ACTOR, OWN
+from slotproof.model.state import RUNNING, turn
 from slotproof.model.world import World
+
+_PHASE, _OUTPUT = OWN[turn.phase.name], OWN[turn.output.name]
 
 
 @dataclass
@@ -15,6 +19,8 @@ class Coverage:
     """Transitions, guard outcomes and clauses, counted over a run."""
 
     transitions: Counter[str] = field(default_factory=Counter)
+    decoding: Counter[str] = field(default_factory=Counter)
+    """Those of them that met a request between two of its decoding rounds."""
     checked: Counter[str] = field(default_factory=Counter)
     """How often each invariant was evaluated on something it speaks of."""
     set_aside: Counter[str] = field(default_factory=Counter)
@@ -31,8 +37,16 @@ class Coverage:
         self.holds |= bits
         self.fails |= ~bits & ((1 << len(table.names)) - 1)
 
+    def saw(self, world: World, transition: str, key: str | None) -> None:
+        """A transition that is about to be applied."""
+        self.transitions[transition] += 1
+        actor = world.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
+        if actor[_PHASE] == RUNNING and actor[_OUTPUT]:
+            self.decoding[transition] += 1
+
     def add(self, other: Coverage) -> None:
         self.transitions += other.transitions
+        self.decoding += other.decoding
         self.checked += other.checked
         self.set_aside += other.set_aside
         self.holds |= other.holds
@@ -51,3 +65,11 @@ class Coverage:
                     if not seen >> bit & 1:
                         missing.append(f"{transition}.{name} never {way}")
         return count - len(missing), count, missing
+
+
+def total(parts: Iterable[Coverage]) -> Coverage:
+    """Their sum."""
+    whole = Coverage()
+    for part in parts:
+        whole.add(part)
+    return whole

@@ -20,7 +20,7 @@ from slotproof.conformance.lockstep.observation import Kept, Observation, Violat
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Event, Snapshot, nonsense
+from slotproof.conformance.protocol.snapshot import Event, Hashed, Snapshot, nonsense
 from slotproof.model.profiles import Profile, profile_named
 from slotproof.model.world import Constants, World
 
@@ -79,6 +79,7 @@ class Setup:
             {
                 "retract_keeps": self.config.retract == "keep",
                 "aligned_reuse": self.config.aligned_reuse or base.choices["aligned_reuse"],
+                "overlap": self.config.overlap or base.choices["overlap"],
             },
         )
 
@@ -205,6 +206,8 @@ class Referee:
             self.client.hears(message)
             if message["type"] == "finish" and message["reason"] != "abort":
                 recompute.update(self._recomputed(message["rid"]))
+        if self.world is None and "width" in snapshot["rows"]:
+            self.constants = replace(self.constants, width=snapshot["rows"]["width"])
         after = abstract(snapshot, self.constants)
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
         seen = Observation(
@@ -244,7 +247,7 @@ class Referee:
 
     def _recomputed(self, rid: str) -> dict[str, list[int]]:
         sent = self.client.requests.get(rid)
-        if sent is None or not sent.output or self.injected:
+        if sent is None or not sent.output or self.injected or isinstance(sent.prompt, Hashed):
             return {}
         with interrupts.released():
             tokens = self.engine.recompute(sent.prompt, len(sent.output))

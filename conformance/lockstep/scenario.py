@@ -141,6 +141,10 @@ class Scenario:
         """Retract one running request."""
         self.do({"do": "retract"})
 
+    def accept(self, rid: str, tokens: int) -> None:
+        """So many tokens the request's next speculative round commits, if it can."""
+        self.do({"do": "accept", "rid": rid, "tokens": tokens})
+
     def draft(self, rid: str, allocate: int, commit: int) -> None:
         """A draft, put in by hand: so many tokens allocated, so many of them committed."""
         self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
 
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.lockstep.coverage import Coverage
@@ -20,36 +22,73 @@ from slotproof.conformance.traces.itf import FIGURES
 from slotproof.conformance.traces.trace import Row
 
 CONTEXT = 12
-"""Commands before the first bad line that are kept to be shown."""
+"""Commands before a bad line that are kept to be shown."""
+ENDS = 16
+"""Reasons why a recorder stopped that are kept."""
+_OF_ONE = ("seed", "continues")
+"""Parts of a header that say nothing of the next engine's."""
+STATE: Command = {"do": "tick", "seconds": 0}
+"""What a state is taken for that is no iteration: with it a file begins that goes on."""
+
+KeptHeader = Annotated[
+    Header, PlainValidator(Header.of), PlainSerializer(lambda header: header.raw)
+]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line that can't be explained."""
+
+    file: str
+    line: int
+    header: KeptHeader
+    violations: list[Violation]
+    rows: list[Row]
+    """The last commands up to that line, with their figures."""
+    commands: int
+    """Commands of this engine's life up to there."""
 
 
 @dataclass
 class Verdict:
     """What a log comes to."""
 
-    path: Path
-    headers: list[Header] = field(default_factory=list)
-    """One per engine life that was recorded; the last one is the one it ended in."""
+    log: str
+    headers: list[KeptHeader] = field(default_factory=list)
+    """Of each kind of engine that was recorded one; the last is of the one it ended in."""
+    lives: int = 0
+    """Engines from their start, or from where the log has them."""
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
     lines: int = 0
     cut: int | None = None
-    ends: list[tuple[int, str]] = field(default_factory=list)
+    ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
     """Lines in which the recorder said why it stopped."""
-    line: int | None = None
+    found: Found | None = None
     """The first line that can't be explained."""
-    violations: list[Violation] = field(default_factory=list)
-    rows: deque[Row] = field(default_factory=lambda: deque(maxlen=CONTEXT + 1))
-    """The last commands up to that line, with their figures."""
-    commands: int = 0
-    """Commands of this engine's life up to there."""
+    times: Counter[str] = field(default_factory=Counter)
+    """How often each clause was violated, where judging went on."""
+    unseen: list[int] = field(default_factory=lambda: [0, 0])
+    """Lines that are in files which are gone; the iteration up to which they were."""
+    skipped: int = 0
+    """Lines after a violation that could not be judged: up to the next state."""
 
     @property
     def header(self) -> Header:
         return self.headers[-1]
 
+    @property
+    def line(self) -> int | None:
+        return self.found.line if self.found else None
 
-def validate(path: Path, profile: str | None = None, set_aside: Collection[str] = ()) -> Verdict:
+    @property
+    def violations(self) -> list[Violation]:
+        return self.found.violations if self.found else []
+
+
+def validate(
+    log: Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
+) -> Verdict:
     """Judge a log up to its first violation or its end.
 
     Raises :class:`~slotproof.conformance.logs.format.BadLog` with one line.
@@ -66,74 +105,132 @@ def validate(path: Path, profile: str | None = None, set_aside: Collection[str] 
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    log = Log(path)
-    verdict = Verdict(path)
-    life: _Life | None = None
-    for line in log:
-        if line.kind == "header":
-            if life is not None:
-                life.over(line)
-            verdict.headers.append(line.value)
-            life = _Life(log, verdict, LogReferee(line.value, Coverage(), profile, set_aside))
-        elif life is None:
-            raise log.bad(line.number, "the log has no header")
-        else:
-            life.read(line)
-        if verdict.violations:
+    whole = Log(log if isinstance(log, list) else [log])
+    judge = Judge(whole, profile, set_aside)
+    for line in whole:
+        if judge.read(line):
             break
-    if life is not None:
-        life.settle()
-    verdict.lines, verdict.cut = log.lines, log.cut
-    return verdict
+    return judge.done()
 
 
-class _Life:
+class Judge:
+    """Judges lines as they come; goes on after a violation where it can."""
+
+    def __init__(self, log: Log, profile: str | None, set_aside: Collection[str]) -> None:
+        self.log = log
+        self.verdict = Verdict(str(log))
+        self.choices = profile, tuple(set_aside)
+        self.life: Life | None = None
+
+    def read(self, line: Line) -> Found | None:
+        """Judge the next line; what can't be explained of it."""
+        if line.kind == "header":
+            self._header(line)
+        elif self.life is None:
+            raise self.log.bad(line.number, "the log has no header")
+        violations = [] if line.kind == "header" or self.life is None else self.life.read(line)
+        if self.life is not None:
+            self.life.position += 1
+        if not violations or self.life is None:
+            return None
+        life, header = self.life, self.verdict.header
+        rows = list(life.rows)
+        file = str(self.log.file)
+        found = Found(file, line.number, header, violations, rows, life.commands)
+        self.verdict.found = self.verdict.found or found
+        self.verdict.times.update(each.clause for each in violations)
+        return found
+
+    def _header(self, line: Line) -> None:
+        header, verdict = line.value, self.verdict
+        went_before = header.continues
+        if self.life is not None:
+            self.life.nothing_pending(line)
+            if went_before is not None and self.life.goes_on(went_before):
+                return
+        if went_before is not None:
+            known = self.life.position if self.life is not None else 0
+            verdict.unseen[0] += max(0, went_before["lines"] - known)
+            verdict.unseen[1] = went_before["iter"]
+        self.life = self.live(header)
+        if went_before is not None:
+            self.life.start = went_before
+            self.life.file, self.life.position = went_before["file"], went_before["lines"]
+        verdict.lives += 1
+        raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
+        kind = replace(header, seed=0, raw=raw)
+        verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
+
+    def live(self, header: Header) -> Life:
+        """A life of an engine with this header."""
+        profile, set_aside = self.choices
+        referee = LogReferee(header, self.verdict.coverage, self.verdict.seen, profile, set_aside)
+        return Life(self.log, self.verdict, referee, header)
+
+    def done(self) -> Verdict:
+        """All that there is was read."""
+        self.verdict.lines, self.verdict.cut = self.log.lines, self.log.cut
+        return self.verdict
+
+
+class Life:
     """The lines of one engine, in order."""
 
-    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee) -> None:
-        self.log, self.verdict, self.referee = log, verdict, referee
+    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
+        self.log, self.verdict, self.referee, self.header = log, verdict, referee, header
+        self.rows: deque[Row] = deque(maxlen=CONTEXT + 1)
+        self.commands = 0
         self.pending: list[Command] = []
         """Announced iterations that are not there yet."""
         self.announced = 0
         self.iteration = 0
         self.ended = False
-        verdict.rows.clear()
-        verdict.commands = 0
+        self.file, self.position = 1, 0
+        """Which file of its recording this is, and how many lines of all of them came before."""
+        self.start: dict[str, Any] | None = None
+        """The state that comes next is where judging begins, and this is what went before it."""
+        self.lost = False
+        """Judging begins again at the next state: events led the spec to no state of the engine."""
 
-    def read(self, line: Line) -> None:
+    def goes_on(self, went_before: dict[str, Any]) -> bool:
+        """Whether the file that begins goes on where the one before ended; then it is its state."""
+        if (
+            self.ended
+            or self.start
+            or went_before["lines"] != self.position
+            or went_before["file"] != self.file + 1
+            or went_before["iter"] < self.iteration
+        ):
+            return False
+        self.file += 1
+        self.pending = [STATE]
+        return True
+
+    def read(self, line: Line) -> list[Violation]:
         """One line after the header."""
         if self.ended:
             raise self.log.bad(line.number, "a line after the end of the recording")
         if line.kind == "command":
-            self._command(line)
-        elif line.kind == "snapshot":
-            self._snapshot(line, line.value)
-        elif line.kind == "failed":
-            self.referee.recorded.next = EngineFailed(line.value["how"], line.value["error"])
-            self._do(line, self.pending.pop(0) if self.pending else {"do": "step", "n": 1}, None)
-            self.pending.clear()
-            self.ended = True
-        else:
+            return self._command(line)
+        if line.kind == "snapshot":
+            return self._snapshot(line, line.value)
+        self.ended = True
+        if line.kind == "end":
             self.verdict.ends.append((line.number, line.value))
-            self.ended = True
+            return []
+        self.referee.recorded.next = EngineFailed(line.value["how"], line.value["error"])
+        command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
+        self.pending.clear()
+        return self._do(line, command, None)
 
-    def over(self, line: Line) -> None:
-        """Another engine's life begins."""
-        self._nothing_pending(line)
-        self.settle()
-
-    def settle(self) -> None:
-        """Add up what this life has shown; once."""
-        self.verdict.coverage.add(self.referee.coverage)
-        self.verdict.seen.update(self.referee.seen)
-
-    def _nothing_pending(self, line: Line) -> None:
+    def nothing_pending(self, line: Line) -> None:
+        """No iteration was announced that is not there. Raises ``BadLog``."""
         if self.pending:
             text = f"out of order: line {self.announced} announced an iteration that is not there"
             raise self.log.bad(line.number, text)
 
-    def _command(self, line: Line) -> None:
-        self._nothing_pending(line)
+    def _command(self, line: Line) -> list[Violation]:
+        self.nothing_pending(line)
         command = line.value
         if command["do"] == "step":
             self.pending = [{"do": "step", "n": 1}] * command["n"]
@@ -141,30 +238,47 @@ class _Life:
         elif command["do"] == "tick":
             self.pending, self.announced = [command], line.number
         else:
-            self._do(line, command, None)
+            return self._do(line, command, None)
+        return []
 
-    def _snapshot(self, line: Line, snapshot: Any) -> None:
+    def _snapshot(self, line: Line, snapshot: Any) -> list[Violation]:
+        if self.start is not None:
+            self.pending, self.iteration = [STATE], self.start["iter"]
         command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
         least = self.iteration + (command["do"] == "step")
         if snapshot["iter"] < least:
             text = f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
             raise self.log.bad(line.number, text)
         self.iteration = snapshot["iter"]
+        if self.start is not None or self.lost:
+            if "pools" not in snapshot:
+                if self.start is not None:
+                    raise self.log.bad(line.number, "a file that goes on begins with a state")
+                self.referee.hear(snapshot)
+                self.verdict.skipped += 1
+                return []
+            snapshot = {**snapshot, "events": []}
+            clients = None if self.start is None else self.start["clients"]
+            self._sensibly(line, lambda: self.referee.begin(snapshot, clients))
+            self.start, self.lost = None, False
         self.referee.recorded.next = snapshot
-        self._do(line, command, snapshot)
+        return self._do(line, command, snapshot)
 
-    def _do(self, line: Line, command: Command, snapshot: Snapshot | None) -> None:
-        verdict = self.verdict
+    def _do(self, line: Line, command: Command, snapshot: Snapshot | None) -> list[Violation]:
+        violations: list[Violation] = self._sensibly(line, lambda: self.referee.do(command))
+        row = _row(command, snapshot, self.rows[-1] if self.rows else Row({}))
+        self.referee.log.clear()  # a log may be as long as a server lives
+        self.commands += 1
+        self.rows.append(row)
+        if violations:
+            self.lost = snapshot is None or "pools" not in snapshot
+        return violations
+
+    def _sensibly(self, line: Line, act: Any) -> Any:
         try:
-            violations = self.referee.do(command)
+            return act()
         except Senseless as error:
             raise self.log.bad(line.number, str(error)) from None
-        row = _row(command, snapshot, verdict.rows[-1] if verdict.rows else Row({}))
-        self.referee.log.clear()  # a log may be as long as a server lives
-        verdict.commands += 1
-        verdict.rows.append(row)
-        if violations:
-            verdict.line, verdict.violations = line.number, violations
 
 
 def _row(command: Command, snapshot: Snapshot | None, last: Row) -> Row:

@@ -6,20 +6,78 @@ An iteration's line is a snapshot that may leave things out; what it has is what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired, Required, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_type_hints
 
-from pydantic import Field
+from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
+from slotproof.conformance import bounds
+from slotproof.conformance.protocol.commands import Tokens
 from slotproof.conformance.protocol.config import SOME
 from slotproof.conformance.protocol.messages import EngineName
-from slotproof.conformance.protocol.shapes import Count, Ints, Name, Shape, Text, shape
-from slotproof.conformance.protocol.snapshot import PoolFigures, RowCounts, Snapshot, Used, pools_of
+from slotproof.conformance.protocol.shapes import (
+    Count,
+    Hash,
+    Int,
+    Ints,
+    Name,
+    Shape,
+    Text,
+    open_shape,
+    shape,
+)
+from slotproof.conformance.protocol.snapshot import (
+    Answered,
+    Finish,
+    Hashed,
+    PoolFigures,
+    RowCounts,
+    Snapshot,
+    Used,
+    pools_of,
+)
 
-VERSION = 2
-READ = (1, VERSION)
+VERSION = 3
+READ = (1, 2, VERSION)
 _GONE = {"pools": "counters", "sessions": "generation", "slots": "generation", "requests": "counts"}
 """What snapshots of version 1 had besides. Nobody reads it."""
+
+
+@shape
+class Hidden(TypedDict):
+    """In the place of tokens; see :class:`~slotproof.conformance.protocol.snapshot.Hashed`."""
+
+    count: Tokens
+    hash: Hash | None
+
+
+@shape
+class Asked(TypedDict):
+    """A request that was not answered yet."""
+
+    session: Name | None
+    tokens: Hidden
+    max_new: Tokens
+
+
+@shape
+class Known(TypedDict):
+    """What clients said and heard before a file: of open sessions, and of unanswered requests."""
+
+    sessions: Annotated[dict[Name, Hidden], Field(max_length=bounds.ACTORS)]
+    requests: Annotated[dict[Name, Asked], Field(max_length=bounds.ACTORS)]
+    paused: bool
+
+
+@shape
+class Continues(TypedDict):
+    """This file goes on where another ended: which it is, from 1 on, and what went before it."""
+
+    file: Count
+    lines: Count
+    iter: Count
+    clients: Known
+
 
 Header = TypedDict(
     "Header",
@@ -33,6 +91,7 @@ Header = TypedDict(
         "transitions": NotRequired[Annotated[list[Name], Field(max_length=1000)]],
         "not_observed": NotRequired[dict[Name, Text]],
         "recorder": NotRequired[dict[str, Any]],
+        "continues": NotRequired[Continues],
     },
 )
 HEADER = Shape("header", shape(Header))
@@ -57,14 +116,30 @@ class RowsLine(RowCounts):
     used: NotRequired[Used]
 
 
+_finish = get_type_hints(Finish, include_extras=True) | {"tokens": list[Int] | Hidden}
+_Finish: Any = open_shape(TypedDict("Finish", _finish))  # type: ignore[operator]
+_Message: Any = Annotated[Union[Answered, _Finish], Field(discriminator="type")]  # noqa: UP007
 _fields = get_type_hints(Snapshot, include_extras=True) | {
     "iter": Required[Count],
+    "messages": Annotated[list[_Message], FailFast(), Field(max_length=bounds.EVENTS)],
     "pools": pools_of(shape(PoolLine)),
     "rows": shape(RowsLine),
 }
 SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]
 FAILED = Shape("failed", Failed)
 END = Shape("end", Text)
+
+
+def hashed(value: Any) -> Any:
+    """Tokens as they are, or what is in their place.
+
+    >>> hashed([5]), hashed({"count": 2, "hash": 7})
+    ([5], Hashed(count=2, hash=7))
+    """
+    return Hashed(value["count"], value["hash"]) if isinstance(value, dict) else value
+
+
+HIDDEN = Shape("tokens", Hidden)
 
 
 def drop_old_fields(snapshot: Any) -> None:

@@ -12,12 +12,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.client import Sent
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.oracles import Oracle
 from slotproof.conformance.lockstep.oracles.steps import follow
 from slotproof.conformance.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.conformance.logs.format import Header
+from slotproof.conformance.logs.lines import hashed
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Message, Snapshot, nonsense
@@ -25,7 +28,8 @@ from slotproof.model.layout import initial_pools
 from slotproof.model.world import World
 
 _KEPT = 256
-"""Answered requests that are remembered, so that a second answer is noticed."""
+"""Answered requests that are remembered, so that a second answer is noticed; answers that wait to
+be judged with a state."""
 
 
 class Senseless(ValueError):
@@ -70,12 +74,13 @@ class LogReferee(Referee):
         self,
         header: Header,
         coverage: Coverage,
+        seen: Counter[str],
         profile: str | None = None,
         set_aside: Collection[str] = (),
     ) -> None:
         self.recorded = RecordedEngine(header)
         self.records = header.records
-        self.seen: Counter[str] = Counter()
+        self.seen = seen
         """Iterations, and how many showed state, pages, checker, content."""
         self._gap = False
         """The iteration before this one was recorded without its state, or not at all."""
@@ -99,13 +104,57 @@ class LogReferee(Referee):
         self.seen.update(shown | {"iterations"})
         self._shown = shown
         whole = self._completed(snapshot)
-        wrong = nonsense(whole, self.config)
-        if wrong is not None:
-            raise Senseless(f"the figures make no sense together: {wrong}")
+        self._sensible(whole)
         violations = super().judge(whole) if "state" in shown else self._without_state(whole)
         self._gap = "state" not in shown
         self._forget_answered()
         return violations
+
+    def begin(self, line: Snapshot, clients: Mapping[str, Any] | None) -> None:
+        """The state of this line is where the spec begins; it has been judged by nobody yet.
+
+        ``clients`` is what they said and heard before; ``None``: what is known of them stands.
+        """
+        whole = filled(line)
+        self._sensible(whole)
+        self.hear({**line, "messages": [], "consumed": 0})
+        self.snapshot, self.world = whole, abstract(whole, self.constants)
+        if clients is not None:
+            told = clients["sessions"].items()
+            self.client.history = {sid: hashed(tokens) for sid, tokens in told}
+            self.client.paused = clients["paused"]
+            for rid, asked in clients["requests"].items():
+                tokens = hashed(asked["tokens"])
+                sent = Sent(asked["session"], tokens, asked["max_new"], [])
+                self.client.requests[rid] = sent
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        """What clients said and heard up to this line, though nothing else of it is judged."""
+        self.client.reads(self._consumed + line.get("consumed", 0))
+        for message in self._unheard + line.get("messages", []):
+            self.client.hears(message)
+        self._unheard, self._consumed = [], 0
+
+    def memory(self) -> dict[str, Any]:
+        """What it has to remember from line to line besides the spec's world and its clients."""
+        return {
+            "gap": self._gap,
+            "injected": self.injected,
+            "unheard": self._unheard,
+            "consumed": self._consumed,
+            "snapshot": {**self.snapshot, "messages": []},
+        }
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Be where another one was."""
+        self._gap, self.injected = memory["gap"], memory["injected"]
+        self._unheard = memory["unheard"]
+        self._consumed, self.snapshot = memory["consumed"], memory["snapshot"]
+
+    def _sensible(self, whole: Snapshot) -> None:
+        wrong = nonsense(whole, self.config)
+        if wrong is not None:
+            raise Senseless(f"the figures make no sense together: {wrong}")
 
     def nonsense(self, snapshot: Snapshot) -> str | None:
         """Asked of the line with what it leaves out, by :meth:`judge`."""
@@ -126,8 +175,7 @@ class LogReferee(Referee):
         """The snapshot with what was left out; answers that were not judged yet go first."""
         consumed = line.get("consumed", len(self.client.unread) - self._consumed)
         whole: Any = {
-            **empty_snapshot(),
-            **line,
+            **filled(line),
             "messages": self._unheard + line.get("messages", []),
             "consumed": self._consumed + consumed,
         }
@@ -138,9 +186,6 @@ class LogReferee(Referee):
             whole.setdefault("events", [])
         else:
             whole.pop("events", None)
-        if "pools" in line:
-            whole["pools"] = {name: {"free": [], **pool} for name, pool in line["pools"].items()}
-            whole["rows"] = {"used": {}, **line["rows"]}
         result: Snapshot = whole
         return result
 
@@ -155,12 +200,31 @@ class LogReferee(Referee):
         return self.pass_over(list(follow(self.world, whole.get("events", []), self.coverage)))
 
     def _forget_answered(self) -> None:
-        """A log may be as long as a server lives: requests that were answered are let go of."""
+        """A log may be as long as a server lives: requests that were answered are let go of, and
+        sessions that are no more."""
+        if "state" in self._shown:
+            gone = self.client.history.keys() - self.snapshot["sessions"].keys()
+            for sid in gone:
+                del self.client.history[sid]
+        elif len(self._unheard) > _KEPT:
+            self.hear({})
+        if self.world is not None and len(self.world.writers) > 2 * _KEPT:
+            self.world.writers.clear()
         requests = self.client.requests
         if len(requests) > 2 * _KEPT:
             answered = [rid for rid, sent in requests.items() if sent.answers]
             for rid in answered[:-_KEPT]:
                 del requests[rid]
+
+
+def filled(line: Snapshot) -> Snapshot:
+    """The line with nothing where it leaves something out."""
+    whole: Any = {**empty_snapshot(), **line}
+    if "pools" in line:
+        whole["pools"] = {name: {"free": [], **pool} for name, pool in line["pools"].items()}
+        whole["rows"] = {"used": {}, **line["rows"]}
+    result: Snapshot = whole
+    return result
 
 
 def _shown(line: Snapshot) -> set[str]:

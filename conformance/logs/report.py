@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.logs.judging import Verdict
+from slotproof.conformance.logs.judging import Found, Verdict
 from slotproof.conformance.search.report import checked, left_out
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled
@@ -27,13 +27,15 @@ def summary(verdict: Verdict) -> dict[str, Any]:
     offered = frozenset().union(*(each.capabilities.seen_to_make for each in verdict.headers))
     return {
         "status": status(verdict),
-        "log": str(verdict.path),
+        "log": verdict.log,
         "engine": f"{header.engine} {header.version}".strip(),
         "profile": header.capabilities.profile,
         "lines": verdict.lines,
         "cut_off": verdict.cut,
         "ended": [{"line": number, "why": why} for number, why in verdict.ends],
-        "examples": len(verdict.headers),
+        "examples": verdict.lives,
+        "unseen": verdict.unseen[0],
+        "skipped": verdict.skipped,
         "commands": coverage.commands,
         "iterations": verdict.seen["iterations"],
         "with": {part: verdict.seen[part] for part in ("state", "pages", "checker", "content")},
@@ -47,7 +49,9 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         },
         "set_aside": dict(sorted(coverage.set_aside.items())),
         "not_observed": not_observed(verdict),
+        "file": verdict.found and verdict.found.file,
         "line": verdict.line,
+        "times": dict(sorted(verdict.times.items())),
         "violated": [
             {
                 "clause": each.clause,
@@ -93,6 +97,11 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
             missing[words] = f"not recorded in {left_out} of {seen[of]} {_PLURAL[of]}"
     if seen["gaps"]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
+    if verdict.unseen[0]:
+        lines, until = verdict.unseen
+        missing["lines"] = f"{lines} are in files that are gone, up to iteration {until}"
+    if verdict.skipped:
+        missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
     missing["tokens without a cache"] = "a log has no engine to ask"
     return missing
 
@@ -100,16 +109,26 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
 _PLURAL = {"iterations": "iterations", "state": "states"}
 
 
-def text(verdict: Verdict) -> Iterator[str]:
-    """The report for people, line by line; the last line says what it comes to."""
+def so_far(verdict: Verdict, lines: int) -> str:
+    """The state of things in a line."""
+    found = sum(verdict.times.values())
+    return f"{lines} lines, {verdict.seen['iterations']} iterations, {found} violations"
+
+
+def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
+    """The report for people, line by line; the last line says what it comes to.
+
+    ``told``: what was found was told when it was.
+    """
     report = summary(verdict)
-    if verdict.violations:
-        yield from _finding(verdict)
+    if verdict.found is not None and not told:
+        yield from finding(verdict.found)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     yield labelled(
         "log",
         f"{report['log']}: {report['lines']} lines, {report['examples']} "
-        f"{'engine' if report['examples'] == 1 else 'engines'} from the start",
+        f"{'engine' if report['examples'] == 1 else 'engines'}"
+        f"{'' if verdict.unseen[0] else ' from the start'}",
     )
     yield labelled("commands", f"{report['commands']}, {report['iterations']} iterations")
     transitions = report["transitions"]
@@ -124,7 +143,11 @@ def text(verdict: Verdict) -> Iterator[str]:
         yield labelled(
             "cut off", f"line {verdict.cut} is not whole: judged up to line {verdict.lines}"
         )
-    if verdict.violations:
+    if sum(verdict.times.values()) > len(verdict.violations):
+        yield labelled(
+            "violated", ", ".join(f"{k} × {n}" for k, n in sorted(verdict.times.items()))
+        )
+    if verdict.found is not None:
         yield f"counterexample: line {verdict.line}: {verdict.violations[0].clause}"
     elif not report["iterations"]:
         yield "inconclusive: no iteration was recorded"
@@ -132,21 +155,22 @@ def text(verdict: Verdict) -> Iterator[str]:
         yield f"conforms: the spec explains all {report['lines']} lines"
 
 
-def _finding(verdict: Verdict) -> Iterator[str]:
-    first, header = verdict.violations[0], verdict.header
-    where = f"{verdict.path}:{verdict.line}"
+def finding(found: Found) -> Iterator[str]:
+    """What is wrong with a line, and what came before it."""
+    first, header = found.violations[0], found.header
+    where = f"{found.file}:{found.line}"
     yield f"{first.clause} violated by {header.engine} {header.version}, {where}"
     if first.invariant in INVARIANTS:
         yield f"  {INVARIANTS[first.invariant].sentence}"
     yield ""
     yield header.config.size
     yield ""
-    before = verdict.commands - len(verdict.rows)
+    before = found.commands - len(found.rows)
     if before:
         yield f"     ({before} commands before these)"
-    yield from table(list(verdict.rows), before)
+    yield from table(found.rows, before)
     yield ""
-    yield f"At line {verdict.line}:"
-    for violation in verdict.violations:
+    yield f"At line {found.line}:"
+    for violation in found.violations:
         yield f"  {violation}"
     yield ""

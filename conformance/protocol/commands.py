@@ -34,6 +34,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "tick": {"seconds": Annotated[int, Field(ge=0, le=bounds.SECONDS)]},
     "evict": {"tokens": Tokens},
     "retract": {},
+    "accept": {"rid": Name, "tokens": Tokens},
     "draft": {"rid": Name, "allocate": Tokens, "commit": Tokens},
     "flush": {},
     "pause": {},
@@ -93,5 +94,7 @@ def describe(command: Mapping[str, Any]) -> str:
             f"draft for {command['rid']}: allocate {command['allocate']}, "
             f"commit {command['commit']} (injected)"
         )
+    if name == "accept":
+        return f"accept {command['tokens']} tokens in {command['rid']}'s next round"
     rest = " ".join(str(command[field]) for field in FIELDS[name])
     return f"{name} {rest}".strip()

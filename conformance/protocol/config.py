@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -40,6 +40,8 @@ class EngineConfig:
     retract: Literal["keep", "wipe"] = "keep"
     timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 300
     aligned_reuse: bool = False
+    overlap: bool = False
+    """A batch is launched before the result of the one before is known: SGLang's default loop."""
 
     def __post_init__(self) -> None:
         wrong = SOME.misfit(vars(self))
@@ -55,6 +57,16 @@ class EngineConfig:
             )
         if bool(self.window) != bool(self.swa_tokens):
             raise BadConfig("window and swa_tokens come together: both 0, or both not")
+
+    @property
+    def mode(self) -> str:
+        """How it decodes, in words.
+
+        >>> EngineConfig().mode, EngineConfig(overlap=True, draft=3).mode
+        ('plain', 'overlap, speculation')
+        """
+        on = {"overlap": self.overlap, "speculation": self.draft > 0}
+        return ", ".join(name for name in on if on[name]) or "plain"
 
     @property
     def size(self) -> str:
@@ -78,7 +90,13 @@ class EngineConfig:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What ``reset`` takes; without fields of a later day that say nothing new.
+
+        >>> "overlap" in EngineConfig().to_json(), EngineConfig(overlap=True).to_json()["overlap"]
+        (False, True)
+        """
+        said = asdict(self)
+        return {k: v for k, v in said.items() if v or k not in LATER}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
@@ -93,8 +111,12 @@ class EngineConfig:
         return cls(**data)
 
 
+LATER = frozenset({"overlap"})
+"""Fields that came to the protocol later: told only to an engine that says it takes them."""
+
 _fields = get_type_hints(EngineConfig, include_extras=True)
-CONFIG = Shape("config", shape(TypedDict("Config", _fields)))  # type: ignore[operator]
+_told = {name: NotRequired[kind] if name in LATER else kind for name, kind in _fields.items()}
+CONFIG = Shape("config", shape(TypedDict("Config", _told)))  # type: ignore[operator]
 """A whole configuration: what ``reset`` sends."""
 SOME = Shape("config", shape(TypedDict("SomeConfig", _fields, total=False)))  # type: ignore[operator]
 """Fields of one; those that are missing have their defaults."""
@@ -106,10 +128,11 @@ CONFIGS: dict[str, EngineConfig] = {
     "p1-tight": replace(_base, total_tokens=20, rows=3, max_running=3, context_len=32),
     "p1-one": replace(_base, max_running=1, rows=3),
     "p1-chunk": replace(_base, chunk=4, reserve=50),
-    "p1-draft": replace(_base, draft=3, topk=2),
+    "p1-draft": replace(_base, draft=3, topk=4),
     "p4": replace(_base, page_size=4, max_running=2),
     "p4-tight": replace(_base, page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
     "p4-draft": replace(_base, page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
+    "p4-rounds": replace(_base, page_size=4, draft=2, total_tokens=48, chunk=8, reserve=50),
     "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2),
     "p16": replace(_base, page_size=16, total_tokens=128, chunk=16),
     "p1-swa": replace(_base, window=2, swa_tokens=40, draft=5),
@@ -120,3 +143,5 @@ CONFIGS: dict[str, EngineConfig] = {
     "p4-aligned": replace(_base, page_size=4, aligned_reuse=True, chunk=6),
 }
 """By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""
+for _name in ("p1", "p1-tight", "p1-chunk", "p1-draft", "p4-tight", "p4-rounds", "p16", "p4-swa"):
+    CONFIGS[f"{_name}-overlap"] = replace(CONFIGS[_name], overlap=True)

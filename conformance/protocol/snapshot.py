@@ -7,7 +7,7 @@ one behind a pipe give the same thing. All lengths and figures are tokens.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import FailFast, Field, GetPydanticSchema, Strict
@@ -74,8 +74,11 @@ Used = Annotated[dict[RowNumber, RowPages], Field(max_length=bounds.ACTORS)]
 
 
 class RowCounts(TypedDict):
+    """``width``: positions that a row holds, where that is not ``context_len``."""
+
     total: Count
     free: Ints
+    width: NotRequired[Annotated[int, Field(ge=0, le=bounds.POSITIONS)]]
 
 
 @shape
@@ -138,11 +141,18 @@ class Figures(TypedDict):
 
 @shape
 class CheckerView(TypedDict):
+    """Where an engine shows it: ``held_rows`` that its check counts on slots not on loan,
+    ``counted`` requests whose KV it added, lines ``logged`` now and lines ``kept`` for later."""
+
     ran: bool
     level: Int
     pools: dict[PoolKey, Figures]
     verdict: Literal["ok", "leak", "crash", "off"]
     message: Text
+    held_rows: NotRequired[Int]
+    counted: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]]
+    logged: NotRequired[Count]
+    kept: NotRequired[Count]
 
 
 @open_shape
@@ -238,10 +248,54 @@ def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
     return None
 
 
-def token_hash(tokens: Iterable[int]) -> int:
-    """CRC-32 of the decimal token ids joined by commas.
+@dataclass(frozen=True)
+class Hashed:
+    """Tokens of which a log has no more than their number, and a hash of all up to the last:
+    in a session, of its history as well. ``None`` where nobody asks."""
+
+    count: int
+    hash: int | None
+
+    def __len__(self) -> int:
+        return self.count
+
+
+Tokens = list[int] | Hashed
+
+
+def joined(before: Tokens, after: Tokens) -> Tokens:
+    """Tokens and those that follow them.
+
+    >>> joined(Hashed(3, 7), Hashed(2, 8)), joined([5], [6])
+    (Hashed(count=5, hash=8), [5, 6])
+    >>> joined(Hashed(2, token_hash([5, 6])), [7]) == Hashed(3, token_hash([5, 6, 7]))
+    True
+    """
+    count = len(before) + len(after)
+    if isinstance(after, Hashed):
+        return Hashed(count, after.hash)
+    if isinstance(before, Hashed):
+        return Hashed(count, token_hash(after, before))
+    return before + after
+
+
+def token_hash(tokens: Tokens, before: Hashed | None = None) -> int | None:
+    """CRC-32 of the decimal token ids joined by commas, or what a log says instead.
 
     >>> token_hash([5, 6, 7])
     3832383470
     """
-    return zlib.crc32(",".join(map(str, tokens)).encode())
+    if isinstance(tokens, Hashed):
+        return tokens.hash
+    text = ",".join(map(str, tokens))
+    if before is None or not before.count:
+        return zlib.crc32(text.encode())
+    if before.hash is None or not tokens:
+        return before.hash
+    return zlib.crc32(f",{text}".encode(), before.hash)
+
+
+def differ(shown: int | None, tokens: Tokens) -> bool:
+    """Whether a hash is known not to be that of these tokens."""
+    known = token_hash(tokens)
+    return None not in (shown, known) and shown != known

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.coverage import Coverage, total
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.examples import Search
 from slotproof.conformance.search.findings import Finding, Mark, explained
@@ -43,7 +43,8 @@ class Outcome:
 
     engine: str
     profile: str
-    coverage: Coverage = field(default_factory=Coverage)
+    covered: defaultdict[str, Coverage] = field(default_factory=lambda: defaultdict(Coverage))
+    """By configuration."""
     configs: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     """Configurations that the engine can't take, and why."""
@@ -69,6 +70,11 @@ class Outcome:
     def examples(self) -> int:
         """Those that were run, in all configurations."""
         return self.run.total()
+
+    @property
+    def coverage(self) -> Coverage:
+        """What was seen in all configurations together."""
+        return total(self.covered.values())
 
     @property
     def trace(self) -> Trace | None:
@@ -227,7 +233,7 @@ class _Campaign:
         for turn, result in zip(turns, results, strict=True):
             if self.counting:
                 outcome.run[turn.name] += result.examples
-                outcome.coverage.add(result.coverage)
+                outcome.covered[turn.name].add(result.coverage)
             outcome.accepted |= result.accepted
             found += result.findings
         for finding in found:

@@ -68,6 +68,9 @@ new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
 draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
 """Tokens allocated and committed; cut to what the configuration's drafts can do."""
 
+TOGETHER = 52
+"""Of long turns, those up to here are one; the others are two that fill the pool."""
+
 
 def machine_for(
     host: Host, offered: Collection[str], config: EngineConfig
@@ -78,7 +81,8 @@ def machine_for(
     does: an example can be drawn without being run.
     """
     width, topk = config.draft, config.topk
-    drafts = width > 0 and "draft" in offered
+    drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
+    accepted = st.integers(1, width + 1)
 
     class Clients(RuleBasedStateMachine):
         def __init__(self) -> None:
@@ -171,7 +175,22 @@ def machine_for(
 
         @rule(length=st.integers(20, 60))
         def long_turn(self, length: int) -> None:
-            self.submit("s1", prompt(0, length), 4)
+            if length <= TOGETHER:
+                self.submit("s1", prompt(0, length), 4)
+            else:
+                self.too_long_together(close=length % 2 == 0)
+
+        def too_long_together(self, close: bool) -> None:
+            """Two turns, each of which fits: somebody has to give up memory in mid-decoding."""
+            length = min(config.total_tokens * 3 // 8, config.context_len - 16)
+            new = min(config.total_tokens // 8 + 2, 12)
+            self.do({"do": "open", "session": "s2"})
+            for session in ("s1", "s2"):
+                self.submit(session, prompt(0, length), new)
+            self.step(2)
+            if close:
+                self.do({"do": "close", "session": "s1"})
+            self.step(new)
 
         @rule()
         def one_step(self) -> None:
@@ -255,7 +274,45 @@ def machine_for(
                 if not self.torn:
                     host.end()
 
-    return Clients
+    if not rounds:
+        return Clients  # without rules that never apply, which would thin out the others
+
+    class Speculating(Clients):
+        def accept(self, tokens: int) -> None:
+            self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
+
+        @precondition(lambda self: self.sent)
+        @rule(tokens=accepted)
+        def accept_last(self, tokens: int) -> None:
+            self.accept(tokens)
+
+        @rule(
+            session=sessions,
+            length=st.integers(1, 8),
+            new=st.integers(1, 12),
+            tokens=st.lists(accepted, min_size=1, max_size=3),
+            then=st.sampled_from(["step", "abort", "retract", "close", "reject"]),
+        )
+        def speculative_turn(
+            self, session: str, length: int, new: int, tokens: list[int], then: str
+        ) -> None:
+            self.submit(session, prompt(1, length), new)
+            rid = self.sent[-1]
+            self.step()
+            for count in tokens:
+                self.accept(count)
+                self.step()
+            if then == "abort":
+                self.do({"do": "abort", "rid": rid})
+            elif then == "close":
+                self.do({"do": "close", "session": session})
+            elif then == "reject":
+                self.submit(session, prompt(0, length), new)
+            elif then == "retract" and then in offered:
+                self.do({"do": "retract"})
+            self.step()
+
+    return Speculating
 
 
 def drain(referee: Referee) -> Iterator[Command]:

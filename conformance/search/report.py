@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.lockstep.coverage import Coverage, total
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.plan import Plan
@@ -23,13 +24,15 @@ NAMED = 3
 _NEEDS: dict[object, tuple[str, Callable[[EngineConfig], bool]]] = {
     ("config.swa", True): ("a sliding window", lambda config: config.window > 0),
     "chunked prefill": ("chunked prefill", lambda config: config.chunk > 0),
+    ("config.overlap", True): ("overlap=true", lambda config: config.overlap),
+    ("config.overlap", False): ("overlap=false", lambda config: not config.overlap),
     ("config.retract_keeps", True): ("retract=keep", lambda config: config.retract == "keep"),
     ("config.retract_keeps", False): ("retract=wipe", lambda config: config.retract == "wipe"),
 }
 """By what a transition can't do without: in words, and whether a configuration has it."""
 
 
-def impossible(transitions: frozenset[str], configs: list[EngineConfig]) -> dict[str, str]:
+def impossible(transitions: frozenset[str], configs: Collection[EngineConfig]) -> dict[str, str]:
     """Transitions that no configuration of the run allows, and what they need."""
     return {
         name: words
@@ -44,11 +47,9 @@ def impossible(transitions: frozenset[str], configs: list[EngineConfig]) -> dict
 def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[str, Any]:
     """Everything a run has to say, as JSON. ``status`` is the exit status."""
     coverage = outcome.coverage
-    configs = [plan.configs[name] for name in outcome.configs]
-    excluded = impossible(capabilities.seen_to_make, configs)
-    wanted = capabilities.seen_to_make - excluded.keys()
-    never = sorted(wanted - coverage.transitions.keys())
-    seen, possible, one_way = coverage.guards(wanted)
+    configs = {name: plan.configs[name] for name in outcome.configs}
+    reached = _reached(coverage, capabilities, configs.values())
+    never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
     unearned = _unearned(outcome, plan)
     status = INCONCLUSIVE if never or unearned else CONFORMS
@@ -74,14 +75,11 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "out_of_time": outcome.out_of_time,
         "unearned": unearned,
         "unusable": outcome.unusable or None,
-        "transitions": {
-            "offered": len(wanted),
-            "reached": len(wanted) - len(never),
-            "counts": dict(sorted(coverage.transitions.items())),
-            "never": never,
-            "impossible": excluded,
+        **reached,
+        "modes": {
+            mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
+            for mode in dict.fromkeys(each.mode for each in configs.values())
         },
-        "guards": {"seen": seen, "of": possible, "one_way": one_way},
         "invariants": {
             "checked": sorted(set(INVARIANTS) - set(unchecked)),
             "not_checked": unchecked,
@@ -98,6 +96,36 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }
+
+
+def _reached(
+    coverage: Coverage, capabilities: Capabilities, configs: Collection[EngineConfig]
+) -> dict[str, Any]:
+    """Of what these configurations allow: transitions and guard outcomes that were seen."""
+    excluded = impossible(capabilities.seen_to_make, configs)
+    wanted = capabilities.seen_to_make - excluded.keys()
+    never = sorted(wanted - coverage.transitions.keys())
+    seen, possible, one_way = coverage.guards(wanted)
+    return {
+        "transitions": {
+            "offered": len(wanted),
+            "reached": len(wanted) - len(never),
+            "counts": dict(sorted(coverage.transitions.items())),
+            "decoding": dict(sorted(coverage.decoding.items())),
+            "never": never,
+            "impossible": excluded,
+        },
+        "guards": {"seen": seen, "of": possible, "one_way": one_way},
+    }
+
+
+def _mode(
+    outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
+) -> dict[str, Any]:
+    """What was reached in the configurations of one mode."""
+    coverage = total(outcome.covered[name] for name in configs)
+    reached = _reached(coverage, capabilities, configs.values())
+    return {"configurations": list(configs), "commands": coverage.commands, **reached}
 
 
 def _unearned(outcome: Outcome, plan: Plan) -> str | None:
@@ -169,10 +197,24 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield labelled("", f"never: {', '.join(transitions['never'])}")
     for name, needs in transitions["impossible"].items():
         yield labelled("", f"{name} needs {needs}, which no configuration here has")
+    if len(report["modes"]) > 1 and transitions["offered"]:
+        yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
+
+
+def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:
+    """Each mode, and what no configuration of it reached that another one did."""
+    for mode, each in modes.items():
+        there, guards = each["transitions"], each["guards"]
+        never = [name for name in there["never"] if name not in anyway]
+        yield labelled(
+            "",
+            f"{mode}: {there['reached']} of {there['offered']}, guard outcomes {guards['seen']} of "
+            f"{guards['of']}{'; never: ' if never else ''}{', '.join(never)}",
+        )
 
 
 def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:

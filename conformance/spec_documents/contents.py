@@ -50,7 +50,7 @@ def pictures() -> dict[str, str]:
 
 def markdown() -> dict[str, str]:
     """The pages."""
-    alone = ("index", "review", "state", "life", "bugs", "profiles", "bounds")
+    alone = ("index", "review", "state", "life", "clauses", "bugs", "profiles", "bounds")
     return {
         **{f"{name}.md": _page(name) for name in alone},
         "transitions/index.md": _page("transitions"),

@@ -10,7 +10,7 @@ from slotproof.impl.mutants.registry import Mutant
 from slotproof.model import cores
 from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind
-from slotproof.model.invariants import INVARIANTS
+from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
 from slotproof.model.museum import EXHIBITS, Exhibit
 from slotproof.model.profiles import CHOICES
 from slotproof.model.transition import Stage, Transition
@@ -171,3 +171,48 @@ def deciding_choice(transition: Transition) -> str | None:
 def unproved(invariant: Invariant) -> list[str]:
     """Obligations of the invariant without a proof; empty where all is proved."""
     return [name for name in proofs().unproved if f"/ {invariant.id}." in name]
+
+
+STANDINGS: dict[str, str] = {
+    "both": "proved of the spec, and the same formula is evaluated on engines",
+    "proved": "of one arbitrary page: proved of the spec; on engines every page is looked at, by "
+    "the clauses of that invariant that are only observed",
+    "observed": "the spec does not model it, or not so closely: checked on engines only",
+    "neither": "assumed of the configuration and of all other actors",
+}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One line of the table of all clauses."""
+
+    name: str
+    invariant: str
+    """Whose conjunct it is; empty for an assumption."""
+    kind: str
+    standing: str
+    observed: str
+    """What it is judged on, where it is judged on engines."""
+
+
+def clauses() -> list[Clause]:
+    """Every conjunct of every invariant, and every assumption.
+
+    >>> {each.name: each.standing for each in clauses()}["INV-OWNER.lost"]
+    'observed'
+    """
+    table = []
+    for id_, invariant in INVARIANTS.items():
+        failed = {line.partition(" / ")[2].partition(" / ")[0] for line in unproved(invariant)}
+        for conjunct, expr in invariant.conjuncts.items():
+            name = f"{id_}.{conjunct}"
+            of_page = any(each.startswith("page.") for each in variables(expr))
+            proved = name not in failed
+            standing = ("proved" if of_page else "both") if proved else "observed"
+            how = {Kind.STATE: "every snapshot", Kind.STEP: "every step that events tell"}
+            seen = "" if of_page else how[invariant.kind]
+            table.append(Clause(name, id_, invariant.kind.value, standing, seen))
+        for conjunct, says in invariant.observed.items():
+            table.append(Clause(f"{id_}.{conjunct}", id_, "engine", "observed", says))
+    assumed = (f"ENVIRONMENT.{name}" for name in ENVIRONMENT)
+    return [*table, *(Clause(name, "", "environment", "neither", "") for name in assumed)]

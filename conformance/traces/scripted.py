@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from slotproof.conformance.engines.registry import is_ours
@@ -52,8 +51,8 @@ def _lines(trace: Trace) -> Iterator[str]:
     yield f"FOUND_ON = {literal(trace.found_on)}"
     yield ""
     yield "CONFIG = {"
-    for each in fields(trace.config):
-        yield f'    "{each.name}": {literal(getattr(trace.config, each.name))},'
+    for name, value in trace.config.to_json().items():
+        yield f'    "{name}": {literal(value)},'
     yield "}"
     yield ""
     yield ""

@@ -10,6 +10,7 @@ from slotproof.impl.kv_cache import FULL
 from slotproof.impl.mutants.memory import LEAK_FULL, LEAK_SWA
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.req import Req
+from slotproof.impl.scheduler import Scheduler
 
 
 class OffWithDrafts(MemoryChecker):
@@ -27,6 +28,51 @@ class BatchEquality(MemoryChecker):
         if not running.is_empty() and running not in batches:
             batches.append(running)
         return batches
+
+
+class BatchTwice(MemoryChecker):
+    def batches(self) -> list[ScheduleBatch]:
+        """Does not ask whether the running batch is the last one."""
+        last, running = self.scheduler.last_batch, self.scheduler.running_batch
+        return [running] if last is None else [last, running]
+
+
+class BatchBySize(MemoryChecker):
+    def batches(self) -> list[ScheduleBatch]:
+        """Looks a batch up by how much KV it has: of two alike the first is found twice."""
+        found: dict[tuple[int, ...], ScheduleBatch] = {}
+        batches = super().batches()
+        return [found.setdefault(self._size(each), each) if each.reqs else each for each in batches]
+
+    def _size(self, batch: ScheduleBatch) -> tuple[int, ...]:
+        pools = self.config.pools
+        return tuple(sum(self.kv.private_size(req, pool) for req in batch.reqs) for pool in pools)
+
+
+class MergesIntoItself(Scheduler):
+    def _merge_last_batch(self) -> None:
+        """Does not ask whether the last batch is the running one: merged, its requests are gone."""
+        if self.last_batch is not None:
+            self.running_batch.merge_batch(self.last_batch)
+        self.last_batch = None
+
+
+class Loud(MemoryChecker):
+    def _keep(self, lines: list[str]) -> None:
+        """Logs at level 1 as at level 2."""
+        super()._keep(lines)
+        for line in lines:
+            self.log(line)
+
+
+class KeepsNothing(MemoryChecker):
+    def _keep(self, lines: list[str]) -> None:
+        """When a check fails, nothing is known of those before it."""
+
+
+class Silent(MemoryChecker):
+    def _dump(self) -> None:
+        """The lines that were kept stay where they are."""
 
 
 class ParkedNotCounted(MemoryChecker):
@@ -69,6 +115,48 @@ MUTANTS = (
         "whether a batch was counted is asked by equality, which compares tensors",
         ("INV-CHECKER", "INV-ALIVE"),
         swap(checker=BatchEquality),
+    ),
+    Mutant(
+        "27228c-batch-twice",
+        "sgl-project/sglang#27228",
+        "where the last batch is the running one its requests are counted twice",
+        ("INV-CHECKER",),
+        swap(checker=BatchTwice),
+    ),
+    Mutant(
+        "27228d-batch-by-size",
+        "sgl-project/sglang#27228",
+        "two batches that are equally large are taken for one, which is counted twice: sums agree",
+        ("INV-CHECKER",),
+        swap(checker=BatchBySize),
+    ),
+    Mutant(
+        "27228e-merges-into-itself",
+        "sgl-project/sglang#27228",
+        "the running batch is merged with the last one also where they are the same object",
+        ("INV-CHECKER", "INV-SUM-FULL"),
+        swap(scheduler=MergesIntoItself),
+    ),
+    Mutant(
+        "27238a-loud",
+        "sgl-project/sglang#27238",
+        "level 1 logs every check",
+        ("INV-CHECKER",),
+        swap(checker=Loud),
+    ),
+    Mutant(
+        "27238b-keeps-nothing",
+        "sgl-project/sglang#27238",
+        "level 1 keeps no lines for a check that fails",
+        ("INV-CHECKER",),
+        swap(checker=KeepsNothing),
+    ),
+    Mutant(
+        "27238c-silent",
+        "sgl-project/sglang#27238",
+        "one page is lost, and level 1 logs nothing when the check fails",
+        ("INV-CHECKER", "INV-OWNER", "INV-SUM-FULL"),
+        swap(allocators=LEAK_FULL, checker=Silent),
     ),
     Mutant(
         "37502-parked-not-counted",

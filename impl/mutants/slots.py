@@ -16,6 +16,12 @@ class DoubleCount(SessionCache):
         return iter(self.slots.values())
 
 
+class RowsOnLoan(SessionCache):
+    def session_held_req_count(self) -> int:
+        """Counts the row of a slot on loan here, too."""
+        return len(self.slots)
+
+
 class StickyActive(SessionSlot):
     def end_loan(self) -> None:
         """Forgets that the turn has not got the KV any more."""
@@ -68,6 +74,13 @@ class NoFreeTail(SessionCache):
         self.kv.cap(slot, self.kv.cut_point(slot, n))
 
 
+class ExtraMinusOne(SessionCache):
+    def reusable_len(self, slot: SessionSlot, req: Req) -> int:
+        """Takes one off for the logits where that was done already."""
+        n = min(slot.kv_committed_len, max(req.seqlen - 2, 0))
+        return self.kv.floor_page(n) if self.config.aligned_reuse else n
+
+
 class NoTrim(SessionCache):
     def trim_overshoot(self, req: Req, finished_len: int) -> None:
         """Truncates the outputs and leaves the KV past them."""
@@ -108,6 +121,13 @@ MUTANTS = (
         "a lent slot is counted as held and as uncached",
         ("INV-ONCE", "INV-SUM-FULL", "INV-CHECKER"),
         swap(cache=DoubleCount),
+    ),
+    Mutant(
+        "22213b-rows-on-loan",
+        "sgl-project/sglang#22213",
+        "the row of a lent slot is counted as the slot's, and is the request's",
+        ("INV-ROWS",),
+        swap(cache=RowsOnLoan),
     ),
     Mutant(
         "22753-sticky-active",
@@ -151,6 +171,13 @@ MUTANTS = (
         "what lies past the matched prefix is not freed before the extend overwrites it",
         ("INV-OWNER", "INV-SUM-FULL"),
         swap(cache=NoFreeTail),
+    ),
+    Mutant(
+        "22862m-extra-minus-one",
+        "sgl-project/sglang#22862",
+        "the matched prefix is one less than the key, which leaves the last token out already",
+        ("INV-STEP",),
+        swap(cache=ExtraMinusOne),
     ),
     Mutant(
         "22897-no-trim",

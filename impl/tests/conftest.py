@@ -165,6 +165,9 @@ class Driver:
                 bad.add("INV-CONTENT")
         if sorted(rows) != list(range(self.config.rows)):
             bad.add("INV-ROWS")
+        held = sum(not slot.is_active for slot in engine.cache.slots.values())
+        if engine.checker.held_rows not in (None, held):
+            bad.add("INV-ROWS")
         if any(node.lock_ref != locks[id(node)] for node in kv.tree.nodes()):
             bad.add("INV-LOCK")
         for pool, allocator in kv.allocators.items():

@@ -36,6 +36,11 @@ def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).step()
 
 
+@scenario("22213b-rows-on-loan", {"INV-ROWS"}, 100)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2], 3).step()
+
+
 REFUSED = {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS", "INV-LOCK"}
 
 
@@ -200,6 +205,59 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7], 3).step()
 
 
+@scenario("22862m-extra-minus-one", set(), 100)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [], 3).step()
+
+
+@scenario("27228c-batch-twice", {"INV-CHECKER"}, 101)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 9).step(2)
+
+
+@scenario("27228e-merges-into-itself", {"INV-CHECKER"}, 99)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 9).step(3)
+
+
+@scenario("27228d-batch-by-size", set(), 100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 9).step().submit(None, "r2", [7, 8], 9).step()
+
+
+@scenario("27238a-loud", set(), 100, checker_level=1)
+@scenario("27238b-keeps-nothing", set(), 100, checker_level=1)
+@scenario("27238c-silent", LOST, 99, checker_level=1)
+def quiet(d: Any) -> None:
+    one_free(d)
+
+
+@scenario("overlap-retracted-result", {"INV-CONTENT"}, 100, overlap=True)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 9).step(3)
+    d.do("retract").step(2)
+
+
+@scenario("overlap-late-result", {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS"}, 99, overlap=True)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 0).step(3)
+
+
+@scenario("overlap-late-free", {"INV-SUM-FULL", "INV-OWNER"}, 101, overlap=True)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 1).step(2)
+
+
+@scenario("overlap-no-trim", {"INV-COVER"}, 100, overlap=True)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5], 0).step(2)
+
+
+@scenario("overlap-stale-input", {"INV-CONTENT"}, 100, overlap=True)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 3).step(2)
+
+
 def outcome(d: Any, script: Script) -> set[str]:
     """The clauses broken at the end; the exception where the engine crashed."""
     try:
@@ -222,6 +280,15 @@ def test_mutant_is_wrong_where_the_reference_is_right(drive: Any, name: str) -> 
         assert mutant.reported_sum() == reported
     if reported not in (None, 100) and "blind" not in name:
         assert mutant.engine.checker.verdict == "leak"
+
+
+@pytest.mark.parametrize("name", [name for name in MUTANTS if "overlap" in MUTANTS[name].needs])
+def test_without_overlap_nothing_is_wrong(drive: Any, name: str) -> None:
+    for script in (SCENARIOS[name][1], turn1, one_free, refused):
+        d = drive(name, max_running=1)
+        assert outcome(d, script) == set()
+        d.drain()
+        assert d.broken() == set()
 
 
 def test_every_mutant_has_its_scenario() -> None:
@@ -270,6 +337,42 @@ def test_20476_leaves_a_lock_behind(drive: Any) -> None:
     d.submit(None, "busy", [9], 3).step()
     d.submit("s", "r2", [1, 2], 3).drain().do("close", session="s").step()
     assert d.figures()[2] == 4
+
+
+def test_22862m_computes_a_token_again(drive: Any) -> None:
+    matched = []
+    for mutant in (None, "22862m-extra-minus-one"):
+        d = drive(mutant)
+        SCENARIOS["22862m-extra-minus-one"][1](d)
+        matched.append(d.last("T-RESTORE")["C"])
+    assert matched == [10, 9]
+
+
+def test_27228d_counts_one_batch_twice(drive: Any) -> None:
+    counted = []
+    for mutant in (None, "27228d-batch-by-size"):
+        d = drive(mutant)
+        SCENARIOS["27228d-batch-by-size"][1](d)
+        counted.append(d.engine.checker.counted)
+    assert counted == [["r2", "r1"], ["r2", "r2"]]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "logged", "kept"),
+    [
+        (None, False, True),
+        ("27238a-loud", True, True),
+        ("27238b-keeps-nothing", False, False),
+        ("leak-full", True, False),
+        ("27238c-silent", False, True),
+    ],
+)
+def test_27238_level_1_keeps_and_shows(
+    drive: Any, mutant: str | None, logged: bool, kept: bool
+) -> None:
+    d = drive(mutant, checker_level=1)
+    one_free(d)
+    assert (bool(d.log), bool(d.engine.checker.recent)) == (logged, kept)
 
 
 def test_names_of_mutants_are_checked() -> None:

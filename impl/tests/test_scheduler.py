@@ -147,6 +147,17 @@ def test_stop_tokens_and_lengths(drive: Any) -> None:
     assert d.answer("b")["tokens"] == tokens[:3]
 
 
+def test_a_round_commits_what_was_asked_for(drive: Any) -> None:
+    """Cut to what a round can; and only the next one."""
+    d = drive(draft=3).submit(None, "a", [1, 2], 40).step()
+    committed = []
+    for asked in (1, 4, 9):
+        d.do("accept", rid="a", tokens=asked).step()
+        committed.append(d.last("T-DECODE")["k"])
+    assert committed == [1, 4, 4]
+    assert d.engine.scheduler.rounds.asked == {} and d.broken() == set()
+
+
 def test_draft_slack_is_kept_between_rounds(drive: Any) -> None:
     """T-DECODE: A is at least C + 1 + draft x topk, but never past the context."""
     d = drive(draft=3, topk=2, context_len=30).submit(None, "a", [1, 2], 28).step(2)

@@ -25,6 +25,7 @@ def configuration(r: random.Random) -> dict[str, Any]:
         "reserve": r.choice([0, 50]),
         "retract": r.choice(["keep", "wipe"]),
         "aligned_reuse": r.random() < 0.2,
+        "overlap": r.random() < 0.5,
     }
 
 

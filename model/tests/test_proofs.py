@@ -141,7 +141,7 @@ _BREAKS = {
     "22790d-two-in-flight": "INV-INFLIGHT-STEP",
     "21875a-close-releases-running": "INV-CLEAN",
     "37502-parked-not-counted": "INV-SUM-FULL",
-    "22790a-abort-drops-row": "INV-OWNER",
+    "22790a-abort-drops-row": "INV-SUM-FULL",
     "22897-no-trim": "INV-COVER",
     "22900-trim-forgets-cursor": "INV-CURSOR",
     "2954-double-unpin": "INV-LOCK",

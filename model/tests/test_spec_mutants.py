@@ -5,14 +5,17 @@ from dataclasses import replace
 import pytest
 
 from slotproof.model import state, transitions as t
-from slotproof.model.expr import Expr, is_aligned
-from slotproof.model.kill import judge, judge_exhibit
+from slotproof.model.expr import Expr, ceil_page, implies, is_aligned, maximum
+from slotproof.model.invariants import INVARIANTS
+from slotproof.model.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.mutate import Mutant, systematic
 from slotproof.model.obligations import Spec, tasks
 from slotproof.model.prove import Prover
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.variants import VARIANTS
+from slotproof.model.wrong import WRONG
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
 
@@ -83,6 +86,84 @@ def test_a_known_bug_is_killed_by_an_obligation(name: str) -> None:
     verdict = judge_exhibit(name)
     assert verdict.fate == "killed", verdict
     assert not verdict.by.startswith("INIT")
+
+
+@pytest.mark.slow
+def test_the_abort_that_was_merged_does_no_harm() -> None:
+    """#22790 frees up to max(slot.A, turn.A); that the first is never more is proved with it."""
+    grows = implies(state.slot.lent, state.turn_kv.A >= state.slot_kv.A)
+    clean = INVARIANTS["INV-CLEAN"]
+    more = replace(clean, conjuncts={**clean.conjuncts, "grows": grows})
+    gone, *rest = t.T_ABORT.memory
+    hi = ceil_page(maximum(state.slot_kv.A, state.turn_kv.A))
+    gone = replace(gone, full=replace(gone.full, hi=hi), swa=replace(gone.swa, hi=hi))
+    merged = replace(t.T_ABORT, memory=(gone, *rest))
+    transitions = {**TRANSITIONS, "T-ABORT": merged}
+    assert refuted(Spec(transitions, {**INVARIANTS, "INV-CLEAN": more}), (4,)) is None
+    assert refuted(Spec(transitions), (4,)) is not None  # by induction alone it would be
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_spec_is_refuted_by_the_clause_made_for_it(name: str) -> None:
+    assert judge_wrong(name).fate == "killed"
+
+
+_ASKED_FOR = {
+    "INV-ROWS-STEP.turn",
+    "INV-ALIGN-STEP.reuse",
+    "INV-INFLIGHT-STEP.ends",
+    "INV-INFLIGHT-STEP.remembers",
+    "INV-HISTORY.only_at_finish",
+    "INV-HISTORY.begins",
+    "INV-PUBLISH-STEP.committed",
+    "INV-PUBLISH-STEP.swa_committed",
+    *(f"INV-COVER-STEP.{name}" for name in ("computes", "prefills", "rounds", "tells")),
+    *(f"{id_}.{name}" for id_ in ("INV-KEEP-STEP", "INV-LIFE-STEP", "INV-CURSOR-STEP")
+      for name in INVARIANTS[id_].conjuncts),
+}  # fmt: skip
+"""Step clauses that a review of the spec asked for: before, nothing refuted these."""
+
+
+def test_every_clause_asked_for_has_a_wrong_spec_of_its_own() -> None:
+    alone = {each.by.partition(" / ")[2] for each in WRONG.values() if each.alone}
+    assert alone >= _ASKED_FOR
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [each.name for each in WRONG.values() if each.alone])
+def test_nothing_else_refutes_it(name: str) -> None:
+    """Neither another clause, nor what events mean, nor what must be allowed."""
+    wrong = WRONG[name]
+    transition, _, clause = wrong.by.partition(" / ")
+    assert wrong.spec.rewritten == [transition.partition(" ")[0]]
+    for page_size in (4, 1):
+        prover = Prover(tasks(wrong.spec, wrong.spec.rewritten[0]), page_size)
+        for task in prover.tasks:
+            assert not prover.vacuity(task).problem
+            others = replace(task, goals=tuple(g for g in task.goals if g.clause != clause))
+            assert {each.status for each in prover.results(others)} <= {"proved"}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_another_way_to_build_it_is_not_refuted(name: str) -> None:
+    assert refuted(VARIANTS[name].spec) is None
+
+
+@pytest.mark.parametrize("name", ["insert-frees-last", "insert-frees-last-of-window"])
+def test_same_figures_with_other_pages_are_not_the_same_steps(name: str) -> None:
+    transition = WRONG[name].spec.transitions["T-INSERT"]
+    assert not Comparison(Mutant(name, transition), 4).reason()
+
+
+@pytest.mark.parametrize(
+    ("name", "clause"),
+    [
+        ("T-SAVE/instead/slot.C.0:turn.A", "INV-COVER-STEP.computes"),
+        ("T-LAUNCH/sibling-effect/T-DECODE", "MEANS.unknown"),
+    ],
+)
+def test_one_thing_is_taken_for_another(name: str, clause: str) -> None:
+    assert f"/ {clause} /" in judge(MUTANTS[name]).by
 
 
 def _part(transition: Transition, conjunct: str, kept: Expr) -> Mutant:

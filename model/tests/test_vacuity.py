@@ -14,7 +14,7 @@ from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.vacuity import impossible, tautologies
 
-KEEPS = {"reference", "aligned", "sglang", "sglang-records"}
+KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
@@ -38,6 +38,7 @@ def test_a_tautology_is_noticed() -> None:
 def test_a_profile_forbids_what_it_says_and_nothing_else(page_size: int) -> None:
     expected = {
         name: [
+            *(["T-LAUNCH", "T-RESULT"] if name != "overlap" else ["T-DECODE"]),
             *(["T-ABORT-PUBLISH"] if name != "sglang-records" else []),
             *(["T-RETRACT"] if name not in KEEPS else []),
             *(["T-RETRACT-WIPE"] if name in KEEPS else []),

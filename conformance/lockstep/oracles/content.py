@@ -12,6 +12,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for rid, expected in seen.recompute.items():
         seen.coverage.checked["INV-CONTENT"] += 1
         output = seen.client.requests[rid].output
+        assert isinstance(output, list)  # else nobody could have computed it again
         pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
         if wrong is not None:
@@ -51,6 +52,8 @@ def _known(seen: Observation, owner: Owner) -> list[int] | None:
     """The tokens that the owner's KV is for, as far as clients know them."""
     kind, name = owner.holder
     if kind == "slot":
-        return seen.client.history.get(name)
-    doomed = seen.snapshot["requests"][name]["kind"] == "doomed"
-    return None if doomed else seen.client.prompt_of(name)
+        known = seen.client.history.get(name)
+    else:
+        doomed = seen.snapshot["requests"][name]["kind"] == "doomed"
+        known = None if doomed else seen.client.prompt_of(name)
+    return known if isinstance(known, list) else None

@@ -17,6 +17,8 @@ from slotproof.conformance.lockstep.observation import (
     actor_of,
     violated,
 )
+from slotproof.conformance.protocol.snapshot import RequestView
+from slotproof.model.state import NO_ROW
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
 """The pool that an equation is about."""
@@ -47,7 +49,22 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 said=reported,
                 expected=expected,
             )
+    yield from _held_rows(seen)
     _count(seen)
+
+
+def _held_rows(seen: Observation) -> Iterator[Violation]:
+    """The rows that slots hold, as the engine counts them; KV on loan as in `expected_report`."""
+    said, snapshot = seen.snapshot["checker"].get("held_rows"), seen.snapshot
+    if said is None or not snapshot["checker"]["ran"]:
+        return
+    held = {view["row"] for sid, view in snapshot["slots"].items() if sid not in seen.lent_slots}
+    turns = {view["row"] for view in _for_sessions(seen).values()}
+    most = held if seen.world.constants.profile.choices["loan"] == "uncached" else held | turns
+    least, most = held - {NO_ROW}, most - {NO_ROW}
+    if not len(least) <= said <= len(most):
+        words = "the engine counts {engine} row(s) held by slots, ownership gives {spec}"
+        yield violated("INV-ROWS.reported", words, engine=said, spec=len(least))
 
 
 def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None) -> Violation:
@@ -100,17 +117,29 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
     """held and uncached as this engine's profile reports KV on loan.
 
     Where KV on loan is reported as held, so may be that of a turn which has no
-    slot yet: the session's record is there from the first prefill on. What is
-    reported as held then decides, within those bounds.
+    slot yet, of a doomed one and of a stub: the session's record is there from the first
+    prefill on. What is reported as held then decides, within those bounds.
     """
     held, uncached = seen.shares[pool]
     if seen.world.constants.profile.choices["loan"] == "uncached":
         return held, uncached
     index = 1 if pool == "full" else 3
-    turns = {key: share[index] for key, share in seen.world.shares.items() if key[0] != "/"}
+    sessions = {f"/{rid}" for rid in _for_sessions(seen)}
+    turns = {
+        key: share[index]
+        for key, share in seen.world.shares.items()
+        if key[0] != "/" or key in sessions
+    }
     least = sum(tokens for key, tokens in turns.items() if key in seen.lent_slots)
     moved = min(max(reported_held - held, least), sum(turns.values()))
     return held + moved, uncached - moved
+
+
+def _for_sessions(seen: Observation) -> dict[str, RequestView]:
+    """Requests whose KV may be reported as held where KV on loan is: sent to a session, taken
+    by it or not."""
+    requests = seen.snapshot["requests"].items()
+    return {rid: view for rid, view in requests if view["kind"] != "plain"}
 
 
 def _figures(seen: Observation, actor: str | None) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.lockstep.oracles import owners
 from slotproof.conformance.lockstep.oracles.counts import EQUATIONS, expected_report
+from slotproof.conformance.protocol.snapshot import CheckerView
+from slotproof.model.state import NO_ROW
+
+KEPT = 100
+"""Lines that an engine keeps at least, where it keeps any."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -16,13 +22,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         message = check["message"]
         yield violated("INV-CHECKER.verdict", "the check raised: {message}", message=message)
         return
-    busy = any(
-        request["in_last"] or request["in_running"]
-        for request in seen.snapshot["requests"].values()
-    )
+    ran = any(request["in_last"] for request in seen.snapshot["requests"].values())
     if not check["ran"]:
-        if busy and check["level"] > 0:
-            yield Violation("INV-CHECKER", "ran", "a batch was there and the check did not run")
+        if ran and check["level"] > 0:
+            yield Violation("INV-CHECKER", "ran", "a batch ran and the check did not")
         return
     seen.coverage.checked["INV-CHECKER"] += 1
     for pool in seen.snapshot["pools"]:
@@ -46,9 +49,37 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 spec=mine[wrong[0]],
                 engine=theirs[wrong[0]],
             )
+    yield from _counted(seen, check)
+    yield from _log(check, seen.previous["checker"].get("kept", 0))
     broken = {invariant for _, invariant, _ in seen.broken}
     if broken & EQUATIONS.keys() and check["verdict"] == "ok":
         yield Violation("INV-CHECKER", "verdict", "memory does not add up, the check says ok")
     if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
         words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
         yield violated("INV-CHECKER.alarm", words, said=said)
+
+
+def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
+    """Whose KV it added; where KV on loan is the slot's, requests do not say."""
+    if "counted" not in check or seen.world.constants.profile.choices["loan"] != "uncached":
+        return
+    times = Counter(check["counted"])
+    for rid, request in seen.snapshot["requests"].items():
+        due = int(request["row"] != NO_ROW)
+        if times[rid] < due or times[rid] > 1:
+            words = "the check counts {rid} {engine} times"
+            yield violated("INV-CHECKER.counted", words, rid=rid, spec=due, engine=times[rid])
+
+
+def _log(check: CheckerView, before: int) -> Iterator[Violation]:
+    """What it logs, by its level. ``before``: lines that were kept until now."""
+    logged, kept = check.get("logged"), check.get("kept")
+    if logged is None or kept is None:
+        return
+    said = {"level": check["level"], "logged": logged, "kept": kept, "before": before}
+    words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before"
+    if check["verdict"] == "leak":
+        if logged < min(before + 1, KEPT):
+            yield violated("INV-CHECKER.dump", words, **said)
+    elif (logged, kept) != (0, max(kept, before, 1)) if check["level"] == 1 else not logged:
+        yield violated("INV-CHECKER.level", words, **said)

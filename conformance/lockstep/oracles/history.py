@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
-from slotproof.conformance.protocol.snapshot import token_hash
+from slotproof.conformance.protocol.snapshot import differ
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -17,7 +17,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):
             words = "{session} remembers {engine} tokens, its client {spec}"
-        elif session["hash"] is not None and session["hash"] != token_hash(expected):
+        elif differ(session["hash"], expected):
             words = "{session} remembers other tokens than its client ({spec} of them)"
         else:
             continue
@@ -29,9 +29,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         turns[request["session"]] += 1
         prompt = seen.client.prompt_of(rid)
-        if prompt is None or request["hash"] is None:
-            continue
-        if request["hash"] != token_hash(prompt):
+        if prompt is not None and differ(request["hash"], prompt):
             yield violated(
                 "INV-HISTORY.prompt",
                 "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}",

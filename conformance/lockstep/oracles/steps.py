@@ -42,9 +42,10 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
         for invariant in ("INV-STEP", *_PROVED):
             coverage.checked[invariant] += 1
     for transition, sid, rid, params in events:
-        coverage.saw_guards(world, world.key(transition, sid, rid))
+        key = world.key(transition, sid, rid)
+        coverage.saw_guards(world, key)
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
-            coverage.transitions[transition] += 1
+            coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
             yield violated(
                 f"{problem.invariant}.{problem.conjunct}",

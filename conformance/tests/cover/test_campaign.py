@@ -99,6 +99,25 @@ def test_coverage_is_of_what_was_looked_at_before_the_finding() -> None:
     assert outcome.coverage.commands < 60 * 100
 
 
+def test_what_was_reached_is_told_by_mode() -> None:
+    """Each mode has its own offer; what only the other one reached is named in its line."""
+    names = ("p1-one", "p4-rounds", "p4-rounds-overlap")
+    plan, engine = Plan({name: CONFIGS[name] for name in names}, examples=45), InProcessEngine()
+    summary = report.summary(campaign.run(engine, "x", plan), plan, engine.capabilities)
+    modes = summary["modes"]
+    assert list(modes) == ["plain", "speculation", "overlap, speculation"]
+    assert sum(each["commands"] for each in modes.values()) == summary["commands"]
+    launched = [each["transitions"]["counts"].get("T-LAUNCH", 0) for each in modes.values()]
+    assert launched == [0, 0, summary["transitions"]["counts"]["T-LAUNCH"]]
+    whole, rounds = summary["transitions"], modes["overlap, speculation"]["transitions"]
+    assert "T-DECODE" in rounds["impossible"] and "T-DECODE" not in rounds["never"]
+    assert 0 < rounds["decoding"]["T-RETRACT"] <= rounds["counts"]["T-RETRACT"]
+    assert "T-SUBMIT" not in rounds["decoding"], "nothing runs when a turn is submitted"
+    (line,) = (each for each in report.text(summary) if " plain: " in each)
+    missed = set(modes["plain"]["transitions"]["never"]) - set(whole["never"])
+    assert missed and all(name in line for name in missed)
+
+
 def test_ctrl_c_before_anything_was_found() -> None:
     outcome = campaign.run(Interrupted(None, 200), "x", Plan(CONFIGS, examples=140))
     assert outcome.interrupted and outcome.trace is None

@@ -15,9 +15,11 @@ import pytest
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.spec_documents import changes, contents, facts
 from slotproof.model import cores
-from slotproof.model.invariants import INVARIANTS
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
 from slotproof.model.life import lives
 from slotproof.model.museum import EXHIBITS
+from slotproof.model.obligations import Spec, conjuncts, tasks
 from slotproof.model.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
@@ -211,6 +213,31 @@ def test_every_known_bug_has_its_places(documents: dict[str, str]) -> None:
             assert f"[{name}]" in documents[f"invariants/{id_}.md"]
     for name in EXHIBITS:
         assert facts.bugs()[name].refuted, name
+
+
+def test_all_clauses_are_in_one_table(documents: dict[str, str]) -> None:
+    """Every conjunct once; what is called proved is a goal of a proof, and nothing else is."""
+    table = {each.name: each.standing for each in facts.clauses()}
+    says = {f"{id_}.{each}" for id_, inv in INVARIANTS.items() for each in inv.conjuncts}
+    seen = {f"{id_}.{each}" for id_, inv in INVARIANTS.items() for each in inv.observed}
+    assumed = {f"ENVIRONMENT.{each}" for each in ENVIRONMENT}
+    assert set(table) == says | seen | assumed and len(facts.clauses()) == len(table)
+    goals = {goal.clause for task in tasks(Spec()) for goal in task.goals}
+    assert {name for name, how in table.items() if how in ("both", "proved")} == says
+    assert says <= goals and not seen & goals and not assumed & goals
+    evaluated = {*conjuncts(Spec(), Kind.STATE), *conjuncts(Spec(), Kind.STEP)}
+    assert {name for name, how in table.items() if how == "both"} == evaluated
+    rows = re.findall(r"^\| \[?([A-Z-]+\.\w+)", documents["clauses.md"], re.MULTILINE)
+    assert sorted(rows) == sorted(table)
+
+
+def test_the_headline_counts_what_needed_a_proof() -> None:
+    """Framing and what the effect alone gives are counted apart, here and in the prose."""
+    known = cores.load()
+    assert 0 < known.needed < known.obligations
+    text = (ROOT / "docs" / "proof.md").read_text()
+    for figure in (known.obligations, known.needed):
+        assert f"{figure:,}" in text
 
 
 def test_review_page_covers_the_spec(documents: dict[str, str]) -> None:

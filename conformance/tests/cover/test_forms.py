@@ -169,6 +169,7 @@ def test_every_command_has_a_call(tmp_path: Path) -> None:
         engine.open("s1")
         engine.submit("r1", "s1", [1, 2], max_new=9)
         engine.step(2)
+        engine.accept("r1", 2)
         engine.step()
         engine.pause()
         engine.continue_()

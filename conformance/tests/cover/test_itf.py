@@ -47,7 +47,7 @@ def a_command(draw: st.DrawFn) -> Command:
     fields = {field: draw(_FIELD.get(field, counts)) for field in FIELDS[name]}
     if name == "submit":
         fields["session"] = draw(st.sampled_from(["s1", None]))
-    elif name == "evict":
+    elif name in ("evict", "accept"):
         fields["tokens"] = draw(counts)
     return {"do": name, **fields}
 

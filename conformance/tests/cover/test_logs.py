@@ -244,7 +244,7 @@ def test_several_engines_in_one_file(record: Any, write: Write) -> None:
     """A header begins a fresh engine; what is told is that of the last one."""
     one = record()
     verdict = judging.validate(write([*one, *one]))
-    assert not verdict.violations and len(verdict.headers) == 2
+    assert not verdict.violations and verdict.lives == 2
     bad = judging.validate(write([*one, *record("22213-double-count")]))
     assert bad.line is not None and bad.line > len(one)
     assert bad.header.version == "1 with 22213-double-count"
@@ -288,7 +288,7 @@ def change(path: str, value: Any) -> Callable[[list[Line]], None]:
 @pytest.mark.parametrize(
     ("edit", "text"),
     [
-        (change("slotproof-log", 3), "line 1: the log is of version 3, this is 2"),
+        (change("slotproof-log", 4), "line 1: the log is of version 4, this is 3"),
         (change("engine", {}), "line 1: engine/name: Field required"),
         (change("profile", "vllm"), "line 1: unknown profile 'vllm'"),
         (change("config/page_size", 3), "line 1: config: total_tokens=64 is no multiple"),

@@ -11,9 +11,14 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.oracles import ORACLES
 from slotproof.conformance.lockstep.oracles.progress import PATIENCE
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
 
 Change = Callable[[Any], object]
 CHANGES: list[tuple[str, str, str, Change]] = []
@@ -35,8 +40,11 @@ SCENES: dict[str, tuple[list[str], str]] = {
     "waiting": (["turn1", "r2"], "p4"),
     "plain": (["p1", "step"], "p4"),
     "finish": (["turn1", "r2", "step", "step", "step"], "p4"),
+    "late": (["turn1", "r2", "step", "step"], "p1-overlap"),
+    "late draft": (["turn1", "r2", "step", "step"], "p1-draft-overlap"),
 }
-"""Turn 2 runs; nothing runs; with a sliding window; turn 2 is read; a plain request; r2 ends."""
+"""Turn 2 runs; nothing runs; with a sliding window; turn 2 is read; a plain request; r2 ends;
+a round of turn 2 is launched and the result of the one before comes, plain and speculative."""
 
 
 def make(scene: Any, commands: Any, name: str) -> Any:
@@ -83,6 +91,11 @@ def _(s: Any) -> None:
 def _(s: Any) -> None:
     figures = s["checker"]["pools"]["full"]
     figures["held"], figures["uncached"] = figures["uncached"], figures["held"]
+
+
+@breaks("counts", "INV-ROWS.reported")
+def _(s: Any) -> None:
+    s["checker"]["held_rows"] += 1
 
 
 @breaks("counts", "INV-ONCE.never_both")
@@ -344,6 +357,21 @@ def _(s: Any) -> None:
     del s["checker"]["pools"]["swa"]
 
 
+@breaks("checker", "INV-CHECKER.counted")
+def _(s: Any) -> None:
+    s["checker"]["counted"] *= 2
+
+
+@breaks("checker", "INV-CHECKER.level")
+def _(s: Any) -> None:
+    s["checker"]["logged"] = 0
+
+
+@breaks("checker", "INV-CHECKER.level", "late")
+def _(s: Any) -> None:
+    s["checker"]["kept"] = 0
+
+
 @breaks("checker", "INV-CHECKER.figures", "idle")
 def _(s: Any) -> None:
     s["checker"]["pools"]["full"]["held"] -= 1
@@ -405,6 +433,70 @@ def _(s: Any) -> None:
     s["sessions"]["s2"] = s["sessions"]["s1"]
 
 
+def told(s: Any, transition: str) -> dict[str, int]:
+    """The parameters of the one event of that name."""
+    (params,) = (event[3] for event in s["events"] if event[0] == transition)
+    return dict(params)
+
+
+def tells(s: Any, transition: str, **params: int) -> None:
+    """Tell other parameters."""
+    assert told(s, transition) != params
+    s["events"] = [(*e[:3], params) if e[0] == transition else e for e in s["events"]]
+
+
+def silent(s: Any, transition: str) -> None:
+    """Leave the event out."""
+    told(s, transition)
+    s["events"] = [event for event in s["events"] if event[0] != transition]
+
+
+breaks("lockstep", "INV-STEP.state", "late")(lambda s: silent(s, "T-LAUNCH"))
+breaks("lockstep", "INV-STEP.state", "late")(lambda s: silent(s, "T-RESULT"))
+breaks("lockstep", "INV-STEP.state", "late draft")(lambda s: silent(s, "T-RESULT"))
+
+
+@breaks("lockstep", "INV-STEP.state", "late")
+def _(s: Any) -> None:
+    tells(s, "T-LAUNCH", d=1, k=0)
+
+
+@breaks("lockstep", "INV-STEP.guard", "late")
+def _(s: Any) -> None:
+    tells(s, "T-LAUNCH", d=2, k=2)
+
+
+@breaks("lockstep", "INV-STEP.guard", "late")
+def _(s: Any) -> None:
+    tells(s, "T-RESULT", k=1, n=1)
+
+
+@breaks("lockstep", "INV-STEP.state", "late")
+def _(s: Any) -> None:
+    tells(s, "T-RESULT", k=0, n=0)
+
+
+@breaks("lockstep", "INV-STEP.state", "late")
+def _(s: Any) -> None:
+    tells(s, "T-RESULT", k=0, n=2)
+
+
+@breaks("lockstep", "INV-STEP.state", "late draft")
+def _(s: Any) -> None:
+    tells(s, "T-LAUNCH", d=told(s, "T-LAUNCH")["d"], k=1)
+
+
+@breaks("lockstep", "INV-STEP.state", "late draft")
+def _(s: Any) -> None:
+    accepted = told(s, "T-RESULT")["n"]
+    tells(s, "T-RESULT", k=accepted + 1, n=accepted + 1)
+
+
+@breaks("lockstep", "INV-STEP.guard", "late draft")
+def _(s: Any) -> None:
+    tells(s, "T-RESULT", k=0, n=told(s, "T-RESULT")["n"])
+
+
 @pytest.mark.parametrize(
     ("oracle", "clause", "where", "change"),
     [pytest.param(*each, id=f"{each[0]}-{each[1]}-{each[2]}") for each in CHANGES],
@@ -449,6 +541,25 @@ def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any)
         "hash": None,
     }
     assert made.clauses() == set()
+
+
+@pytest.mark.parametrize(("width", "clauses"), [(48, set()), (5, {"INV-ORDER.turn"})])
+def test_a_row_is_as_wide_as_the_engine_says(width: int, clauses: set[str]) -> None:
+    """``rows.width``; without it a row holds the context."""
+    engine = InProcessEngine()
+    do = engine.do
+
+    def told(command: Command) -> list[Snapshot]:
+        shown = do(command)
+        for snapshot in shown:
+            snapshot["rows"]["width"] = width
+        return shown
+
+    engine.do = told  # type: ignore[method-assign]
+    turn = {"session": None, "rid": "r1", "tokens": [1] * 6, "max_new": 3, "stop": []}
+    commands: list[Command] = [{"do": "submit", **turn}, {"do": "step", "n": 1}]
+    found = play(engine, Setup(EngineConfig()), commands).log[-1].violations
+    assert {each.clause for each in found if each.invariant == "INV-ORDER"} == clauses
 
 
 def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
@@ -504,6 +615,17 @@ def test_a_false_alarm_of_the_check_is_caught(scene: Any, commands: Any) -> None
     made.only("checker")
     made.snapshot["checker"]["verdict"] = "leak"
     assert made.clauses() == {"INV-CHECKER.alarm"}
+
+
+@pytest.mark.parametrize(("logged", "clauses"), [(9, set()), (2, {"INV-CHECKER.dump"})])
+def test_a_check_that_fails_shows_those_before_it(
+    logged: int, clauses: set[str], scene: Any, commands: Any
+) -> None:
+    """INV-CHECKER.dump (#27238): at level 1, which logs nothing else."""
+    made = make(scene, commands, "late")
+    made.only("checker")
+    made.snapshot["checker"] |= {"verdict": "leak", "logged": logged, "kept": 0}
+    assert made.clauses() - {"INV-CHECKER.alarm"} == clauses
 
 
 def test_a_violation_is_data(scene: Any, commands: Any) -> None:

@@ -99,6 +99,8 @@ def test_commands_are_described() -> None:
     assert describe({"do": "draft", "rid": "r", "allocate": 4, "commit": 2}) == (
         "draft for r: allocate 4, commit 2 (injected)"
     )
+    asked = describe({"do": "accept", "rid": "r", "tokens": 3})
+    assert asked == "accept 3 tokens in r's next round"
     plain = {name: {"do": name, **dict.fromkeys(FIELDS[name], 1)} for name in FIELDS}
     assert describe(plain["step"]) == "step 1" and describe(plain["flush"]) == "flush"
 

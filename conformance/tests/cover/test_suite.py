@@ -40,7 +40,7 @@ def test_an_engine_that_conforms(pytester: pytest.Pytester) -> None:
             "*= slotproof =*",
             "engine          reference 1 (profile reference)",
             "commands        * in 2? examples, * iterations",
-            "not observed    overlap scheduling: *",
+            "not observed    real attention: *",
             "inconclusive: never reached: *T-*",
         ]
     )

@@ -87,7 +87,18 @@ def _trace_sense(rng: Random, document: Any) -> Any:
 
 _COUNTS = ("0", "1", "2", "50", "10000", "10001", "1000000", "100000000", "-1", "\u0663")
 _SIZES = (1, 2, 3, 4, 8, 16, 64, 4096, 10_000, 10_000_000, 10_000_001, 10**9)
-_COMMANDS = ("step", "tick", "evict", "retract", "draft", "flush", "pause", "abort_all", "__init__")
+_COMMANDS = (
+    "step",
+    "tick",
+    "evict",
+    "retract",
+    "draft",
+    "accept",
+    "flush",
+    "pause",
+    "abort_all",
+    "__init__",
+)
 _ENGINES = (
     "reference",
     "reference:leak-full",

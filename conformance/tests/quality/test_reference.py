@@ -15,7 +15,7 @@ pytestmark = pytest.mark.quality
 
 def test_the_reference_engine_conforms_and_everything_is_reached() -> None:
     """All configurations: no violation; all transitions, guard outcomes and clauses seen."""
-    plan = Plan(CONFIGS, examples=420, seed=20260101)
+    plan = Plan(CONFIGS, examples=560, seed=20260101)
     engine = InProcessEngine()
     outcome = campaign.run(engine, "reference", plan)
     summary = report.summary(outcome, plan, engine.capabilities)

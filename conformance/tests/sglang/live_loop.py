@@ -4,29 +4,133 @@
 
 Stands in for a server, whose HTTP front end and tokenizer need packages that a CPU machine
 has not. SCRIPT is a JSON file: `config`, `feed`: for each iteration the commands that
-arrive in it, and perhaps `loop`: the name of another event loop. Prints the CPU seconds
-that the loop took.
+arrive in it, and perhaps `loop`: the name of another event loop. With `"measure": true` the
+recorder's own time is taken as well. Prints a JSON object: `seconds` of CPU that the loop took,
+`iterations`: nanoseconds of each, `recorder`: those of them within the recorder.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import resource
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from slotproof_sglang import boot, inputs  # type: ignore[import-not-found]  # of the PYTHONPATH
+from slotproof_sglang import boot, inputs, loop, speculation  # type: ignore[import-not-found]  # of the PYTHONPATH
+
+RECORDER = Path(boot.__file__).parent
+STAND_INS = ("paging.py", "window.py")
+"""What the driver puts in the place of kernels: part of the engine."""
+PASSED_ON = ("hooks.py", "guard.py", "checks.py", "swa.py:inc_lock_ref", "swa.py:dec_lock_ref")
+"""Where the recorder calls the engine's own."""
+
+
+def pretend_device(told: bool) -> None:
+    """Let every tensor raise where the recorder reads it, as if all were on a device.
+
+    It is the recorder that reads where its code is the innermost above the engine's.
+    """
+    torch: Any = importlib.import_module("torch")
+
+    def guarded(name: str) -> Any:
+        read = getattr(torch.Tensor, name)
+
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            frame = sys._getframe(1)
+            while frame is not None:
+                path = Path(frame.f_code.co_filename)
+                if RECORDER in path.parents:
+                    mine = (path.name, f"{path.name}:{frame.f_code.co_name}")
+                    if not set(mine) & {*STAND_INS, *PASSED_ON}:
+                        raise RuntimeError(f"device: {name} in {mine[1]}")
+                    break
+                frame = frame.f_back  # type: ignore[assignment]
+            return read(self, *args, **kwargs)
+
+        return method
+
+    for name in ("tolist", "item", "cpu", "numpy", "__int__", "__bool__", "__index__", "__iter__"):
+        setattr(torch.Tensor, name, guarded(name))
+    if told:
+        base: Any = importlib.import_module("slotproof_sglang.dialects.base")
+        base.Dialect.device = property(lambda _: "cuda:0")
+
+
+class Clock:
+    """Whose CPU time it is: the recorder's within its wrappers, else the engine's."""
+
+    def __init__(self) -> None:
+        self.recorder = False
+        self.mine = 0
+        self.since = time.thread_time_ns()
+        self.iterations: list[int] = []
+        self.shares: list[int] = []
+        self.began = 0
+
+    def turn(self, recorder: bool) -> bool:
+        """From here on it is the other's; whose it was."""
+        now, before = time.thread_time_ns(), self.recorder
+        self.mine += now - self.since if before else 0
+        self.since, self.recorder = now, recorder
+        return before
+
+    def iteration(self) -> None:
+        """The next one begins. (It is asked for from within a wrapper.)"""
+        self.turn(self.recorder)
+        if self.began:
+            self.iterations.append(self.since - self.began)
+            self.shares.append(self.mine)
+        self.began, self.mine = self.since, 0
+
+
+def measured(clock: Clock) -> None:
+    """Have every wrapper of the recorder say when it begins and ends. Before it is imported."""
+    guard: Any = importlib.import_module("slotproof_sglang.recording.guard")
+    guarded = guard.guarded
+
+    def timed(switch: Any, original: Any, wrapper: Any) -> Any:
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            before = clock.turn(False)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                clock.turn(before)
+
+        outer = guarded(switch, inner, wrapper)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            before = clock.turn(True)
+            try:
+                return outer(*args, **kwargs)
+            finally:
+                clock.turn(before)
+
+        called.__name__ = getattr(original, "__name__", "called")
+        return called
+
+    guard.guarded = timed
 
 
 def main() -> None:
+    clock = Clock()
     script = json.loads(Path(sys.argv[1]).read_text())
+    if script.get("measure"):
+        measured(clock)
+    device, room = (script["config"].pop(name, 0) for name in ("device", "room"))
     boot.import_engine()
     scheduler = boot.build_scheduler(boot.normalise(script["config"]))
+    if device:
+        pretend_device(told=device == 1)
+    loop.without_device(scheduler)
+    speculation.rounds(scheduler)
     make = inputs.Inputs()
     feed = iter(script["feed"])
 
     def recv_requests(*_: Any, **__: Any) -> list[Any]:
+        clock.iteration()
         commands = next(feed, None)
         if commands is None:
             raise SystemExit(0)
@@ -38,11 +142,16 @@ def main() -> None:
         sender = getattr(module, "SenderWrapper", None)
         if isinstance(sender, type) and hasattr(sender, "send_output"):
             sender.send_output = lambda *_: None  # there is nobody to send to
+    if room:  # as on a full disk: no file may be longer
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     started = time.process_time()
     try:
-        getattr(scheduler, script.get("loop", "event_loop_normal"))()
+        overlap = script["config"].get("overlap")
+        kind = script.get("loop") or f"event_loop_{'overlap' if overlap else 'normal'}"
+        getattr(scheduler, kind)()
     finally:
-        sys.stdout.write(f"{time.process_time() - started:.3f}\n")
+        took = {"iterations": clock.iterations, "recorder": clock.shares}
+        sys.stdout.write(json.dumps({"seconds": time.process_time() - started, **took}) + "\n")
 
 
 if __name__ == "__main__":

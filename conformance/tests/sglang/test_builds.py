@@ -30,7 +30,7 @@ REPORTING = (
 
 MENDED = {
     "sglang-0.5.10.post1-double-count": "0.5.23",
-    "sglang-0.5.10.post1-draft-tail": "0.5.23",
+    "sglang-0.5.10.post1-draft-tail": "0.5.12",
     "sglang-0.5.10.post1-retract-tail": "0.5.23",
     "sglang-0.5.10.post1-doomed-turn": "0.5.23",
     "sglang-0.5.10.post1-abort-running": "0.5.23",
@@ -53,6 +53,23 @@ def on_a_build(
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run
+
+
+@pytest.mark.parametrize("release", ["0.5.10.post1", "0.5.23"])
+def test_the_rows_that_slots_hold_are_told_by_the_idle_check(
+    release: str, start: Callable[[str], Engine]
+) -> None:
+    """INV-ROWS.reported (22213): `session_held_req_count`, where the engine's check asks for it."""
+    build = start(f"sglang=={release}")
+    build.reset(CONFIGS["p1"], 0)
+    commands: list[Command] = [
+        {"do": "open", "session": "s1"},
+        {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1], "max_new": 2, "stop": []},
+        {"do": "step", "n": 3},
+    ]
+    checks = [shown["checker"] for each in commands for shown in build.do(each)]
+    assert ["held_rows" in each for each in checks] == [False, False, True]
+    assert checks[-1]["held_rows"] == 1
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sglang
 
 SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
 FORKED = Path(__file__).with_name("forked.py")
-NOT_FINDINGS = {"harness", "stubs"}
+NOT_FINDINGS = {"harness", "rounds", "stubs"}
 OLD, NEW = "0.5.10.post1", "0.5.23"
 
 SHOWS = {
@@ -38,6 +38,9 @@ SHOWS = {
     "close-in-turn": OLD,
     "draft-tail": OLD,
     "queued-abort": "0.5.18",
+    "stub-takes-slot": "0.5.18",
+    "finish-unwritten": NEW,
+    "rows-too-narrow": NEW,
     "empty-first-turn": OLD,
     "swa-deferred-free": "0.5.18",
     "swa-locked-full": "0.5.12",
@@ -55,6 +58,8 @@ MENDED = {
     "abort-running": NEW,
     "close-in-turn": NEW,
     "queued-abort": NEW,
+    "stub-takes-slot": NEW,
+    "finish-unwritten": "0.5.18",
     "empty-first-turn": NEW,
     "swa-deferred-free": NEW,
     "swa-chunked-prompt": NEW,

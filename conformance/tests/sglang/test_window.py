@@ -5,6 +5,7 @@ Faults are put into the build itself (`broken_window.py`), or are bugs that an o
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ TURNS: list[Command] = [
 def test_a_sound_build_shows_both_pools_and_a_cursor_that_moves(
     release: str, config: str, start: Callable[[str], Engine]
 ) -> None:
-    referee = play(start(f"sglang=={release}"), Setup(CONFIGS[config]), TURNS)
+    plain = replace(CONFIGS[config], draft=0)  # rounds: test_rounds.py
+    referee = play(start(f"sglang=={release}"), Setup(plain), TURNS)
     assert not referee.log[-1].violations
     shown = [snapshot for entry in referee.log for snapshot in entry.snapshots]
     assert all(set(s["pools"]) == set(s["tree"]) == {"full", "swa"} for s in shown)

@@ -16,6 +16,7 @@ import tempfile
 import traceback
 import warnings
 from array import array
+from collections import deque
 
 for name, value in {
     "OMP_NUM_THREADS": "1",
@@ -91,8 +92,20 @@ def make(kind, **wanted):
 class Engine:
     """One scheduler; `answers` has what each finished request's client was told."""
 
-    def __init__(self, tokens=64, page_size=1, running=4, rows=4, context=48, window=0, chunk=-1):
-        self.answers, self.window = {}, window
+    def __init__(
+        self,
+        tokens=64,
+        page_size=1,
+        running=4,
+        rows=4,
+        context=48,
+        window=0,
+        chunk=-1,
+        overlap=False,
+        draft=0,
+        topk=1,
+    ):
+        self.answers, self.window, self.overlap = {}, window, overlap
         if window:
             slide(window)
         if page_size > 1:
@@ -104,7 +117,7 @@ class Engine:
             "sampling_backend": "pytorch",
             "grammar_backend": "none",
             "dtype": "float32",
-            "disable_overlap_schedule": True,
+            "disable_overlap_schedule": not overlap,
             "skip_tokenizer_init": True,
             "disable_cuda_graph": True,
             "disable_piecewise_cuda_graph": True,
@@ -122,6 +135,10 @@ class Engine:
         }
         if window:
             args["swa_full_tokens_ratio"] = (SWA_TOKENS + 0.5) / tokens
+        if draft:
+            import rounds
+
+            args |= rounds.arguments(draft, topk)
         with tempfile.TemporaryDirectory() as folder:
             model = {**MODEL, "num_hidden_layers": 2 if window else 1}
             pathlib.Path(folder, "config.json").write_text(json.dumps(model), encoding="utf-8")
@@ -130,6 +147,11 @@ class Engine:
         self.cache = self.scheduler.tree_cache
         self.allocator = self.scheduler.token_to_kv_pool_allocator
         self.controller = self.scheduler.session_controller
+        self.results = self.scheduler.result_queue = deque()
+        self.scheduler.schedule_stream = self.scheduler.device_module.Stream(priority=0)
+        self.scheduler.enable_skip_finishing_decode = overlap  # as 0.5.23's overlap loop begins
+        if draft:
+            rounds.accept_nothing(self.scheduler)
         if window:
             read_through_mapping(self.scheduler, self.allocator, window)
         admit_without_reserve(self.scheduler)
@@ -220,7 +242,11 @@ class Engine:
             if hasattr(scheduler, name):
                 setattr(scheduler, name, batch)
         if batch:
-            scheduler.process_batch_result(batch, scheduler.run_batch(batch))
+            result = scheduler.run_batch(batch)
+            self.results.append((batch.copy() if self.overlap else batch, result))
+        # With overlap scheduling the result of the batch before: it comes an iteration late.
+        if scheduler.last_batch if self.overlap else batch:
+            scheduler.process_batch_result(*self.results.popleft())
         scheduler.last_batch = batch
 
     # What is seen.

@@ -9,7 +9,7 @@ EXTENDS Integers
 
 CONSTANTS
   P, Tokens, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
-  abort_publishes, full_total, swa_total, rows_total, frame_held,
+  abort_publishes, overlap, full_total, swa_total, rows_total, frame_held,
   frame_uncached, frame_swa_held, frame_swa_uncached, frame_rows,
   frame_lock_max, frame_lock_sum
 
@@ -573,6 +573,8 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
    decoding has d = k = 1; a speculative round may commit from slack
    allocated before. *)
 T_DECODE(d, k) ==
+  \* guard: overlap
+  /\ ~overlap
   \* guard: running
   /\ turn_phase = PhaseRunning
   \* guard: prefilled
@@ -597,6 +599,58 @@ T_DECODE(d, k) ==
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
                   Session, Slot, turn_kind, turn_phase, turn_prompt, turn_row, turn_Q,
                   turn_E, turn_locked>>
+
+(* T-LAUNCH. A decoding round is launched before the result of the one
+   before is known: d tokens allocated, KV for k computed, of which one
+   token may not be known yet. *)
+T_LAUNCH(d, k) ==
+  \* guard: overlap
+  /\ overlap
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: prefilled
+  /\ Known - 1 <= turn_C
+  \* guard: d
+  /\ 0 <= d
+  \* guard: k
+  /\ 0 <= k
+  /\ turn_C + k <= turn_A + d
+  \* guard: ahead
+  /\ turn_C + k <= Known + 1
+  \* guard: width
+  /\ turn_A + d <= width
+  \* guard: full_available
+  /\ Max(0, Ceil(turn_A + d) - Ceil(turn_A)) <= full_available
+  \* guard: swa_available
+  /\ IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A))) <= swa_available
+  \* effect
+  /\ turn_A' = turn_A + d
+  /\ turn_C' = turn_C + k
+  /\ full_available' = full_available - Max(0, Ceil(turn_A + d) - Ceil(turn_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A)))
+  /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
+                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
+                  turn_Q, turn_E, turn_locked>>
+
+(* T-RESULT. The result of a round that was launched reaches the scheduler:
+   n tokens become known, k of them by a speculative round, whose KV counts
+   from now on. *)
+T_RESULT(k, n) ==
+  \* guard: overlap
+  /\ overlap
+  \* guard: running
+  /\ turn_phase = PhaseRunning
+  \* guard: k
+  /\ 0 <= k
+  /\ turn_C + k <= turn_A
+  \* guard: n
+  /\ k <= n
+  /\ Known + n <= turn_C + k + 1
+  \* effect
+  /\ turn_C' = turn_C + k
+  /\ turn_output' = turn_output + n
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_kind, turn_phase, turn_prompt,
+                  turn_row, turn_A, turn_Q, turn_E, turn_locked>>
 
 (* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window
    reaches below it. *)
@@ -889,6 +943,8 @@ T_RETRACT ==
   /\ InBatch
   \* guard: keeps
   /\ retract_keeps
+  \* guard: covered
+  /\ turn_C <= Known
   \* effect
   /\ slot_holding' = TRUE
   /\ slot_lent' = FALSE
@@ -1142,6 +1198,8 @@ Next ==
   \/ T_PARK
   \/ \E q, dup, swa_dup, u, swa_u, swa_x \in Tokens : T_INSERT(q, dup, swa_dup, u, swa_u, swa_x)
   \/ \E d, k \in Tokens : T_DECODE(d, k)
+  \/ \E d, k \in Tokens : T_LAUNCH(d, k)
+  \/ \E k, n \in Tokens : T_RESULT(k, n)
   \/ \E e \in Tokens : T_SWA_ADVANCE(e)
   \/ \E F \in Tokens : T_SAVE(F)
   \/ \E u, swa_u \in Tokens : T_ABORT(u, swa_u)
@@ -1267,20 +1325,21 @@ INV_CURSOR ==
   /\ INV_CURSOR_turn
   /\ INV_CURSOR_no_window
 
-(* INV-WINDOW. The window that a request's next token needs is alive: E ≤
-   max(0, C - W). *)
+(* INV-WINDOW. Nothing of the window that a request's next token needs is
+   given back: E ≤ max(0, C - W). *)
 INV_WINDOW_turn ==
   has_swa /\ HasKv => turn_E <= Max(0, turn_C - W)
 INV_WINDOW ==
   /\ INV_WINDOW_turn
 
-(* INV-COVER. KV covers known tokens only. *)
+(* INV-COVER. KV covers known tokens only; under overlap scheduling that of
+   a running request is one ahead at most. *)
 INV_COVER_idle ==
   slot_holding /\ ~session_inflight => slot_C <= session_history
 INV_COVER_waiting ==
   slot_holding /\ session_inflight /\ ~slot_lent => slot_C <= Known
 INV_COVER_turn ==
-  HasKv => turn_C <= Known
+  HasKv => turn_C <= Known + (IF overlap /\ turn_phase = PhaseRunning THEN 1 ELSE 0)
 INV_COVER ==
   /\ INV_COVER_idle
   /\ INV_COVER_waiting
@@ -1409,24 +1468,32 @@ INV_CLEAN ==
 ------------------------------------------------------------------------------
 (* Invariants of a step *)
 
-(* INV-ROWS-STEP. KV stays in its row: the slot that a turn leaves behind
-   has the turn's. *)
+(* INV-ROWS-STEP. KV stays in its row: a turn's while it runs, and the slot
+   that it leaves behind has the turn's. *)
 INV_ROWS_STEP_stays ==
   slot_holding' => slot_row' = (IF slot_holding THEN slot_row ELSE turn_row)
+INV_ROWS_STEP_turn ==
+  HasKv /\ HasKv' /\ turn_row # NoRow => turn_row' = turn_row
 INV_ROWS_STEP ==
   /\ INV_ROWS_STEP_stays
+  /\ INV_ROWS_STEP_turn
 
-(* INV-ALIGN-STEP. Only whole pages are allocated, freed or moved. *)
+(* INV-ALIGN-STEP. Only whole pages are allocated, freed or moved; with
+   aligned reuse what is reused ends at a page boundary. *)
 INV_ALIGN_STEP_full ==
   Aligned(full_available' - full_available)
 INV_ALIGN_STEP_swa ==
   Aligned(swa_available' - swa_available)
+INV_ALIGN_STEP_reuse ==
+  turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched /\ aligned_reuse => Aligned(turn_C')
 INV_ALIGN_STEP ==
   /\ INV_ALIGN_STEP_full
   /\ INV_ALIGN_STEP_swa
+  /\ INV_ALIGN_STEP_reuse
 
 (* INV-INFLIGHT-STEP. Only the turn that is in flight, by ending, clears
-   that; a new one never displaces it. *)
+   that; a new one never displaces it. A session ends only when nothing is
+   in flight, and a close that was asked for is not forgotten. *)
 INV_INFLIGHT_STEP_clears ==
   session_inflight /\ ~session_inflight' => turn_kind' # KindTurn
 INV_INFLIGHT_STEP_keeps ==
@@ -1435,43 +1502,162 @@ INV_INFLIGHT_STEP_defers ==
   ~session_closing /\ session_closing' => session_inflight
 INV_INFLIGHT_STEP_closes ==
   session_closing /\ ~session_inflight => ~session_inflight'
+INV_INFLIGHT_STEP_ends ==
+  session_open /\ ~session_open' => ~session_inflight
+INV_INFLIGHT_STEP_remembers ==
+  session_closing /\ session_open' => session_closing'
 INV_INFLIGHT_STEP ==
   /\ INV_INFLIGHT_STEP_clears
   /\ INV_INFLIGHT_STEP_keeps
   /\ INV_INFLIGHT_STEP_defers
   /\ INV_INFLIGHT_STEP_closes
+  /\ INV_INFLIGHT_STEP_ends
+  /\ INV_INFLIGHT_STEP_remembers
 
-(* INV-HISTORY. History changes only when a turn finishes; the next prompt
-   is history plus new tokens. *)
+(* INV-HISTORY. History is empty when a session opens, and changes only
+   where a running turn finishes and leaves its KV in the slot: to prompt
+   and output of that turn. The next prompt is history plus new tokens. *)
 INV_HISTORY_sampled ==
-  session_open /\ session_open' /\ session_history < session_history' =>
+  session_open /\ session_open' /\ session_history' # session_history =>
       session_history' <= Known
 INV_HISTORY_only_at_finish ==
-  \/ session_history' = session_history
-  \/ session_inflight /\ ~session_inflight' /\ turn_prompt <= session_history'
-  \/ ~session_open
-  \/ ~session_open'
+  session_open /\ session_open' /\ session_history' # session_history =>
+      /\ session_inflight
+      /\ ~session_inflight'
+      /\ turn_phase = PhaseRunning
+      /\ turn_prompt <= session_history'
+      /\ slot_holding'
+      /\ ~slot_lent'
+INV_HISTORY_begins ==
+  ~session_open => ~(session_open' /\ session_history' # session_history)
 INV_HISTORY ==
   /\ INV_HISTORY_sampled
   /\ INV_HISTORY_only_at_finish
+  /\ INV_HISTORY_begins
 
-(* INV-COVER-STEP. Known tokens only grow; one is sampled only when all
-   before it have KV, and a turn finishes only with its prompt prefilled. *)
+(* INV-LIFE-STEP. A request waits, is matched, runs, and may be parked or
+   wait again; what it is and its prompt stay the same. *)
+INV_LIFE_STEP_kind ==
+  turn_kind # KindNone /\ turn_kind' # KindNone => turn_kind' = turn_kind
+INV_LIFE_STEP_prompt ==
+  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_kind = KindPlain =>
+      turn_prompt' = turn_prompt
+INV_LIFE_STEP_begins ==
+  turn_kind = KindNone => turn_phase' <= PhaseWaiting
+INV_LIFE_STEP_matched ==
+  turn_phase' = PhaseMatched => turn_phase <= PhaseMatched
+INV_LIFE_STEP_runs ==
+  turn_phase' = PhaseRunning => HasKv
+INV_LIFE_STEP_parked ==
+  turn_phase' = PhaseParked => InBatch
+INV_LIFE_STEP ==
+  /\ INV_LIFE_STEP_kind
+  /\ INV_LIFE_STEP_prompt
+  /\ INV_LIFE_STEP_begins
+  /\ INV_LIFE_STEP_matched
+  /\ INV_LIFE_STEP_runs
+  /\ INV_LIFE_STEP_parked
+
+(* INV-COVER-STEP. Known tokens only grow; one is sampled, and a round
+   decodes, only when all before it have KV, and a turn finishes only with
+   its prompt prefilled. KV counts as computed, and tokens become known,
+   where a batch runs and nothing else happens: KV of known tokens, of
+   those that the round tells, of one more under overlap scheduling. *)
 INV_COVER_STEP_keeps ==
-  turn_kind # KindNone /\ turn_kind' = turn_kind => turn_output <= turn_output'
+  turn_kind # KindNone /\ turn_kind' # KindNone => turn_output <= turn_output'
 INV_COVER_STEP_samples ==
-  turn_kind # KindNone /\ turn_kind' = turn_kind /\ turn_output < turn_output' =>
+  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_output < turn_output' =>
       Known' - 1 <= turn_C'
+INV_COVER_STEP_decodes ==
+  (/\ turn_kind # KindNone
+   /\ turn_kind' # KindNone
+   /\ turn_phase = PhaseRunning
+   /\ turn_C < turn_C') =>
+      Known - 1 <= turn_C
 INV_COVER_STEP_finishes ==
   (/\ turn_kind # KindNone
    /\ turn_kind' = KindNone
    /\ session_open'
    /\ session_history < session_history') =>
       turn_prompt <= turn_C
+INV_COVER_STEP_computes ==
+  (/\ HasKv \/ slot_holding
+   /\ HasKv' \/ slot_holding'
+   /\ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')) =>
+      /\ turn_phase' = PhaseRunning
+      /\ (IF HasKv' THEN turn_E' ELSE slot_E') = (IF HasKv THEN turn_E ELSE slot_E)
+      /\ (IF HasKv' THEN turn_Q' ELSE slot_Q') = (IF HasKv THEN turn_Q ELSE slot_Q)
+INV_COVER_STEP_prefills ==
+  turn_phase # PhaseRunning /\ turn_phase' = PhaseRunning => turn_C' <= Known
+INV_COVER_STEP_rounds ==
+  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_phase = PhaseRunning /\ HasKv' =>
+      \/ turn_C' <= turn_C + turn_output' - turn_output
+      \/ overlap /\ turn_C' <= Known + 1
+INV_COVER_STEP_tells ==
+  turn_kind # KindNone /\ turn_kind' # KindNone /\ 0 < turn_output' - turn_output =>
+      /\ turn_phase' = PhaseRunning
+      /\ (IF HasKv' THEN turn_E' ELSE slot_E') = (IF HasKv THEN turn_E ELSE slot_E)
+      /\ (IF HasKv' THEN turn_Q' ELSE slot_Q') = (IF HasKv THEN turn_Q ELSE slot_Q)
+      /\ \/ overlap
+         \/ turn_phase # PhaseRunning
+         \/ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')
 INV_COVER_STEP ==
   /\ INV_COVER_STEP_keeps
   /\ INV_COVER_STEP_samples
+  /\ INV_COVER_STEP_decodes
   /\ INV_COVER_STEP_finishes
+  /\ INV_COVER_STEP_computes
+  /\ INV_COVER_STEP_prefills
+  /\ INV_COVER_STEP_rounds
+  /\ INV_COVER_STEP_tells
+
+(* INV-KEEP-STEP. Nothing computed is lost: a restore reuses all that the
+   prompt, the reserve for the logits and the profile allow, but not what
+   the reserve recomputes; the end of a turn cuts to the history, and in
+   between KV only grows. A turn that is refused leaves its slot. *)
+INV_KEEP_STEP_reserve ==
+  turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched => turn_C' + reserve <= Known
+INV_KEEP_STEP_restores ==
+  (/\ HasKv \/ slot_holding
+   /\ HasKv' \/ slot_holding'
+   /\ turn_phase = PhaseWaiting
+   /\ turn_phase' = PhaseMatched) =>
+      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(Reusable, IF HasKv THEN turn_E ELSE slot_E)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+INV_KEEP_STEP_ends ==
+  (/\ HasKv \/ slot_holding
+   /\ HasKv' \/ slot_holding'
+   /\ turn_kind # KindNone
+   /\ turn_kind' = KindNone) =>
+      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(session_history', IF HasKv THEN turn_E ELSE slot_E)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+INV_KEEP_STEP_runs ==
+  (/\ HasKv \/ slot_holding
+   /\ HasKv' \/ slot_holding'
+   /\ ~(turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched)
+   /\ ~(turn_kind # KindNone /\ turn_kind' = KindNone)) =>
+      (IF HasKv THEN turn_C ELSE slot_C) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+INV_KEEP_STEP_refused ==
+  HasKv /\ ~InBatch /\ turn_phase' = PhaseWaiting => slot_holding' <=> slot_holding
+INV_KEEP_STEP ==
+  /\ INV_KEEP_STEP_reserve
+  /\ INV_KEEP_STEP_restores
+  /\ INV_KEEP_STEP_ends
+  /\ INV_KEEP_STEP_runs
+  /\ INV_KEEP_STEP_refused
+
+(* INV-CURSOR-STEP. The cursor moves up in a batch only, and back only as
+   far as the KV is cut. *)
+INV_CURSOR_STEP_up ==
+  (/\ HasKv \/ slot_holding
+   /\ HasKv' \/ slot_holding'
+   /\ (IF HasKv THEN turn_E ELSE slot_E) < (IF HasKv' THEN turn_E' ELSE slot_E')) =>
+      /\ InBatch
+      /\ PhaseParked <= turn_phase'
+INV_CURSOR_STEP_back ==
+  (HasKv \/ slot_holding) /\ (HasKv' \/ slot_holding') =>
+      Min(IF HasKv THEN turn_E ELSE slot_E, IF HasKv' THEN turn_C' ELSE slot_C') <= (IF HasKv' THEN turn_E' ELSE slot_E')
+INV_CURSOR_STEP ==
+  /\ INV_CURSOR_STEP_up
+  /\ INV_CURSOR_STEP_back
 
 (* INV-QUEUED-STEP. A queued turn that ends leaves memory and its session's
    slot alone, but for what a retract left above the history. *)
@@ -1502,27 +1688,35 @@ INV_LOCK_STEP ==
   /\ INV_LOCK_STEP_swa_rises
   /\ INV_LOCK_STEP_swa_falls
 
-(* INV-PUBLISH-STEP. When a request ends, its KV goes to the tree only if
-   it was in a batch; a request without a session must have been running. *)
+(* INV-PUBLISH-STEP. Only committed KV of known tokens goes to the tree.
+   When a request ends, its KV goes there only if it was in a batch; a
+   request without a session must have been running. *)
 INV_PUBLISH_STEP_turn ==
   (/\ turn_kind # KindNone
    /\ turn_kind' = KindNone
    /\ turn_kind = KindTurn
-   /\ full_evictable + full_protected < full_evictable' + full_protected') =>
+   /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
       PhaseParked <= turn_phase
 INV_PUBLISH_STEP_plain ==
   (/\ turn_kind # KindNone
    /\ turn_kind' = KindNone
    /\ turn_kind = KindPlain
-   /\ full_evictable + full_protected < full_evictable' + full_protected') =>
+   /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
       turn_phase = PhaseRunning
+INV_PUBLISH_STEP_committed ==
+  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - (IF HasKv THEN turn_Q ELSE slot_Q)) ELSE 0)
+INV_PUBLISH_STEP_swa_committed ==
+  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(IF HasKv THEN turn_Q ELSE slot_Q, IF HasKv THEN turn_E ELSE slot_E)) ELSE 0)
 INV_PUBLISH_STEP ==
   /\ INV_PUBLISH_STEP_turn
   /\ INV_PUBLISH_STEP_plain
+  /\ INV_PUBLISH_STEP_committed
+  /\ INV_PUBLISH_STEP_swa_committed
 
 Steps ==
   [][INV_ROWS_STEP /\ INV_ALIGN_STEP /\ INV_INFLIGHT_STEP
-     /\ INV_HISTORY /\ INV_COVER_STEP /\ INV_QUEUED_STEP
+     /\ INV_HISTORY /\ INV_LIFE_STEP /\ INV_COVER_STEP
+     /\ INV_KEEP_STEP /\ INV_CURSOR_STEP /\ INV_QUEUED_STEP
      /\ INV_LOCK_STEP /\ INV_PUBLISH_STEP
     ]_vars
 ==============================================================================

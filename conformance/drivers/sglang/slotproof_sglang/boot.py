@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import paging, stubs, window
+from . import paging, speculation, stubs, window
 
 VOCAB = 256
 
@@ -32,6 +32,7 @@ LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "retract": ["keep"],
     "aligned_reuse": [False],
+    "overlap": [False, True],
 }
 
 #: What shapes the scheduler itself. The rest (reserve, timeout) is set per example, so
@@ -45,6 +46,9 @@ SHAPE = (
     "rows",
     "context_len",
     "chunk",
+    "overlap",
+    "draft",
+    "topk",
 )
 
 DEFAULTS: dict[str, Any] = {
@@ -62,6 +66,7 @@ DEFAULTS: dict[str, Any] = {
     "retract": "keep",
     "timeout": 0,
     "aligned_reuse": False,
+    "overlap": False,
 }
 
 
@@ -169,7 +174,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "load_format": "dummy",
         "attention_backend": "torch_native",
         "sampling_backend": "pytorch",
-        "disable_overlap_schedule": True,
+        "disable_overlap_schedule": not config["overlap"],
         "skip_tokenizer_init": True,
         "disable_cuda_graph": True,
         "disable_piecewise_cuda_graph": True,
@@ -188,6 +193,7 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "log_level": "error",
         "schedule_policy": "fcfs",
         **window.server_args(config),
+        **speculation.server_args(config),
     }
     if dataclasses.is_dataclass(cls):
         has = {field.name for field in dataclasses.fields(cls)}
@@ -213,6 +219,7 @@ def build_scheduler(config: dict[str, Any]) -> Any:
     scheduler_module = importlib.import_module("sglang.srt.managers.scheduler")
     args_module = importlib.import_module("sglang.srt.server_args")
     window.prepare(config)
+    speculation.prepare(config)
     with model_folder(config) as folder:
         args = server_args(config, folder)
         ports = args_module.PortArgs.init_new(args)
@@ -225,6 +232,8 @@ def build_scheduler(config: dict[str, Any]) -> Any:
         )
         offered = {"server_args": args, "port_args": ports, "dp_rank": None, **zero}
         scheduler = scheduler_class(**by_signature(scheduler_class.__init__, offered))
+    if bool(scheduler.enable_overlap) != config["overlap"]:
+        raise UsageError("config.overlap: this build switches overlap scheduling off here")
     randomise_weights(scheduler)
     refusal = window.finish(scheduler, model_runner(scheduler).model, config)
     if refusal is not None:

@@ -42,6 +42,10 @@ class Channel:
         message: dict[str, Any] = json.loads(line)
         return message
 
+    def asked(self) -> bool:
+        """Wait for a message, and leave it there; false when the other side is gone."""
+        return bool(self.sock.recv(1, socket.MSG_PEEK))
+
     def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """Send, and wait for the answer; None when the other side is gone."""
         try:

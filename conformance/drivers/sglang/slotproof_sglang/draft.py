@@ -1,4 +1,4 @@
-"""Drafts put in by hand, for builds whose speculative decoding needs a GPU.
+"""Drafts put in by hand, for builds whose rounds can't be scripted (`speculation.py`).
 
 A speculative round may overshoot the end of a turn: it allocates ahead and commits past
 the finished length. Real rounds can't run here, and between two plain decode rounds a

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from . import boot, fields, window
+from . import boot, fields, loop, speculation, window
 from .boot import UsageError
 from .clock import Clock
 from .dialects import checks
@@ -28,6 +28,7 @@ INBOX = (
     "close",
     "evict",
     "retract",
+    "accept",
     "draft",
     "flush",
     "pause",
@@ -51,6 +52,8 @@ TRANSITIONS = (
     "T-PARK",
     "T-INSERT",
     "T-DECODE",
+    "T-LAUNCH",
+    "T-RESULT",
     "T-SWA-ADVANCE",
     "T-SAVE",
     "T-ABORT",
@@ -66,16 +69,17 @@ TRANSITIONS = (
 PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
 """What only builds of that profile do."""
 NOT_OBSERVED = {
-    "overlap scheduling": "the driver steps the normal event loop, one batch at a time",
-    "speculative decoding": "needs a GPU; drafts are put in just before a turn finishes",
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
-    "KV content after a draft": "a draft that is put in computes nothing: no replays after one",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
 }
 BLIND = {
     "tokens with a sliding window": "this build's attention on a CPU reads what slid out as well"
 }
 """Of builds up to 0.5.12."""
+BY_HAND = {
+    "KV content after a draft": "a draft that is put in computes nothing: no replays after one"
+}
+"""Of builds whose rounds can't be scripted."""
 
 
 class Engine:
@@ -93,10 +97,11 @@ class Engine:
         self.retraction = Retraction(scheduler)
         self.snapshooter = Snapshooter(dialect, self.tracker)
         self.drafts = Drafts(dialect, self.tracker, scheduler.model_config.context_len)
+        #: Where this scheduler speculates.
+        self.rounds = speculation.rounds(scheduler)
         self.inbox: list[dict[str, Any]] = []
         self.iterations = 0
         self.timeout = 0.0
-        self.torch: Any = importlib.import_module("torch")
         self._install()
 
     def _install(self) -> None:
@@ -112,52 +117,43 @@ class Engine:
         self.dialect.reserve(config["reserve"] / 100)
         self.timeout = float(config["timeout"])
 
-    def do(self, command: dict[str, Any]) -> list[dict[str, Any]]:
-        """Carry out one command of a client."""
+    def do(self, command: dict[str, Any]) -> Generator[None, None, list[dict[str, Any]]]:
+        """Carry out one command of a client; each `yield` is one iteration of the event loop."""
         name = command.get("do")
         fields.check(command)
         if name == "step":
-            return [self.step() for _ in range(command["n"])]
+            snapshots = []
+            for _ in range(command["n"]):
+                consumed = self._begin()
+                yield
+                snapshots.append(self._snapshot(consumed))
+            return snapshots
         if name == "tick":
             return [self.tick(float(command["seconds"]))]
-        if name not in COMMANDS:
-            raise UsageError(f"unknown command {name!r}; there are: {', '.join(COMMANDS)}")
+        if name not in commands():
+            raise UsageError(f"unknown command {name!r}; there are: {', '.join(commands())}")
         self._action(command)  # a command that can't be built is refused before it is queued
         self.inbox.append(command)
         return []
 
-    def step(self) -> dict[str, Any]:
-        """One iteration of the event loop, the engine's own check included."""
-        with self.torch.inference_mode():
-            consumed, self.inbox = self.inbox, []
-            self.checker.clear()
-            self.iterations += 1
-            self.scheduler.process_input_requests([])  # reaps, as the loop does
-            for command in consumed:
-                self._action(command)()
-            if not getattr(self.scheduler, "_engine_paused", False):
-                self.compute()
-            return self._snapshot(len(consumed))
+    def _begin(self) -> int:
+        """Do what the inbox says, at the beginning of an iteration; how much that was."""
+        consumed, self.inbox = self.inbox, []
+        self.checker.clear()
+        self.iterations += 1
+        for command in consumed:
+            self._action(command)()
+        return len(consumed)
 
-    def compute(self) -> None:
-        """What one round of the event loop does once it has read its messages."""
-        scheduler, dialect = self.scheduler, self.dialect
-        batch = dialect.schedule()
-        dialect.set_current(batch)
-        if batch:
-            result = scheduler.run_batch(batch)
-            scheduler.process_batch_result(batch, result)
-        else:
-            self.checker.run(lambda: checks.check_idle(scheduler))
-        scheduler.last_batch = batch
-        self.checker.run(lambda: checks.check_busy(scheduler))
+    def run(self, script: Iterator[None]) -> None:
+        """Run the event loop until the script ends; each `yield` of it is one iteration."""
+        loop.run(self.scheduler, script, self.checker)
 
     def tick(self, seconds: float) -> dict[str, Any]:
         """Time passes; sessions that are due are reaped. No iteration."""
         self.checker.clear()
         self.clock.now += seconds
-        with self.torch.inference_mode():
-            self.scheduler.session_controller.maybe_reap(self.clock.now, -1.0)
+        self.scheduler.session_controller.maybe_reap(self.clock.now, -1.0)
         return self._snapshot(0)
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:
@@ -178,10 +174,16 @@ class Engine:
         if name == "draft":
             draft = str(command["rid"]), int(command["allocate"]), int(command["commit"])
             return lambda: self.drafts.request(*draft)
+        if name == "accept":
+            return lambda: self._accept(str(command["rid"]), int(command["tokens"]))
         if name == "retract":
             return self.retraction.request
         message = self.inputs.message(command, self.timeout)
         return lambda: self.scheduler.process_input_requests([message])
+
+    def _accept(self, rid: str, tokens: int) -> None:
+        if self.rounds is not None:  # without rounds there is nothing to accept
+            self.rounds.request(rid, tokens)
 
     def _evict(self, tokens: int) -> None:
         module = importlib.import_module("sglang.srt.mem_cache.base_prefix_cache")
@@ -189,10 +191,16 @@ class Engine:
         self.scheduler.tree_cache.evict(module.EvictParams(num_tokens=tokens, **also))
 
 
+def commands() -> list[str]:
+    """What this build takes: a draft is put in by hand where no round can be scripted."""
+    other = "draft" if speculation.scriptable() else "accept"
+    return [name for name in COMMANDS if name != other]
+
+
 def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
     """What the driver offers, by the protocol."""
     return {
-        "commands": list(COMMANDS),
+        "commands": commands(),
         "events": True,
         "pools": ["full", "swa"],
         "page_sizes": page_sizes,
@@ -200,5 +208,9 @@ def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "recompute": True,
-        "not_observed": NOT_OBSERVED | ({} if window.attended() else BLIND),
+        "not_observed": {
+            **NOT_OBSERVED,
+            **({} if window.attended() else BLIND),
+            **({} if speculation.scriptable() else BY_HAND),
+        },
     }

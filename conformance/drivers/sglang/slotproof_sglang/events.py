@@ -10,12 +10,14 @@ of one iteration:
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
-| `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND, T-DECODE |
+| `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND; T-DECODE, or with overlap \
+scheduling T-LAUNCH |
+| `Scheduler.run_batch` | T-PARK |
 | `free_swa_out_of_window_slots`, or what it was before | T-SWA-ADVANCE |
 | the tree's eviction | T-EVICT |
 | the tree's insertion of an unfinished request | T-INSERT |
 | `ScheduleBatch.retract_decode` | whether a release in it is T-RETRACT or T-OOM |
-| `Scheduler.process_batch_result` | T-PARK; whether T-EXTEND sampled |
+| `Scheduler.process_batch_result` | whether T-EXTEND sampled; with overlap scheduling T-RESULT |
 | `release_kv_cache` | T-SAVE, T-ABORT, T-OOM, T-RETRACT, T-PLAIN-FINISH, -ABORT, -RETRACT |
 """
 
@@ -27,11 +29,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .boot import UsageError
-from .dialects.base import Dialect, swa_dup
+from .dialects.base import Dialect, Kv, swa_dup
 from .draft import Drafts
 from .endings import Endings
 from .intake import Intake
-from .tracker import Tracker
+from .tracker import Event, Tracker
 
 
 class Wrapper:
@@ -43,8 +45,16 @@ class Wrapper:
         self.tracker = tracker
         self.intake = Intake(scheduler, dialect, tracker)
         self.endings = Endings(scheduler, dialect, tracker, drafts)
-        #: Requests of the batch that is being prefilled: their event, outputs before it.
-        self.extending: dict[int, tuple[Any, list[Any], int]] = {}
+        self.overlap = bool(scheduler.enable_overlap)
+        self.speculates = not scheduler.spec_algorithm.is_none()
+        self.runs_ahead = self.overlap and self.speculates
+        #: The event of each request's round, as long as its result is out: what it sampled or
+        #: committed is known then.
+        self.rounds: dict[int, Event] = {}
+        #: Requests whose result is being processed: C and outputs before it.
+        self.results: dict[int, tuple[int, int]] = {}
+        #: That result is of a round that was counted ahead.
+        self.landing = False
 
     def install(self) -> None:
         """Wrap everything in the table above."""
@@ -60,6 +70,7 @@ class Wrapper:
         self._wrap(batch_module.ScheduleBatch, "retract_decode", self.endings.retract)
         if self.dialect.swa is not None:
             self._wrap_cursor(batch_module.ScheduleBatch)
+        self._wrap(self.scheduler, "run_batch", self._run)
         self._wrap(self.scheduler, "process_batch_result", self._process)
         self._wrap(*self.dialect.eviction(), self._evict)
         self._wrap(*self.dialect.insertion(), self._insert)
@@ -83,7 +94,7 @@ class Wrapper:
         return wrapped
 
     def _wrap_release(self) -> None:
-        """Settle the prefill before the request goes."""
+        """Settle the round before the request goes."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "release_kv_cache", None)
         if original is None:
@@ -92,25 +103,18 @@ class Wrapper:
 
     def _release(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         self._settle(req)
-        return self.endings.release(original, req, *args, **kwargs)
+        result = self.endings.release(original, req, *args, **kwargs)
+        self.tracker.meta(req).ahead = 0  # what is under way is written to KV that it gave up
+        return result
 
     def _wrap_cursor(self, batch: Any) -> None:
         """Builds up to 0.5.12 move the cursor in a method, newer ones in a function."""
         common: Any = importlib.import_module("sglang.srt.mem_cache.common")
         original = getattr(common, "free_swa_out_of_window_slots", None)
         if original is None:
-            method = batch._evict_swa
-
-            def _evict_swa(batch: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
-                return self._advance(lambda: method(batch, req, *args, **kwargs), req)
-
-            batch._evict_swa = _evict_swa
+            self._wrap(batch, "_evict_swa", self._advance_in)
         else:
-
-            def free_swa_out_of_window_slots(req: Any, *args: Any, **kwargs: Any) -> Any:
-                return self._advance(lambda: original(req, *args, **kwargs), req)
-
-            replace_everywhere(original, free_swa_out_of_window_slots)
+            replace_everywhere(original, self._around(original, self._advance))
 
     # Matching and admission ---------------------------------------------------
 
@@ -160,36 +164,60 @@ class Wrapper:
 
     def _extend(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(batch, *args, **kwargs)
-        self.extending = {}
         for req in batch.reqs:
             kv = self.dialect.kv(req)
             event = self.tracker.of(req, "T-EXTEND", t=kv.C, sampled=0, row=kv.row)
-            self.extending[id(req)] = (req, event, len(req.output_ids))
+            self.rounds[id(req)] = event
         return result
 
     def _decode(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        lengths = [self.dialect.kv(req) for req in batch.reqs]
+        lengths = [self.dialect.lengths(req) for req in batch.reqs]
         result = original(batch, *args, **kwargs)
-        for req, old in zip(batch.reqs, lengths, strict=True):
-            new = self.dialect.kv(req)
-            self.tracker.of(req, "T-DECODE", d=new.A - old.A, k=new.C - old.C)
+        name = "T-LAUNCH" if self.overlap else "T-DECODE"
+        for req, (C, A) in zip(batch.reqs, lengths, strict=True):
+            committed, allocated = self.dialect.lengths(req)
+            if self.runs_ahead and committed == C:  # 0.5.13 counts the round itself
+                self.tracker.meta(req).ahead += 1
+                committed += 1
+            event = self.tracker.of(req, name, d=allocated - A, k=committed - C)
+            self.rounds[id(req)] = event
         return result
 
-    def _process(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(batch, *args, **kwargs)
-        for req, _, _ in list(self.extending.values()):
-            self._settle(req)
         parked = self.dialect.parked()
         if parked is not None and any(req is parked for req in batch.reqs):
             self.tracker.of(parked, "T-PARK")
         return result
 
+    def _process(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        self.results = {id(req): (self._computed(req), len(req.output_ids)) for req in batch.reqs}
+        self.landing = self.runs_ahead and batch.forward_mode.is_decode()
+        result = original(batch, *args, **kwargs)
+        for req in batch.reqs:
+            self._settle(req)
+        return result
+
+    def _computed(self, req: Any) -> int:
+        """C, where a result can move it: only that of a speculative round does."""
+        return self.dialect.kv(req).C if self.speculates else 0
+
     def _settle(self, req: Any) -> None:
-        """Whether a prefill sampled is known only when its result was processed."""
-        found = self.extending.pop(id(req), None)
-        if found is not None:
-            _, event, outputs = found
-            event[3]["sampled"] = int(len(req.output_ids) > outputs)
+        """What a round gave is known only when its result is processed."""
+        event = self.rounds.pop(id(req), None)
+        before = self.results.pop(id(req), None)
+        if before is None:
+            return
+        meta = self.tracker.meta(req)
+        meta.ahead -= self.landing and meta.ahead > 0
+        k, n = self._computed(req) - before[0], len(req.output_ids) - before[1]
+        if self.overlap:
+            if k or n:
+                self.tracker.of(req, "T-RESULT", k=k, n=n)
+        elif event is not None and event[0] == "T-EXTEND":
+            event[3]["sampled"] = n
+        elif event is not None:  # a speculative round commits what it was found to accept
+            event[3]["k"] += k
 
     # The tree ---------------------------------------------------------------------
 
@@ -205,6 +233,7 @@ class Wrapper:
     def _insert(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
         if self.endings.finishing_plain or self.dialect.borrows(req) is not None:
             return original(req, *args, **kwargs)
+        self._settle(req)
         was, before, events = self.dialect.kv(req), self.dialect.figures(), self.tracker.events
         count = len(events)
         result = original(req, *args, **kwargs)
@@ -230,11 +259,19 @@ class Wrapper:
 
     # The window ---------------------------------------------------------------------
 
-    def _advance(self, move: Callable[[], Any], req: Any) -> Any:
+    def _advance_in(self, original: Any, batch: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+        was = self.dialect.kv(req)
+        result = original(batch, req, *args, **kwargs)
+        return self._advanced(req, was, result)
+
+    def _advance(self, original: Any, req: Any, *args: Any, **kwargs: Any) -> Any:
+        was = self.dialect.kv(req)
+        result = original(req, *args, **kwargs)
+        return self._advanced(req, was, result)
+
+    def _advanced(self, req: Any, was: Kv, result: Any) -> Any:
         """The cursor may move. Up to Q it stands on the tree's pages: there it means nothing,
         and SGLang sets it to Q before it moves on."""
-        was = self.dialect.kv(req)
-        result = move()
         cursor = self.dialect.kv(req).E
         if cursor > max(was.E, was.Q):
             self.tracker.of(req, "T-SWA-ADVANCE", e=cursor)

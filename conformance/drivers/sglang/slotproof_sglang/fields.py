@@ -21,6 +21,7 @@ FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "step": {"n": _COUNT},
     "tick": {"seconds": (int, float)},
     "evict": {"tokens": _COUNT},
+    "accept": {"rid": _TEXT, "tokens": _COUNT},
     "draft": {"rid": _TEXT, "allocate": _COUNT, "commit": _COUNT},
 }
 

@@ -16,7 +16,7 @@ class Intake:
         self.dialect = dialect
         self.tracker = tracker
         self.reaping = False
-        #: Sessions whose close was deferred before the reaper looked at them.
+        #: Sessions whose close was deferred; the reaper takes their mark off before it closes them.
         self.closing: set[str] = set()
 
     def dispatch(self, original: Any, message: Any) -> Any:
@@ -41,35 +41,41 @@ class Intake:
         sid = None if message.session_params is None else message.session_params.id
         session = self.dialect.sessions().get(sid) if sid else None
         busy = session is not None and self.dialect.inflight(session) is not None
-        history = self.dialect.history(session, self.tracker.new_tokens()) if session else []
+        claimed = session is not None and self.dialect.claimed(session)
+        history = 0
+        if session:
+            _, *parts = self.dialect.history_place(session, self.tracker.new_tokens())
+            history = sum(parts)
         new = len(message.input_ids)
         known = {id(req) for req in self.scheduler.waiting_queue}
         result = original(message)
         queued = [req for req in self.scheduler.waiting_queue if id(req) not in known]
         if queued:
-            self._queued(queued[-1], sid, session, busy, len(history), new)
+            req = queued[-1]
+            if sid and session and self.dialect.accepted(session, req, claimed):
+                self._accepted(req, sid, history, new)
+            else:
+                full = busy or (session is not None and self.dialect.close_pending(session))
+                self._alone(req, sid, new, full)
         return result
 
-    def _queued(
-        self, req: Any, sid: str | None, session: Any, busy: bool, history: int, new: int
-    ) -> None:
-        tracker, prompt = self.tracker, len(req.origin_input_ids)
-        aborting = req.to_finish is not None
-        if sid is None:
-            tracker.enrol(req, Meta("plain", None, new, prompt))
-            tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
-        elif session is None or not self.dialect.accepted(session, req, busy):
-            tracker.enrol(req, Meta("stub", sid, new, prompt))
-            if session is not None and (busy or self.dialect.close_pending(session)):
-                tracker.emit("T-REJECT", sid, req.rid, prompt=prompt)
-            else:  # no such session, or nothing to compute: a request of its own from birth
-                tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
+    def _alone(self, req: Any, sid: str | None, new: int, full: bool) -> None:
+        """A request without a session, or one that its session does not take: it is ``full``,
+        there is none, or there is nothing to compute."""
+        prompt = len(req.origin_input_ids)
+        self.tracker.enrol(req, Meta("stub" if sid else "plain", sid, new, prompt))
+        if full:
+            self.tracker.emit("T-REJECT", sid, req.rid, prompt=prompt)
         else:
-            # A prompt that is too long was cut to one token by now; until the turn
-            # leaves its session it is told as the client sent it.
-            asked = history + new if aborting else prompt
-            tracker.enrol(req, Meta("turn", sid, new, asked, doomed=aborting))
-            tracker.emit("T-SUBMIT", sid, req.rid, new=asked - history)
+            self.tracker.emit("T-PLAIN-SUBMIT", None, req.rid, prompt=prompt)
+
+    def _accepted(self, req: Any, sid: str, history: int, new: int) -> None:
+        # A prompt that is too long was cut to one token by now; until the turn leaves its
+        # session it is told as the client sent it.
+        aborting = req.to_finish is not None
+        asked = history + new if aborting else len(req.origin_input_ids)
+        self.tracker.enrol(req, Meta("turn", sid, new, asked, doomed=aborting))
+        self.tracker.emit("T-SUBMIT", sid, req.rid, new=asked - history)
 
     # Aborts in the queue ------------------------------------------------------------
 
@@ -96,27 +102,29 @@ class Intake:
 
     def reap(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         """Closes inside are reaps; a close that is deferred once more is no event."""
-        sessions = self.dialect.sessions().items()
-        self.closing = {sid for sid, it in sessions if self.dialect.close_pending(it)}
         self.reaping = True
         try:
             return original(*args, **kwargs)
         finally:
-            self.reaping, self.closing = False, set()
+            self.reaping = False
 
     def close(self, original: Any, sid: str) -> Any:
         """A session is closed, at once or later."""
-        session = self.dialect.sessions()[sid]
+        session = self.dialect.sessions().get(sid)
+        if session is None:  # its close was told when only a doomed turn was in its way
+            return original(sid)
         pending = sid in self.closing or self.dialect.close_pending(session)
         before = self.dialect.figures()
         result = original(sid)
-        if sid not in self.dialect.sessions():
+        if sid not in self.dialect.sessions() or (not pending and self.dialect.parts(session)):
+            self.closing.discard(sid)
             change = self.dialect.figures() - before
             # A second close of a closing session whose turn is over does what the reaper would.
             name = "T-REAP" if self.reaping or pending else "T-CLOSE"
             dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
             self.tracker.emit(name, sid, None, **dropped)
         elif self.dialect.close_pending(session) and not pending:
+            self.closing.add(sid)
             self.tracker.emit("T-CLOSE-DEFER", sid, None)
         return result
 
@@ -125,23 +133,20 @@ class Intake:
     def _flush(self, original: Any, message: Any) -> Any:
         """A flush that goes through discards every slot and evicts the whole tree."""
         dialect = self.dialect
-        slots, tree, before = dialect.slots(), dialect.tree_pages(), dialect.figures()
-        locks = dict(tree)
-        prefixes = {
-            sid: dialect.pages_of(dialect.row_indices(slot.kv.row, slot.kv.Q))
-            for sid, slot in slots.items()
-        }
+        slots, before = dialect.slots(), dialect.figures()
+        paths = {sid: list(dialect.path(dialect.locked_by(sid))) for sid in slots}
+        locks = {node: count for path in paths.values() for node, _, count in path}
         result = original(message)
         if dialect.figures() == before and dialect.slots() == slots:
             return result
         evictable, swa_left = before.evictable, before.swa_protected
-        for sid, pages in prefixes.items():
-            for page in pages:
-                locks[page] = locks.get(page, 0) - 1
-            free = sum(dialect.page_size for page in pages if locks[page] == 0)
+        for sid, path in paths.items():
+            for node, _, _ in path:
+                locks[node] -= 1
+            free = sum(tokens for node, tokens, _ in path if locks[node] == 0)
             evictable += free
             # Which slot's lock frees what of the window does not matter: all of them go.
-            swa_free = min(swa_left, len(pages) * dialect.page_size)
+            swa_free = min(swa_left, slots[sid].kv.Q)
             swa_left -= swa_free
             self.tracker.emit("T-DISCARD", sid, None, u=free, swa_u=swa_free)
         swa_evictable = before.swa_grown

@@ -16,10 +16,11 @@ class Probe:
     def __init__(self) -> None:
         self.level = ""
         self.pools: dict[str, dict[str, int]] = {}
+        self.rows: dict[str, int] = {}
 
     def clear(self) -> None:
         """Forget the last check."""
-        self.level, self.pools = "", {}
+        self.level, self.pools, self.rows = "", {}, {}
 
     def add(self, level: str, figures: dict[str, int], uncached: int, pool: str = "full") -> None:
         """One pool was looked at; called once per batch where a build adds batch by batch."""
@@ -40,6 +41,14 @@ class Checker:
         self.probe.clear()
         self.due = False
         self.verdict, self.message = "off", ""
+
+    def around(self, check: Callable[..., None]) -> Callable[..., None]:
+        """The check, whose complaint becomes the verdict."""
+
+        def checked(*args: Any, **kwargs: Any) -> None:
+            self.run(lambda: check(*args, **kwargs))
+
+        return checked
 
     def run(self, check: Callable[[], None]) -> None:
         """Run one check; its complaint becomes the verdict."""
@@ -66,6 +75,7 @@ class Checker:
             "pools": dict(self.probe.pools),
             "verdict": self.verdict,
             "message": self.message,
+            **self.probe.rows,
         }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 MODULES = ("sglang.srt.mem_cache.allocator.paged", "sglang.srt.mem_cache.allocator")
 
 
-class _Kernel:
+class Kernel:
     """What `kernel[grid](…)` needs to call a plain function."""
 
     def __init__(self, function: Any) -> None:
@@ -73,4 +73,4 @@ def patch() -> None:
             ("alloc_decode_kernel", _decode),
         ):
             if hasattr(module, kernel):
-                setattr(module, kernel, _Kernel(function))
+                setattr(module, kernel, Kernel(function))

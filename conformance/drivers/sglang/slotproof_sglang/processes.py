@@ -17,7 +17,7 @@ import os
 import signal
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,26 +246,45 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
     except UsageError as error:
         channel.send({"ok": False, "error": one_line(error)})
         return
-    while (message := channel.receive()) is not None:
-        if "end" in message:
-            channel.send({"ok": True})
-            return
-        channel.send(answered("snapshots", engine.do, message["command"]))
+
+    def script() -> Iterator[None]:
+        while (message := channel.receive()) is not None:
+            if "end" in message:
+                channel.send({"ok": True})
+                return
+            channel.send((yield from answered("snapshots", engine.do(message["command"]))))
+
+    run(channel, engine, script())
 
 
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
-    """Replay turns until nobody asks any more."""
-    replay = Replay(engine, slides)
-    while (message := channel.receive()) is not None:
-        channel.send(answered("tokens", replay.tokens, message["tokens"], message["count"]))
+    """Replay turns until nobody asks any more; an engine that a replay broke is not used again."""
+
+    def begin() -> None:
+        replay = Replay(engine, slides)
+
+        def script() -> Iterator[None]:
+            while (message := channel.receive()) is not None:
+                work = replay.tokens(message["tokens"], message["count"])
+                channel.send((yield from answered("tokens", work)))
+
+        run(channel, engine, script(), "replaying a turn alone: ")
+
+    while channel.asked():
+        os.waitpid(fork(begin), 0)
 
 
-def answered(name: str, work: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """What the work gives, by this name, as an answer; what it raises is a refusal or a crash."""
+def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "") -> None:
+    """Run the engine for as long as the script lasts; what it raises ends it."""
     try:
-        return {"ok": True, "result": {name: work(*args)}}
+        engine.run(script)
+    except Exception as error:
+        channel.send(crash(doing + one_line(error), traceback.format_exc(), gone=True))
+
+
+def answered(name: str, work: Generator[None, None, Any]) -> Generator[None, None, dict[str, Any]]:
+    """What the work gives, by this name, as an answer; what it refuses is one too."""
+    try:
+        return {"ok": True, "result": {name: (yield from work)}}
     except UsageError as error:
         return {"ok": False, "kind": "usage", "error": one_line(error)}
-    except Exception as error:
-        doing = "replaying a turn alone: " if name == "tokens" else ""
-        return crash(doing + one_line(error), traceback.format_exc())

@@ -11,6 +11,7 @@ decides, and rounding differs with the shape of a batch: the answer ends before 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
 from typing import Any
 
 from . import boot, window
@@ -32,6 +33,8 @@ class Replay:
         self.margins: list[float] = []
         self.blind = slides and not window.attended()
         engine.dialect.reserve(0.0)
+        if engine.rounds is not None:
+            engine.rounds.always = 1  # a plain request's tokens, one by one
         self._watch(boot.model_runner(self.scheduler))
 
     def _watch(self, runner: Any) -> None:
@@ -45,7 +48,7 @@ class Replay:
 
         runner.sample = noting
 
-    def tokens(self, prompt: list[int], count: int) -> list[int] | None:
+    def tokens(self, prompt: list[int], count: int) -> Generator[None, None, list[int] | None]:
         """The ``count`` tokens that follow, up to the first tie; None where the engine does
         not run the request to its end, or where they say nothing."""
         if self.blind:
@@ -53,26 +56,25 @@ class Replay:
         fields = {"session": None, "rid": RID, "tokens": prompt, "max_new": count, "stop": []}
         engine, self.margins = self.engine, []
         send = self.scheduler.process_input_requests
-        with self.torch.inference_mode():
-            send([engine.inputs.message({"do": "submit", **fields})])
-            finished = self._finish(len(prompt) + count + 8)
-            if finished is None:  # it waits for more memory than there is
-                send([engine.inputs.message({"do": "abort", "rid": RID})])
-                self._finish(2)
-            engine.compute()  # a flush is for an engine that has found itself idle
-            send([engine.inputs.message({"do": "flush"})])
+        send([engine.inputs.message({"do": "submit", **fields})])
+        finished = yield from self._finish(len(prompt) + count + 8)
+        if finished is None:  # it waits for more memory than there is
+            send([engine.inputs.message({"do": "abort", "rid": RID})])
+            yield from self._finish(2)
+        yield  # a flush is for an engine that has found itself idle
+        send([engine.inputs.message({"do": "flush"})])
         engine.tracker.take()
-        if engine.dialect.figures().available != engine.dialect.total:
+        if engine.dialect.available() != engine.dialect.total:
             raise RuntimeError("a plain request that is over left memory behind")
         if finished is None or finished["reason"] == "abort":
             return None
         tokens: list[int] = finished["tokens"]
         return tokens[: self._certain(len(tokens))]
 
-    def _finish(self, rounds: int) -> dict[str, Any] | None:
+    def _finish(self, rounds: int) -> Generator[None, None, dict[str, Any] | None]:
         """Run until a request is answered."""
         for _ in range(rounds):
-            self.engine.compute()
+            yield
             for message in self.engine.mailbox.take():
                 if message["type"] == "finish":
                     return dict(message)

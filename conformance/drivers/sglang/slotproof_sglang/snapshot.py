@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
 
@@ -9,7 +10,7 @@ from .dialects.base import NO_KV, Dialect, Kv
 from .messages import outer_rid
 
 
-def token_hash(tokens: list[int]) -> int:
+def token_hash(tokens: Iterable[int]) -> int:
     """CRC-32 of the decimal token ids joined by commas."""
     return crc32(",".join(map(str, tokens)).encode())
 
@@ -42,7 +43,7 @@ class Snapshooter:
         found: dict[str, Any] = {
             "full": {
                 "total": self.dialect.total,
-                "available": figures.available,
+                "available": self.dialect.available(),
                 "evictable": figures.evictable,
                 "protected": figures.protected,
                 "evicted": self.tracker.evicted,
@@ -53,11 +54,12 @@ class Snapshooter:
         if swa is not None:
             found["swa"] = {
                 "total": swa.total,
-                "available": figures.swa_available,
+                "available": swa.free_count() * self.dialect.page_size,
                 "evictable": figures.swa_evictable,
                 "protected": figures.swa_protected,
-                "free": sorted(swa.free_pages()),
             }
+            if pages:
+                found["swa"]["free"] = sorted(swa.free_pages())
         return found
 
     def tree(self) -> dict[str, Any]:
@@ -85,7 +87,8 @@ class Snapshooter:
     def free_rows(self) -> dict[str, Any]:
         """How many rows there are, and which of them are free."""
         free = [int(row) for row in self.dialect.rows.free_slots]
-        return {"total": int(self.dialect.rows.size), "free": free}
+        rows = self.dialect.rows
+        return {"total": int(rows.size), "free": free, "width": int(rows.req_to_token.shape[1])}
 
     def row(self, row: int, length: int) -> dict[str, list[int]]:
         """KV indices of a row's first positions, in each pool."""
@@ -103,16 +106,26 @@ class Snapshooter:
         found: dict[str, Any] = {}
         new_tokens = self.tracker.new_tokens()
         for sid, session in self.dialect.sessions().items():
-            history = self.dialect.history(session, new_tokens)
+            length, value = self.hashed_history(session, new_tokens)
             inflight = self.dialect.inflight(session)
             found[sid] = {
                 "open": True,
                 "closing": self.dialect.close_pending(session),
                 "inflight": None if inflight is None else outer_rid(inflight),
-                "history": len(history),
-                "hash": token_hash(history),
+                "history": length,
+                "hash": value,
             }
         return found
+
+    def hashed_history(self, session: Any, new_tokens: dict[str, int]) -> tuple[int, int | None]:
+        """How long the history of a session is, and its hash."""
+        req, prompt, output = self.dialect.history_place(session, new_tokens)
+        tokens = [] if req is None else [*req.origin_input_ids[:prompt], *req.output_ids[:output]]
+        return len(tokens), token_hash(tokens)
+
+    def hashed_prompt(self, req: Any) -> int | None:
+        """The hash of a request's prompt."""
+        return token_hash(req.origin_input_ids)
 
     def slots(self) -> dict[str, Any]:
         """The slots that hold KV."""
@@ -133,7 +146,6 @@ class Snapshooter:
                 # What it matched was given up when it was refused. A row of its own
                 # would be a leak, and is shown.
                 kv, loan, locks = (NO_KV if loan or kv.row < 0 else kv), None, 0
-            prompt = [int(token) for token in req.origin_input_ids]
             hidden = meta.doomed and meta.kind == "turn"  # cut by the engine, not gone yet
             rid = outer_rid(req.rid)
             while rid in found:
@@ -147,8 +159,8 @@ class Snapshooter:
                 "loan": loan,
                 **fields(kv),
                 "locks": locks,
-                "prompt": meta.prompt if hidden else len(prompt),
-                "hash": None if hidden else token_hash(prompt),
+                "prompt": meta.prompt if hidden else len(req.origin_input_ids),
+                "hash": None if hidden else self.hashed_prompt(req),
                 "output": len(req.output_ids),
             }
         return found

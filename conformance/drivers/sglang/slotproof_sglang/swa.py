@@ -41,6 +41,23 @@ class SwaPool:
         """The free list, with what is staged or deferred; duplicates stay visible."""
         lists = (self.pages.free_pages, self.pages.release_pages)
         found = [int(x) for each in lists if each is not None for x in each.tolist()]
+        return found + self._deferred_pages()
+
+    def free_count(self) -> int:
+        """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
+        lists = (self.pages.free_pages, self.pages.release_pages)
+        count = sum(len(each) for each in lists if each is not None)
+        return count + (len(self._deferred_pages()) if self.deferred() else 0)
+
+    def deferred(self) -> bool:
+        """Whether frees of this pool wait for the end of a group."""
+        allocator = self.allocator
+        if hasattr(allocator, "swa_page_ids_group"):
+            return bool(allocator.swa_page_ids_group or allocator.swa_free_group)
+        return not allocator.is_not_in_free_group
+
+    def _deferred_pages(self) -> list[int]:
+        found: list[int] = []
         size = self.page_size
         if hasattr(self.allocator, "swa_page_ids_group"):  # deferred as indices of this pool
             for tensor in self.allocator.swa_page_ids_group or ():

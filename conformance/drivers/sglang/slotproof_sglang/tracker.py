@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .dialects.base import META
 from .messages import outer_rid
 
 Event = list[Any]
@@ -21,7 +22,8 @@ class Meta:
     prompt: int = 0
     doomed: bool = False
     match: Event | None = None
-    extend: Event | None = None
+    ahead: int = 0
+    """Speculative rounds of it that are under way, with overlap scheduling."""
 
     @property
     def event_session(self) -> str | None:
@@ -54,14 +56,15 @@ class Tracker:
 
     def meta(self, req: Any) -> Meta:
         """What is known of a request; one never seen before is taken for a plain one."""
-        meta = getattr(req, "_slotproof", None)
+        meta = getattr(req, META, None)
         if not isinstance(meta, Meta):
-            meta = req._slotproof = Meta("plain", None)
+            meta = Meta("plain", None)
+            setattr(req, META, meta)
         return meta
 
     def enrol(self, req: Any, meta: Meta) -> None:
         """A request was queued."""
-        req._slotproof = meta
+        setattr(req, META, meta)
         self._new[req.rid] = meta.new
 
     def new_tokens(self) -> dict[str, int]:

@@ -21,17 +21,15 @@ Where the state is in every layout; what differs is in the dialect's own table.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..swa import FullSide, SwaPool
 
 
-@dataclass(frozen=True)
-class Kv:
+class Kv(NamedTuple):
     """The figures of one KV record, in the protocol's letters; row -1: none."""
 
     row: int = -1
@@ -49,19 +47,17 @@ class Slot:
     locks: int
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The pools as the engine counts them, deferred frees included; tokens."""
+class Figures(NamedTuple):
+    """The trees as the engine counts them; tokens. Asked for in the midst of an iteration, and
+    no tensor is read for them."""
 
-    available: int
     evictable: int
     protected: int
-    swa_available: int = 0
     swa_evictable: int = 0
     swa_protected: int = 0
 
     def __sub__(self, other: Figures) -> Figures:
-        return Figures(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Figures(*(a - b for a, b in zip(self, other, strict=True)))
 
     @property
     def grown(self) -> int:
@@ -75,6 +71,10 @@ class Figures:
 
 
 NO_KV = Kv()
+META = "_slotproof"
+"""The attribute of a request with what is known of it (`tracker.Meta`)."""
+PARTED = "_slotproof_parted"
+"""The attribute of a session whose close was told before the engine got to it."""
 
 
 class Dialect(ABC):
@@ -93,8 +93,6 @@ class Dialect(ABC):
             self.allocator = FullSide(self.allocator)
         self.rows = scheduler.req_to_token_pool
         self.page_size: int = scheduler.page_size
-        takes = inspect.signature(scheduler.get_next_batch_to_run).parameters
-        self.plans = "running_batch" in takes
 
     @classmethod
     @abstractmethod
@@ -113,20 +111,29 @@ class Dialect(ABC):
 
     @abstractmethod
     def free_count(self) -> int:
-        """How many pages `free_pages` has, without a list of a large pool."""
+        """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
+
+    @abstractmethod
+    def deferred(self) -> bool:
+        """Whether frees wait for the end of a group: what pages they are, their tensors know."""
+
+    @property
+    def device(self) -> str:
+        """Where the free list and the tables lie: on anything but a CPU, who reads them waits."""
+        return str(self.rows.req_to_token.device)
+
+    def available(self) -> int:
+        """Free tokens of the full pool."""
+        return self.free_count() * self.page_size
 
     def figures(self) -> Figures:
-        """The pool's figures as they stand, in the midst of an iteration too."""
+        """The tree's figures as they stand, in the midst of an iteration too."""
         tree, swa = self.scheduler.tree_cache, self.swa
-        free = self.free_count() if swa is None else len(self.free_pages())
-        available = free * self.page_size
         if swa is None:
-            return Figures(available, int(tree.evictable_size()), int(tree.protected_size()))
+            return Figures(int(tree.evictable_size()), int(tree.protected_size()))
         return Figures(
-            available,
             int(tree.full_evictable_size()),
             int(tree.full_protected_size()),
-            len(swa.free_pages()) * self.page_size,
             swa.evictable(),
             swa.protected(),
         )
@@ -140,8 +147,16 @@ class Dialect(ABC):
         """The same of the sliding-window pool; only where there is one."""
 
     @abstractmethod
+    def path(self, node: Any) -> Iterable[tuple[Any, int, int]]:
+        """The nodes on the way to ``node``: which, tokens, locks. No tensor is read."""
+
+    @abstractmethod
+    def locked_by(self, sid: str) -> Any:
+        """The node that a slot locks; None: none."""
+
     def unlocked_on(self, node: Any) -> int:
         """Tokens on the way to ``node`` that no lock protects."""
+        return sum(tokens for _, tokens, locks in self.path(node) if not locks)
 
     def row_indices(self, row: int, length: int) -> list[int]:
         """The KV indices of a row's first positions."""
@@ -159,8 +174,20 @@ class Dialect(ABC):
     # Requests ---------------------------------------------------------------
 
     @abstractmethod
-    def kv(self, req: Any) -> Kv:
+    def record_of(self, req: Any) -> Kv:
         """The record a request runs on, owned or borrowed."""
+
+    def kv(self, req: Any) -> Kv:
+        """The same, with what a speculative round that is under way computes for certain: the KV
+        of the last token before it. The build's C takes it in with the round's result."""
+        kv = self.record_of(req)
+        ahead = rounds_ahead(req)
+        return kv._replace(C=kv.C + ahead) if ahead and kv.row >= 0 else kv
+
+    def lengths(self, req: Any) -> tuple[int, int]:
+        """C and A of a request that has KV: asked for at each of its tokens."""
+        kv = self.kv(req)
+        return kv.C, kv.A
 
     @abstractmethod
     def request_locks(self, req: Any) -> int:
@@ -207,9 +234,10 @@ class Dialect(ABC):
     def matched(self, req: Any) -> int:
         """How many tokens the last match found."""
 
-    def accepted(self, session: Any, req: Any, busy: bool) -> bool:
-        """Whether a submission that was just queued is the session's turn, not a stub."""
-        return bool(session._inflight) and not busy and req.session is session
+    def accepted(self, session: Any, req: Any, claimed: bool) -> bool:
+        """Whether a submission that was just queued is the session's turn, not a stub;
+        ``claimed``: another turn was there."""
+        return self.claimed(session) and not claimed and req.session is session
 
     # What is wrapped (owner, name) ----------------------------------------------
 
@@ -232,47 +260,50 @@ class Dialect(ABC):
         """The slots that hold KV."""
 
     def sessions(self) -> dict[str, Any]:
+        """The sessions, without those whose close was told already (:meth:`parts`)."""
         sessions: dict[str, Any] = self.scheduler.session_controller.sessions
-        return sessions
+        return {sid: each for sid, each in sessions.items() if not hasattr(each, PARTED)}
+
+    def parts(self, session: Any) -> bool:
+        """Whether the close that was just asked for is one at once, but for a doomed turn which
+        goes on alone and keeps the engine from it. The session is then no longer told."""
+        if not (self.close_pending(session) and self.claimed(session)):
+            return False
+        if self.inflight(session) is not None:
+            return False
+        setattr(session, PARTED, True)
+        return True
+
+    def claimed(self, session: Any) -> bool:
+        """Whether the engine takes no other turn for now."""
+        return bool(session._inflight)
 
     def inflight(self, session: Any) -> str | None:
-        """The turn in flight, in the engine's words; None: none."""
-        if not session._inflight:
+        """The turn in flight, in the engine's words; None: none.
+
+        With overlap scheduling a doomed turn that the engine never detaches has the flag for an
+        iteration more, in which it goes on alone: then the flag is no turn's.
+        """
+        if not self.claimed(session):
             return None
         attached = [req for req, _ in self.live() if req.session is session]
+        kinds = {getattr(getattr(req, META, None), "kind", None) for req in attached}
+        if "doomed" in kinds and "turn" not in kinds:
+            return None
         turns = [req for req in attached if req.to_finish is None] or attached
         return str(turns[0].rid) if turns else ""
 
-    def history(self, session: Any, new_tokens: dict[str, int]) -> list[int]:
-        """The tokens that the next turn's prompt would begin with."""
+    def history_place(self, session: Any, new_tokens: dict[str, int]) -> tuple[Any, int, int]:
+        """Where the tokens are that the next turn's prompt would begin with: the request, how
+        many of its prompt, how many of its output."""
         if not session.req_nodes:
-            return []
+            return None, 0, 0
         req = next(iter(session.req_nodes.values())).req
-        length = getattr(session, "committed_origin_len", None)
-        prompt = [int(x) for x in req.origin_input_ids[:length]]
-        return prompt + [int(x) for x in req.output_ids[: req.sampling_params.max_new_tokens]]
+        length, prompt = getattr(session, "committed_origin_len", None), len(req.origin_input_ids)
+        return req, prompt if length is None else min(length, prompt), finished_output(req)
 
     def close_pending(self, session: Any) -> bool:
         return bool(getattr(session, "close_on_finish", False))
-
-    # One iteration ----------------------------------------------------------
-
-    def schedule(self) -> Any | None:
-        """Choose the batch of this iteration, as the event loop does."""
-        scheduler = self.scheduler
-        if self.plans:
-            plan = scheduler.get_next_batch_to_run(
-                running_batch=scheduler.running_batch, last_batch=scheduler.last_batch
-            )
-            scheduler.running_batch = plan.running_batch
-            return plan.batch_to_run
-        return scheduler.get_next_batch_to_run()
-
-    def set_current(self, batch: Any | None) -> None:
-        """What the event loop notes as the current batch (aborts look there)."""
-        for name in ("cur_batch", "cur_batch_for_debug"):
-            if hasattr(self.scheduler, name):
-                setattr(self.scheduler, name, batch)
 
     def reserve(self, share: float) -> None:
         """The share of max_new that admission sets aside."""
@@ -284,6 +315,17 @@ class Dialect(ABC):
             scheduler = self.scheduler
             scheduler.init_new_token_ratio = scheduler.min_new_token_ratio = share
             scheduler.new_token_ratio, scheduler.new_token_ratio_decay = share, 0.0
+
+
+def finished_output(req: Any) -> int:
+    """Tokens of the output that count."""
+    most = req.sampling_params.max_new_tokens
+    return len(req.output_ids) if most is None else min(most, len(req.output_ids))
+
+
+def rounds_ahead(req: Any) -> int:
+    """Speculative rounds of the request that are under way."""
+    return int(getattr(getattr(req, META, None), "ahead", 0))
 
 
 def tensor_pages(tensors: Iterable[Any], page_size: int) -> list[int]:

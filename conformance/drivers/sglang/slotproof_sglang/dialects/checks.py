@@ -6,10 +6,12 @@
 | busy | `self_check_during_busy` | the same | the same |
 | idle | `self_check_during_idle` | `on_idle` | `on_idle` |
 | figures | the functions it calls | `_check_pool_invariant`'s arguments | the same |
+| rows that slots hold | `_check_req_pool`, when idle | the same | the same |
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..boot import UsageError
@@ -20,23 +22,25 @@ def checker_of(scheduler: Any) -> Any:
     return getattr(scheduler, "invariant_checker", scheduler)
 
 
-def check_busy(scheduler: Any) -> None:
-    """What the event loop runs after each iteration."""
-    checker_of(scheduler).self_check_during_busy()
-
-
-def check_idle(scheduler: Any) -> None:
-    """What the event loop runs where there was no batch."""
-    idle = getattr(scheduler, "on_idle", None) or scheduler.self_check_during_idle
-    idle()
-
-
 def owner_of(instance: Any, name: str) -> Any | None:
     """The class that defines a method; None where no class of the instance does."""
     for cls in type(instance).__mro__:
         if name in vars(cls):
             return cls
     return None
+
+
+def surround(scheduler: Any, around: Callable[[Any], Any]) -> None:
+    """Put ``around(check)`` in the place of each check that the event loop calls: the busy one,
+    and the idle one under either of its names. For good, in this process."""
+    for owner, name in (
+        (checker_of(scheduler), "self_check_during_busy"),
+        (scheduler, "on_idle"),
+        (scheduler, "self_check_during_idle"),
+    ):
+        cls = owner_of(owner, name)  # the object itself may have slots only
+        if cls is not None:
+            setattr(cls, name, around(getattr(cls, name)))
 
 
 def watch(scheduler: Any, probe: Any) -> None:
@@ -50,6 +54,24 @@ def watch(scheduler: Any, probe: Any) -> None:
         _watch_terms(terms, probe)
     else:
         raise UsageError(f"unknown layout: {type(checker).__name__} has no memory check to watch")
+    rows = owner_of(checker, "_check_req_pool")
+    if rows is not None:
+        _watch_rows(rows, probe)
+
+
+def _watch_rows(owner: Any, probe: Any) -> None:
+    """The figure is asked for where the check asks for it, and of whom."""
+    check = owner._check_req_pool
+
+    def _check_req_pool(checker: Any) -> Any:
+        count = getattr(checker, "_session_held_req_count", None)
+        if count is None:
+            count = getattr(checker.pool_stats_observer, "session_held_req_count", None)
+        if count is not None:
+            probe.rows = {"held_rows": int(count())}
+        return check(checker)
+
+    owner._check_req_pool = _check_req_pool
 
 
 def _watch_pools(owner: Any, probe: Any) -> None:

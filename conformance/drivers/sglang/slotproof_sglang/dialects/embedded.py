@@ -59,12 +59,9 @@ class EmbeddedDialect(WrapperDialect):
     def is_node(self, node: Any) -> bool:
         return isinstance(node, int)
 
-    def unlocked_on(self, node: Any) -> int:
-        if not self.is_node(node):
-            return 0
-        tokens, here = 0, self.core.node_by_id(node)
-        while here is not None and here is not self.root():
-            indices, locks = self.node_state(here)
-            tokens += len(indices) if locks == 0 else 0
-            here = here.parent
-        return tokens
+    def node_of(self, node: Any) -> Any:
+        return self.core.node_by_id(node)
+
+    def node_size(self, node: Any) -> tuple[int, int]:
+        data = node.component_data[self.full_kind]
+        return 0 if data.value is None else len(data.value), int(data.lock_ref)

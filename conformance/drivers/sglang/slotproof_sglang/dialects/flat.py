@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .base import finished_output
 from .wrapper import WrapperDialect
 
 
@@ -32,7 +33,10 @@ class FlatDialect(WrapperDialect):
     def _current(self, session: Any) -> Any | None:
         return next(iter(session.req_nodes.values())).req if session.req_nodes else None
 
-    def accepted(self, session: Any, req: Any, busy: bool) -> bool:
+    def claimed(self, session: Any) -> bool:
+        return self.inflight(session) is not None
+
+    def accepted(self, session: Any, req: Any, claimed: bool) -> bool:
         return bool(session.req_nodes) and self._current(session) is req
 
     def inflight(self, session: Any) -> str | None:
@@ -40,11 +44,11 @@ class FlatDialect(WrapperDialect):
         alive = req is not None and any(other is req for other, _ in self.live())
         return str(req.rid) if req is not None and alive and not req.finished() else None
 
-    def history(self, session: Any, new_tokens: dict[str, int]) -> list[int]:
+    def history_place(self, session: Any, new_tokens: dict[str, int]) -> tuple[Any, int, int]:
         req = self._current(session)
         if req is None:
-            return []
-        prompt = [int(x) for x in req.origin_input_ids]
+            return None, 0, 0
+        length = len(req.origin_input_ids)
         if self.inflight(session) is not None:
-            return prompt[: max(0, len(prompt) - new_tokens.get(req.rid, 0))]
-        return prompt + [int(x) for x in req.output_ids[: req.sampling_params.max_new_tokens]]
+            return req, max(0, length - new_tokens.get(req.rid, 0)), 0
+        return req, length, finished_output(req)

@@ -34,11 +34,12 @@ first turn runs the record is shown as the request's own.
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from ..swa import SwaLocks
-from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
+from .base import NO_KV, Dialect, Kv, Slot, rounds_ahead, tensor_pages
 
 
 class RecordDialect(Dialect):
@@ -99,10 +100,15 @@ class RecordDialect(Dialect):
 
     def free_count(self) -> int:
         allocator = self.allocator
-        count = len(allocator.get_all_free_pages())
+        staged = getattr(allocator, "staged_pages", ())
+        lists = allocator.free_pages, allocator.release_pages, *staged
+        count = sum(len(pages) for pages in lists if pages is not None)
         if allocator.free_group:
             count += len(tensor_pages(allocator.free_group, self.page_size))
         return count + sum(len(ids) for ids in getattr(allocator, "free_page_ids_group", ()))
+
+    def deferred(self) -> bool:
+        return bool(self.allocator.free_group)
 
     def _path(self, node: Any) -> list[int]:
         return self.pages_of(int(x) for x in self.cache.path_device_indices(node).tolist())
@@ -129,11 +135,16 @@ class RecordDialect(Dialect):
         assert self.swa is not None
         return self.pages_of(index for index in self.swa.indices(full) if index >= 0)
 
-    def unlocked_on(self, node: Any) -> int:
+    def path(self, node: Any) -> list[tuple[Any, int, int]]:
         if not isinstance(node, int):  # a slot's virtual node
-            return 0
-        protected = {page for other in self.locked for page in self._path(other)}
-        return sum(self.page_size for page in self._path(node) if page not in protected)
+            return []
+        *others, mine = self.core.collect_path_info([*self.locked, node])
+        locks = Counter(part.node_id for path in others for part in path)
+        return [(n.node_id, int(n.path_end) - int(n.path_start), locks[n.node_id]) for n in mine]
+
+    def locked_by(self, sid: str) -> Any:
+        lock = self.streaming.slots[sid].lock
+        return None if lock is None else lock.node
 
     def _kv(self, kv: Any) -> Kv:
         if not kv.holds_kv:
@@ -143,11 +154,15 @@ class RecordDialect(Dialect):
             int(kv.kv_committed_len),
             int(kv.kv_allocated_len),
             int(kv.cache_protected_len),
-            int(kv.get_evicted_seqlen(self.swa_kind)),
+            0 if self.swa is None else int(kv.get_evicted_seqlen(self.swa_kind)),
         )
 
-    def kv(self, req: Any) -> Kv:
+    def record_of(self, req: Any) -> Kv:
         return self._kv(req.kv)
+
+    def lengths(self, req: Any) -> tuple[int, int]:
+        kv = req.kv
+        return int(kv.kv_committed_len) + rounds_ahead(req), int(kv.kv_allocated_len)
 
     def request_locks(self, req: Any) -> int:
         own = int(req.lock is not None)

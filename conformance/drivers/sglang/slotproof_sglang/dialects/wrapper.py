@@ -73,6 +73,9 @@ class WrapperDialect(Dialect):
             count += len(tensor_pages(allocator.free_group, self.page_size))
         return count
 
+    def deferred(self) -> bool:
+        return bool(not self.allocator.is_not_in_free_group and self.allocator.free_group)
+
     def root(self) -> Any:
         """The tree's root."""
         return self.tree.root_node
@@ -89,6 +92,11 @@ class WrapperDialect(Dialect):
         """A node's KV indices and its locks."""
         locks = node.lock_ref if self.swa is None else node.full_lock_ref
         return [int(x) for x in node.value.tolist()], int(locks)
+
+    def node_size(self, node: Any) -> tuple[int, int]:
+        """How many KV indices a node has, and its locks."""
+        locks = node.lock_ref if self.swa is None else node.full_lock_ref
+        return len(node.value), int(locks)
 
     def swa_state(self, node: Any) -> tuple[list[int], int]:
         """The same in the sliding-window pool."""
@@ -111,15 +119,18 @@ class WrapperDialect(Dialect):
         for indices, locks in map(state, self.nodes()):
             yield from ((page, locks) for page in self.pages_of(indices))
 
-    def unlocked_on(self, node: Any) -> int:
-        tokens = 0
-        while node is not None and node is not self.root():
-            if not self.is_node(node):
-                return 0
-            indices, locks = self.node_state(node)
-            tokens += len(indices) if locks == 0 else 0
-            node = node.parent
-        return tokens
+    def path(self, node: Any) -> Iterator[tuple[Any, int, int]]:
+        here = self.node_of(node) if self.is_node(node) else None
+        while here is not None and here is not self.root():
+            yield (id(here), *self.node_size(here))
+            here = here.parent
+
+    def node_of(self, node: Any) -> Any:
+        """The node that a request or a slot names."""
+        return node
+
+    def locked_by(self, sid: str) -> Any:
+        return self.cache.slots[sid].last_node
 
     # Records --------------------------------------------------------------------
 
@@ -137,7 +148,7 @@ class WrapperDialect(Dialect):
             int(inner.swa_evicted_seqlen),
         )
 
-    def kv(self, req: Any) -> Kv:
+    def record_of(self, req: Any) -> Kv:
         return self._record(req)
 
     def request_locks(self, req: Any) -> int:

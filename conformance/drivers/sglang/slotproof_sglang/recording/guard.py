@@ -23,6 +23,8 @@ class Switch:
 class Once:
     """The original, called at most once, whatever its wrapper does."""
 
+    __slots__ = ("called", "error", "original", "result")
+
     def __init__(self, original: Callable[..., Any]) -> None:
         self.original = original
         self.called = False

@@ -1,4 +1,4 @@
-"""Hooks SGLang's event loops: the normal one is recorded, any other says that it is not."""
+"""Hooks SGLang's event loops: those of one stage are recorded, any other says that it is not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 from ..boot import UsageError
-from .recorder import Recorder
+from .recorder import Recorder, refuse
 from .settings import Settings
 
-RECORDED = "event_loop_normal"
+RECORDED = ("event_loop_normal", "event_loop_overlap")
 
 
 def hook(module: Any) -> None:
@@ -18,7 +18,7 @@ def hook(module: Any) -> None:
     scheduler = module.Scheduler
     for name in dir(scheduler):
         if name.startswith("event_loop_"):
-            setattr(scheduler, name, looped(getattr(scheduler, name), name == RECORDED))
+            setattr(scheduler, name, looped(getattr(scheduler, name), name in RECORDED))
 
 
 def looped(loop: Any, recorded: bool) -> Any:
@@ -29,8 +29,8 @@ def looped(loop: Any, recorded: bool) -> Any:
         recorder = start(scheduler) if recorded else None
         if not recorded:
             tell(
-                f"recorder off: {loop.__name__} is not recorded, only {RECORDED} is "
-                "(--disable-overlap-schedule, one pipeline stage, no disaggregation)"
+                f"recorder off: {loop.__name__} is not recorded, only {' and '.join(RECORDED)} "
+                "(one pipeline stage, no disaggregation)"
             )
         try:
             result = loop(scheduler, *args, **kwargs)
@@ -48,6 +48,7 @@ def looped(loop: Any, recorded: bool) -> Any:
 def start(scheduler: Any) -> Recorder | None:
     """A recorder, or one line that says why there is none."""
     try:
+        refuse(scheduler)
         return Recorder(scheduler, Settings.of(), tell)
     except UsageError as error:
         tell(f"recorder off: {error}")

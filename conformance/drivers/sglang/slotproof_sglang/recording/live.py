@@ -11,8 +11,11 @@ from ..draft import Drafts
 from ..events import Wrapper
 from ..intake import Intake
 from ..messages import Mailbox, outer_rid
-from ..tracker import Tracker
+from ..snapshot import Snapshooter
+from ..tracker import Event, Tracker
+from .clients import Clients
 from .guard import Switch, guarded
+from .tokens import Running
 
 MOST_NEW = 1_000_000
 """`max_new` of a submission at most, and of one without a limit."""
@@ -21,14 +24,60 @@ MOST_NEW = 1_000_000
 class LiveTracker(Tracker):
     """Forgets requests that ended: a server lives long."""
 
+    def __init__(self, clients: Clients) -> None:
+        super().__init__()
+        self.clients = clients
+
+    def emit(self, transition: str, session: str | None, rid: str | None, **params: int) -> Event:
+        """An event; what clients know of a session ends with it."""
+        if transition in ("T-CLOSE", "T-REAP"):
+            self.clients.sessions.pop(str(session), None)
+        return super().emit(transition, session, rid, **params)
+
     def end(self, req: Any) -> None:
         """A request ended."""
         super().end(req)
         self._new.pop(req.rid, None)
 
 
+class LiveSnapshooter(Snapshooter):
+    """Hashes a prompt once, a history once per turn: both may be long."""
+
+    def __init__(self, dialect: Dialect, tracker: Tracker, empty: Running) -> None:
+        super().__init__(dialect, tracker)
+        self.empty = empty
+
+    def hashed_history(self, session: Any, new_tokens: dict[str, int]) -> tuple[int, int | None]:
+        place = req, prompt, output = self.dialect.history_place(session, new_tokens)
+        kept = getattr(session, "_slotproof_history", None)
+        if kept is None or kept[0] != place:
+            tokens = self.empty
+            if req is not None:
+                tokens = tokens.more(req.origin_input_ids[:prompt])
+                tokens = tokens.more(req.output_ids[:output])
+            kept = place, (tokens.count, tokens.hash if tokens.count else None)
+            session._slotproof_history = kept
+        return kept[1]
+
+    def hashed_prompt(self, req: Any) -> int | None:
+        if req.session is None:
+            return None  # there is nothing to compare it with
+        kept = getattr(req, "_slotproof_prompt", None)
+        if kept is None or kept[0] != len(req.origin_input_ids):
+            tokens = self.empty.more(req.origin_input_ids)
+            kept = req._slotproof_prompt = tokens.count, tokens.hash
+        return kept[1]
+
+
 class LiveMailbox(Mailbox):
     """Reads what is sent, and has it sent."""
+
+    def __init__(self, clients: Clients) -> None:
+        super().__init__()
+        self.clients = clients
+
+    def _add(self, message: dict[str, Any]) -> None:
+        super()._add(self.clients.hears(message))
 
     def listen(self, switch: Switch) -> None:
         """Wrap the sender's class, once however many modules know it."""
@@ -46,9 +95,11 @@ class LiveMailbox(Mailbox):
 class LiveIntake(Intake):
     """Notes what clients ask for as commands of the protocol."""
 
-    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, switch: Switch) -> None:
+    def __init__(
+        self, scheduler: Any, dialect: Dialect, tracker: LiveTracker, switch: Switch
+    ) -> None:
         super().__init__(scheduler, dialect, tracker)
-        self.switch = switch
+        self.switch, self.clients = switch, tracker.clients
         self.commands: list[dict[str, Any]] = []
 
     def dispatch(self, original: Any, message: Any) -> Any:
@@ -64,7 +115,7 @@ class LiveIntake(Intake):
             return original(message)
         command = command_of(kind, message)
         if command is not None:
-            self.commands.append(command)
+            self.commands.append(self.clients.says(command))
         return super().dispatch(original, message)
 
 
@@ -81,7 +132,7 @@ def command_of(kind: str, message: Any) -> dict[str, Any] | None:
             "do": "submit",
             "session": None if session is None else session.id,
             "rid": outer_rid(message.rid),
-            "tokens": [int(token) for token in message.input_ids],
+            "tokens": message.input_ids,
             "max_new": MOST_NEW if most is None else min(int(most), MOST_NEW),
             "stop": sorted(int(token) for token in sampling.stop_token_ids or ()),
         }
@@ -109,7 +160,9 @@ class NoDrafts(Drafts):
 class LiveWrapper(Wrapper):
     """The driver's wrappers, none of which can stop the server."""
 
-    def __init__(self, scheduler: Any, dialect: Dialect, tracker: Tracker, switch: Switch) -> None:
+    def __init__(
+        self, scheduler: Any, dialect: Dialect, tracker: LiveTracker, switch: Switch
+    ) -> None:
         super().__init__(scheduler, dialect, tracker, NoDrafts())
         self.switch = switch
         self.live = LiveIntake(scheduler, dialect, tracker, switch)

@@ -1,11 +1,14 @@
 """One line of the log for each iteration of a running scheduler.
 
 An iteration ends where the next one asks for input: then its batch is the last batch and
-the engine's checks have run. Iterations in which nothing happened leave no line.
+the engine's checks have run. Iterations in which nothing happened leave no line. Lines are
+written with the next state, with the next iteration in which nothing happens, or when there
+are many of them; all of them where the loop ends, whatever ends it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -15,68 +18,72 @@ from ..boot import UsageError
 from ..dialects import checks
 from ..engine import NOT_OBSERVED, TRANSITIONS
 from ..own_check import Probe, first_line
-from ..snapshot import Snapshooter
+from .clients import Clients
 from .guard import Switch, guarded
-from .lines import Lines
-from .live import LiveMailbox, LiveTracker, LiveWrapper
+from .lines import Files, TooMuch
+from .live import LiveMailbox, LiveSnapshooter, LiveTracker, LiveWrapper
 from .settings import SMALL, Settings
+from .tokens import Keyed, Open
 
-VERSION = 2
-LEFT_OUT = ("overlap scheduling", "speculative decoding", "sliding window")
-"""Of what the driver can't see, that for which the recorder stays off."""
+VERSION = 3
+HASHED = "lengths and hashes under a key that is not in the log: they are compared, not looked at"
+ON_DEVICE = "they lie on {}: to read them the server would wait for it"
+AT_ONCE = 64
+"""Lines that wait to be written; with a state, and where there is nothing to do, none does."""
+PAGES = "pages (free list, tree, rows)"
 
 
 class Recorder:
     """Watches one scheduler from within. Raises `UsageError` where it can't be watched."""
 
     def __init__(self, scheduler: Any, settings: Settings, tell: Callable[[str], None]) -> None:
-        refuse(scheduler)
         self.scheduler = scheduler
         self.settings = settings
         self.dialect = dialects.choose(scheduler)
         self.iteration = self.lines_written = 0
+        self.owed = False
+        self.pending: list[dict[str, Any]] = []
         self.pages = settings.pages
         if self.pages is None:
             self.pages = self.dialect.total // self.dialect.page_size <= SMALL
-        self.lines = Lines(settings.path, settings.most)
+        self.pages = self.pages and self.dialect.device == "cpu"
+        empty = Open() if settings.tokens else Keyed.under(settings.key)
+        self.clients = Clients(empty)
+        self.files = Files(settings.path, settings.most << 20, settings.files)
         self.switch = Switch(lambda why: self._off(why, tell))
-        self.tracker = LiveTracker()
-        self.mailbox = LiveMailbox()
+        self.tracker = LiveTracker(self.clients)
+        self.mailbox = LiveMailbox(self.clients)
         self.probe = Probe()
         self.complaint = ""
-        self.snapshooter = Snapshooter(self.dialect, self.tracker)
+        self.snapshooter = LiveSnapshooter(self.dialect, self.tracker, empty)
         self.wrapper = LiveWrapper(scheduler, self.dialect, self.tracker, self.switch)
-        self.lines.write(self.header())
+        self.files.begin(self.header())
         try:
             self._install()
         except Exception:
             self.switch.on = False  # what is wrapped already must not go on collecting
             raise
-        tell(f"recording to {self.lines.path}")
+        tell(f"recording to {self.files.path}.*")
 
     def _install(self) -> None:
         scheduler = self.scheduler
         self.mailbox.listen(self.switch)
         checks.watch(scheduler, self.probe)
         self.wrapper.install()
-        checker = checks.checker_of(scheduler)
-        for owner, name in (
-            (checker, "self_check_during_busy"),
-            (scheduler, "on_idle"),
-            (scheduler, "self_check_during_idle"),
-        ):
-            cls = checks.owner_of(owner, name)  # the object itself may have slots only
-            if cls is not None:
-                setattr(cls, name, guarded(self.switch, getattr(cls, name), self._checked))
+        checks.surround(scheduler, lambda check: guarded(self.switch, check, self._checked))
         start = "ingest_requests" if hasattr(scheduler, "ingest_requests") else None
         start = start or "process_input_requests"
         setattr(scheduler, start, guarded(self.switch, getattr(scheduler, start), self._begin))
 
     def header(self) -> dict[str, Any]:
-        """The first line."""
+        """The first line of the first file."""
         scheduler, dialect = self.scheduler, self.dialect
-        args = scheduler.server_args
-        told = ["commands", "messages", "events"] if self.settings.tokens else ["events"]
+        args, swa = scheduler.server_args, dialect.swa
+        hidden = dict(NOT_OBSERVED)
+        if not self.settings.tokens:
+            hidden["clients' tokens"] = HASHED
+        if dialect.device != "cpu":
+            hidden[PAGES] = ON_DEVICE.format(dialect.device)
         return {
             "slotproof-log": VERSION,
             "engine": {
@@ -90,14 +97,29 @@ class Recorder:
                 "max_running": int(scheduler.max_running_requests),
                 "rows": int(dialect.rows.size),
                 "context_len": int(scheduler.model_config.context_len),
+                "window": 0 if swa is None else swa.window,
+                "swa_tokens": 0 if swa is None else swa.total,
                 "chunk": max(0, int(args.chunked_prefill_size or 0)),
+                "draft": drafted(scheduler),
                 "timeout": 0,
+                **({"overlap": True} if scheduler.enable_overlap else {}),
             },
-            "records": told,
+            "records": ["commands", "messages", "events"],
             "transitions": list(TRANSITIONS),
-            "not_observed": {k: v for k, v in NOT_OBSERVED.items() if k not in LEFT_OUT},
+            "not_observed": hidden,
             "recorder": {"every": self.settings.every, "pages": bool(self.pages)},
         }
+
+    def next_file(self) -> None:
+        """A new file: what a reader must know who has none of those before."""
+        began = {
+            "file": self.files.number + 1,
+            "lines": self.files.lines,
+            "iter": self.iteration,
+            "clients": self.clients.known(),
+        }
+        state = {"iter": self.iteration, **self.snapshooter.take(bool(self.pages))}
+        self.files.begin({**self.header(), "continues": began}, {"snapshot": state})
 
     # Iterations -----------------------------------------------------------------
 
@@ -123,20 +145,44 @@ class Recorder:
         messages, taken = self.mailbox.take(), self.tracker.take()
         if not (commands or messages or taken["events"] or self.complaint):
             self.probe.clear()
+            self.flush()
             return
-        snapshot: dict[str, Any] = {"iter": self.iteration, **taken}
-        lines: list[dict[str, Any]] = []
-        if self.settings.tokens:
-            lines += [{"command": command} for command in commands]
-            snapshot |= {"consumed": len(commands), "messages": messages}
-        if self.lines_written % self.settings.every == 0 or self.complaint:
+        snapshot = {"iter": self.iteration, "consumed": len(commands), "messages": messages}
+        snapshot |= taken
+        self.pending += [{"command": command} for command in commands]
+        due = self.lines_written % self.settings.every == 0 or self.owed or bool(self.complaint)
+        self.owed = due and not self.settled
+        if due and not self.owed:
             snapshot |= self.snapshooter.take(bool(self.pages))
             snapshot["checker"] = self._check()
         self.lines_written += 1
         self.probe.clear()
         self.complaint = ""
-        if not self.lines.write(*lines, {"snapshot": snapshot}):
-            self.switch.on = False
+        self.pending.append({"snapshot": snapshot})
+        if due or len(self.pending) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits: a line at a time costs more than all it says."""
+        if not self.pending:
+            return
+        pending, self.pending = self.pending, []
+        try:
+            self.files.write(*pending)
+            if self.files.full and self.settled:
+                self.next_file()
+        except TooMuch as full:
+            self.switch.off(str(full))
+        except OSError as error:
+            self.switch.off(f"{self.files.path}: {error.strerror}")
+
+    @property
+    def settled(self) -> bool:
+        """Whether the state can be read: where frees wait in tensors, only those tell of them."""
+        swa = self.dialect.swa
+        return bool(self.pages) or not (
+            self.dialect.deferred() or (swa is not None and swa.deferred())
+        )
 
     def _check(self) -> dict[str, Any]:
         ran = bool(self.probe.level)
@@ -147,6 +193,7 @@ class Recorder:
             "pools": dict(self.probe.pools),
             "verdict": "leak" if self.complaint else verdict,
             "message": self.complaint,
+            **self.probe.rows,
         }
 
     # The end ----------------------------------------------------------------------
@@ -158,27 +205,31 @@ class Recorder:
         complained = bool(self.complaint)
         try:
             self.write()
+            self.flush()
             if error is not None and not complained:
                 text = f"{type(error).__name__}: {first_line(error)}"
-                self.lines.write({"failed": {"how": "crash", "error": text}})
+                self.files.write({"failed": {"how": "crash", "error": text}})
         except Exception as failure:
             self.switch.off(f"the recorder failed: {type(failure).__name__}: {failure}")
         self.switch.on = False
 
     def _off(self, why: str, tell: Callable[[str], None]) -> None:
         tell(f"recorder off: {why}")
-        try:
-            self.lines.end(why)
-        except OSError:
-            tell(f"recorder: {self.lines.path} can't be written any more")
+        with contextlib.suppress(Exception):  # a full disk may be the reason, or one of the lines
+            self.files.write(*self.pending)
+        with contextlib.suppress(OSError):
+            self.files.end(why)
 
 
 def refuse(scheduler: Any) -> None:
     """`UsageError` for what the events can't follow."""
-    if not scheduler.spec_algorithm.is_none():
-        raise UsageError("speculative decoding is not recorded")
-    if getattr(scheduler, "is_hybrid_swa", False):
-        raise UsageError("a sliding-window pool is not recorded")
     rank = getattr(scheduler, "attn_tp_rank", getattr(scheduler, "tp_rank", 0))
     if rank:
         raise UsageError(f"rank {rank}: only the first of a group records")
+
+
+def drafted(scheduler: Any) -> int:
+    """Tokens that a speculative round may commit beyond one; 0: plain decoding."""
+    if scheduler.spec_algorithm.is_none():
+        return 0
+    return max(1, int(scheduler.server_args.speculative_num_draft_tokens or 0) - 1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SMALL = 4096
 """Pages of a pool up to which the pages themselves are recorded unless told otherwise."""
+KEY = 16
+"""Characters of a key at least."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +21,14 @@ class Settings:
     """The state in every so-manieth line; events are in all of them."""
     pages: bool | None = None
     """Free list, tree and rows with each state; None: where the pool is small."""
-    tokens: bool = True
-    """What clients sent and were told, with its tokens."""
+    tokens: bool = False
+    """Clients' tokens as they are; else lengths and keyed hashes."""
+    key: str = field(default="", repr=False)
+    """For the hashes; empty: a fresh one."""
     most: int = 1024
-    """Megabytes after which the recording ends."""
+    """Megabytes of all files together."""
+    files: int = 16
+    """How many files these are."""
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -40,10 +46,15 @@ class Settings:
                 raise ValueError(f"{name}={text} is neither 0 nor 1")
             return text == "1" if text else None
 
+        key = environment.get("SLOTPROOF_RECORD_KEY", "")
+        if 0 < len(key) < KEY:
+            raise ValueError(f"SLOTPROOF_RECORD_KEY has fewer than {KEY} characters")
         return cls(
             environment["SLOTPROOF_RECORD"],
             number("SLOTPROOF_RECORD_EVERY", cls.every, 1),
             switch("SLOTPROOF_RECORD_PAGES"),
-            switch("SLOTPROOF_RECORD_TOKENS") is not False,
+            switch("SLOTPROOF_RECORD_TOKENS") is True,
+            key,
             number("SLOTPROOF_RECORD_MEGABYTES", cls.most, 1),
+            number("SLOTPROOF_RECORD_FILES", cls.files, 2),
         )

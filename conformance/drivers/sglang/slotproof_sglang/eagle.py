@@ -1,0 +1,80 @@
+"""Rounds of builds whose NGRAM algorithm does not take the path of the others: 0.5.13.
+
+There the path is EAGLE's and STANDALONE's, whose worker needs a draft model. One without takes
+its place: nothing but `speculation.Rounds` asks it for anything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+WORKER = "sglang.srt.speculative.eagle_worker_v2"
+
+
+def offered() -> bool:
+    """Whether the build's worker answers as it is done here, and without overlap as well."""
+    if importlib.util.find_spec(WORKER) is None:
+        return False
+    worker = importlib.import_module(WORKER).EAGLEWorkerV2
+    return "on_publish" in inspect.signature(worker.forward_batch_generation).parameters
+
+
+def prepare() -> None:
+    """Have the build make the worker without a draft model."""
+    base: Any = importlib.import_module("sglang.srt.speculative.base_spec_worker").BaseSpecWorker
+    algorithms: Any = importlib.import_module("sglang.srt.speculative.spec_info")
+
+    class Worker(base):  # type: ignore[misc]
+        """The build's worker, as far as the scheduler knows of it."""
+
+        draft_worker: Any = None  # abstract properties
+        target_worker: Any = None
+
+        def __init__(self, server_args: Any, target_worker: Any, **_: Any) -> None:
+            self.target_worker = target_worker
+            # Its pool and its model are asked for, for disaggregation, and not used.
+            self.draft_worker = SimpleNamespace(draft_runner=target_worker.model_runner)
+            self.draft_token_num = int(server_args.speculative_num_draft_tokens)
+            self.topk = int(server_args.speculative_eagle_topk)
+
+        @property
+        def spec_v2_attn_backends(self) -> tuple[Any, ...]:
+            return (self.target_worker.model_runner.attn_backend,)
+
+        def clear_cache_pool(self) -> None:
+            pass
+
+        def forward_batch_generation(self, batch: Any, on_publish: Any = None) -> Any:
+            """A prefill."""
+            result = self.target_worker.forward_batch_generation(batch)
+            result.new_seq_lens = batch.seq_lens
+            if on_publish is not None:
+                on_publish(result.new_seq_lens)
+            result.next_draft_input = following(result.next_token_ids, self.topk)
+            return result
+
+    algorithms.SpeculativeAlgorithm.create_worker = lambda *_: Worker
+    # With overlap scheduling one Triton kernel hands the drafts on from round to round.
+    relay: Any = importlib.import_module("sglang.srt.managers.overlap_utils")
+    relay.gather_spec_extras = lambda at, *kept: [None if x is None else x[at] for x in kept]
+
+
+def last_tokens(before: Any) -> Any:
+    """The last token of each request, from the round before."""
+    return before.bonus_tokens
+
+
+def following(tokens: Any, topk: int) -> Any:
+    """What the next round begins with; of its drafts nobody reads."""
+    types: Any = importlib.import_module("sglang.srt.speculative.eagle_info")
+    torch: Any = importlib.import_module("torch")
+    count = len(tokens)
+    return types.EagleDraftInput(
+        topk_p=torch.zeros((count, topk)),
+        topk_index=torch.zeros((count, topk), dtype=torch.int64),
+        bonus_tokens=tokens.to(torch.int64),
+    )

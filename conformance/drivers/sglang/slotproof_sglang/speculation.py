@@ -1,0 +1,273 @@
+"""Speculative rounds on a CPU: the build's own path, with a worker that is told what to accept.
+
+Before a round, at it and after it everything is the build's own: what is allocated ahead, what
+the scheduler does with an answer, release, trim, cursor, retraction. Only the worker of the
+NGRAM algorithm, which has no draft model, does not look for drafts (up to 0.5.13 it has a loop of
+its own: see `eagle.py`):
+
+| its part of a round | here |
+|---|---|
+| drafts | none; how many tokens are accepted is drawn by the search, or follows from the round |
+| accepted tokens and their KV | decode forwards of the target model, one position after the other |
+| KV of rejected drafts | other values, at every other position that the round may write |
+| the answer | as the build's worker gives it, and of the build's own types |
+
+What is wrongly trusted of a round therefore shows in the tokens.
+
+`paging.Kernel` stands for the one Triton kernel on the way. It writes where the kernel
+would: past the end of a row that is the next row.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+from . import eagle
+from .messages import inner_rid, outer_rid
+from .paging import Kernel
+
+WORKER = "sglang.srt.speculative.ngram_worker"
+OTHER = 3.0
+"""What a rejected position holds: no key or value of the model's is that large everywhere."""
+
+
+def scriptable() -> bool:
+    """Whether a worker of the build answers as it is done here (0.5.13 and later)."""
+    return ngram() or eagle.offered()
+
+
+def ngram() -> bool:
+    """Whether that is the NGRAM algorithm's (0.5.15 and later)."""
+    if importlib.util.find_spec(WORKER) is None:
+        return False
+    worker: Any = getattr(importlib.import_module(WORKER), "NGRAMWorker", None)
+    if worker is None:
+        return False
+    return "on_publish" in inspect.signature(worker.forward_batch_generation).parameters
+
+
+def server_args(config: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a server with `draft` steps and `topk` branches in each."""
+    if not on(config):
+        return {}
+    shape = {
+        "speculative_num_draft_tokens": config["draft"] + 1,
+        "speculative_num_steps": config["draft"],
+    }
+    if not ngram():
+        return {
+            "speculative_algorithm": "STANDALONE",
+            "speculative_eagle_topk": config["topk"],
+            **shape,
+        }
+    return {
+        "speculative_algorithm": "NGRAM",
+        **shape,
+        "speculative_ngram_min_bfs_breadth": 1,
+        "speculative_ngram_max_bfs_breadth": config["topk"],
+    }
+
+
+def on(config: dict[str, Any]) -> bool:
+    """Whether a scheduler of this configuration speculates."""
+    return bool(config["draft"]) and scriptable()
+
+
+def prepare(config: dict[str, Any]) -> None:
+    """Replace what needs a GPU or a compiler; in a process that makes this one scheduler."""
+    if not on(config):
+        return
+    hook: Any = importlib.import_module("sglang.srt.arg_groups.speculative_hook")
+    if config["overlap"]:
+        hook._disable_overlap_schedule_for_cpu = lambda _: None
+    if ngram():
+        worker: Any = importlib.import_module(WORKER)
+        worker.NgramCorpus = _Corpus
+        worker.NGRAMWorker._init_preallocated_tensors = _on_the_cpu  # only those of drafts
+        hook._handle_ngram = _as_on_a_gpu(hook._handle_ngram)
+    else:
+        eagle.prepare()
+        hook._handle_eagle_family = _as_on_a_gpu(hook._handle_eagle_family)
+    for name, module in list(sys.modules.items()):  # what the worker has imported
+        if name.startswith("sglang.") and "assign_req_to_token_pool" in vars(module):
+            vars(module)["assign_req_to_token_pool"] = Kernel(_assign)
+    pools: Any = importlib.import_module("sglang.srt.mem_cache.memory_pool")
+    # For moving accepted KV to the front, which nothing does here.
+    pools.MHATokenToKVPool._init_kv_copy_and_warmup = lambda _: None
+
+
+def _as_on_a_gpu(handle: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Two refusals don't count here. Up to 0.5.15 the algorithm is for GPUs only. Branches with
+    larger pages are for attention that sees them, which is looked at last but for data
+    parallelism; no attention sees branches here."""
+
+    def handled(args: Any) -> None:
+        try:
+            handle(args)
+        except ValueError as refusal:
+            if "page_size" in str(refusal):
+                return
+            if "only supports CUDA device" not in str(refusal):
+                raise
+            args.device, device = "cuda", args.device
+            try:
+                handled(args)
+            finally:
+                args.device = device
+
+    return handled
+
+
+def _on_the_cpu(worker: Any) -> None:
+    worker.device = "cpu"
+
+
+class _Corpus:
+    """Where the build's worker would look for drafts."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def reset(self) -> None:
+        pass
+
+
+def _assign(rows: Any, table: Any, start: Any, end: Any, found: Any, width: int, *_: Any) -> None:
+    """KV indices for positions [start, end) of each row, one row after the other."""
+    flat, first = table.view(-1), 0
+    for row, low, high in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
+        begin = row * width + low
+        part = flat[begin : begin + high - low]  # shorter past the table's end
+        part.copy_(found[first : first + len(part)])
+        first += high - low
+
+
+def rounds(scheduler: Any) -> Rounds | None:
+    """The rounds of this scheduler; None where it does not speculate."""
+    algorithm = getattr(scheduler, "spec_algorithm", None)
+    return None if algorithm is None or algorithm.is_none() else Rounds(scheduler)
+
+
+class Rounds:
+    """The worker's part of speculative rounds; how many tokens each request's next one accepts."""
+
+    def __init__(self, scheduler: Any) -> None:
+        self.wanted: dict[str, int] = {}
+        #: Every round accepts as many, whatever is asked for; 0: it does not.
+        self.always = 0
+        self.worker = scheduler.model_worker
+        self.ngram = ngram()
+        self.types: Any = importlib.import_module(WORKER if self.ngram else eagle.WORKER)
+        self.torch: Any = importlib.import_module("torch")
+        self.rows = scheduler.req_to_token_pool
+        self.allocator = scheduler.token_to_kv_pool_allocator
+        self.original = self.worker.forward_batch_generation
+        self.worker.forward_batch_generation = self.forward
+
+    def request(self, rid: str, tokens: int) -> None:
+        """Note what the next round accepts; a later word for the same request replaces it."""
+        self.wanted[inner_rid(rid)] = tokens
+
+    def forward(self, batch: Any, on_publish: Any = None, **kwargs: Any) -> Any:
+        """A prefill as the build does it, or a round."""
+        if not batch.forward_mode.is_decode():
+            return self.original(batch, on_publish=on_publish, **kwargs)
+        torch, width = self.torch, self.worker.draft_token_num
+        start = batch.seq_lens.clone()
+        lengths = [
+            self.accepted(str(req.rid), committed - len(req.origin_input_ids))
+            for req, committed in zip(batch.reqs, start.tolist(), strict=True)
+        ]
+        accepted = torch.tensor(lengths, dtype=torch.int32)
+        answer, tokens = self._verify(batch, start, width, max(lengths))
+        self._reject(batch.req_pool_indices, start, lengths, width)
+        ends = start + accepted
+        if on_publish is not None:
+            on_publish(ends)
+        return self.types.GenerationBatchResult(
+            logits_output=answer.logits_output,
+            next_token_ids=tokens.flatten(),
+            can_run_cuda_graph=answer.can_run_cuda_graph,
+            accept_lens=accepted,
+            new_seq_lens=ends,
+            next_draft_input=self._following(ends, tokens, accepted, width),
+            speculative_num_draft_tokens=width,
+        )
+
+    def accepted(self, rid: str, computed: int) -> int:
+        """How many tokens the round of a request accepts, all drafts and one more at most: what
+        was asked for, or any number, the same one whenever the request is played again."""
+        width = int(self.worker.draft_token_num)
+        asked = self.always or self.wanted.pop(rid, 0)
+        if not asked:
+            asked = 1 + crc32(f"{outer_rid(rid)}:{computed}".encode()) % width
+        return min(asked, width)
+
+    def _verify(self, batch: Any, start: Any, width: int, count: int) -> tuple[Any, Any]:
+        """The next tokens of every request, with their KV: as many as the luckiest accepts.
+        The first of them follows the last token of the round before."""
+        torch, last = self.torch, self._last(batch.spec_info, width)
+        tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
+        host = start.to("cpu")
+        answer = None
+        for position in range(count):
+            batch.input_ids = last.to(torch.int64)
+            batch.seq_lens = start + (position + 1)
+            batch.seq_lens_cpu = host + (position + 1)
+            batch.seq_lens_sum = int(batch.seq_lens_cpu.sum())
+            batch.out_cache_loc = self._indices(batch.req_pool_indices, start + position)
+            batch.spec_info = None
+            answer = self.worker.target_worker.forward_batch_generation(batch)
+            last = answer.next_token_ids
+            tokens[:, position] = last
+        return answer, tokens
+
+    def _following(self, ends: Any, tokens: Any, accepted: Any, width: int) -> Any:
+        """What the next round begins with, of the build's own type."""
+        if not self.ngram:
+            return eagle.following(self._at_end(tokens, accepted), self.worker.topk)
+        return self.types.NgramVerifyInput(
+            draft_token_num=width,
+            new_seq_lens=ends,
+            accept_tokens=tokens.flatten(),
+            accept_lens=accepted,
+        )
+
+    def _last(self, before: Any, width: int) -> Any:
+        """The last token of each request, from the round before."""
+        if not self.ngram:
+            return eagle.last_tokens(before)
+        return self._at_end(before.accept_tokens.view(-1, width), before.accept_lens)
+
+    @staticmethod
+    def _at_end(tokens: Any, accepted: Any) -> Any:
+        return tokens.gather(1, (accepted.long() - 1).unsqueeze(1)).squeeze(1)
+
+    def _indices(self, rows: Any, positions: Any) -> Any:
+        """KV indices of one position in each row."""
+        return self.rows.req_to_token[rows, positions].to(self.torch.int64)
+
+    def _reject(self, rows: Any, start: Any, lengths: list[int], width: int) -> None:
+        """Other KV at the positions of the round that were not accepted."""
+        table = self.rows.req_to_token
+        spans = [
+            table[row, low + count : low + width]
+            for row, low, count in zip(rows.tolist(), start.tolist(), lengths, strict=True)
+        ]
+        indices = self.torch.cat(spans).to(self.torch.int64)
+        pool = self.allocator.get_kvcache()
+        sliding = getattr(pool, "swa_kv_pool", None)
+        self._spoil(pool if sliding is None else pool.full_kv_pool, indices)
+        if sliding is not None:
+            self._spoil(sliding, self.allocator.full_to_swa_index_mapping[indices])
+
+    @staticmethod
+    def _spoil(pool: Any, indices: Any) -> None:
+        for buffer in (*pool.k_buffer, *pool.v_buffer):
+            buffer[indices] = OTHER

@@ -1,0 +1,92 @@
+"""Speculative rounds on a CPU: SGLang's own path, with a worker that accepts no draft.
+
+For the scripts beside it, with 0.5.15 and later. The worker answers as the build's NGRAM worker
+does in a round whose drafts are all rejected: one token, computed by the model.
+"""
+
+import importlib
+import sys
+
+import torch
+
+
+def arguments(draft, topk=1):
+    """Server arguments for rounds of ``draft`` steps; what needs a GPU is replaced."""
+    hook = importlib.import_module("sglang.srt.arg_groups.speculative_hook")
+    hook._disable_overlap_schedule_for_cpu = lambda _: None
+    handle = hook._handle_ngram
+
+    def handled(server):
+        try:
+            handle(server)
+        except ValueError as refusal:  # branches with larger pages: no attention sees any here
+            if "page_size" not in str(refusal):
+                raise
+
+    hook._handle_ngram = handled
+    worker = importlib.import_module("sglang.srt.speculative.ngram_worker")
+    worker.NgramCorpus = lambda **_: None
+    worker.NGRAMWorker._init_preallocated_tensors = lambda _: None
+    pools = importlib.import_module("sglang.srt.mem_cache.memory_pool")
+    pools.MHATokenToKVPool._init_kv_copy_and_warmup = lambda _: None
+    for module in list(sys.modules.values()):
+        if hasattr(module, "assign_req_to_token_pool"):
+            module.assign_req_to_token_pool = {(n,): assign for n in range(1, 99)}
+    return {
+        "speculative_algorithm": "NGRAM",
+        "speculative_num_steps": draft,
+        "speculative_num_draft_tokens": draft + 1,
+        "speculative_ngram_min_bfs_breadth": 1,
+        "speculative_ngram_max_bfs_breadth": topk,
+    }
+
+
+def assign(rows, table, start, end, found, width, *_):
+    """The Triton kernel that writes row tables; it knows no end of a row either."""
+    flat, first = table.view(-1), 0
+    for row, low, high in zip(rows.tolist(), start.tolist(), end.tolist(), strict=True):
+        part = flat[row * width + low : row * width + high]
+        part.copy_(found[first : first + len(part)])
+        first += high - low
+
+
+def accept_nothing(scheduler):
+    """Have the worker answer rounds; prefills go to the build's own."""
+    types = importlib.import_module("sglang.srt.speculative.ngram_worker")
+    worker, rows = scheduler.model_worker, scheduler.req_to_token_pool.req_to_token
+    original, width = worker.forward_batch_generation, worker.draft_token_num
+
+    def forward(batch, on_publish=None, **rest):
+        if not batch.forward_mode.is_decode():
+            return original(batch, on_publish=on_publish, **rest)
+        before, start = batch.spec_info, batch.seq_lens.clone()
+        given = before.accept_tokens.view(-1, width)
+        last = given.gather(1, before.accept_lens.long().unsqueeze(1) - 1).squeeze(1)
+        batch.input_ids, batch.spec_info = last.long(), None
+        batch.seq_lens = start + 1
+        batch.seq_lens_cpu = batch.seq_lens.clone()
+        batch.seq_lens_sum = int(batch.seq_lens.sum())
+        batch.out_cache_loc = rows[batch.req_pool_indices, start].long()
+        answer = worker.target_worker.forward_batch_generation(batch)
+        tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
+        tokens[:, 0] = answer.next_token_ids
+        one, ends = torch.ones(len(batch.reqs), dtype=torch.int32), start + 1
+        if on_publish is not None:
+            on_publish(ends)
+        following = types.NgramVerifyInput(
+            draft_token_num=width,
+            new_seq_lens=ends,
+            accept_tokens=tokens.flatten(),
+            accept_lens=one,
+        )
+        return types.GenerationBatchResult(
+            logits_output=answer.logits_output,
+            next_token_ids=tokens.flatten(),
+            can_run_cuda_graph=answer.can_run_cuda_graph,
+            accept_lens=one,
+            new_seq_lens=ends,
+            next_draft_input=following,
+            speculative_num_draft_tokens=width,
+        )
+
+    worker.forward_batch_generation = forward

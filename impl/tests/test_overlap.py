@@ -1,0 +1,142 @@
+"""Overlap scheduling: a batch is launched before the result of the one before is processed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+
+def told(d: Any) -> list[tuple[str, dict[str, int]]]:
+    """Transitions of the last iteration that move C or the output, with their parameters."""
+    moving = ("T-EXTEND", "T-DECODE", "T-LAUNCH", "T-RESULT", "T-SAVE")
+    return [(e[0], e[3]) for e in d.engine.events if e[0] in moving]
+
+
+def test_a_token_is_known_one_iteration_after_its_round(drive: Any) -> None:
+    """T-LAUNCH, T-RESULT: C is one ahead of what was known, and of nothing that is."""
+    d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 3).step()
+    (req,) = d.engine.scheduler.reqs.values()
+    assert told(d) == [("T-EXTEND", {"t": 2, "sampled": 0, "row": 0})]
+    assert (req.kv_committed_len, req.output_ids) == (2, [])
+    d.step()
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-RESULT", {"k": 0, "n": 1})]
+    assert (req.kv_committed_len, len(req.output_ids)) == (3, 1)
+    d.step(2)
+    assert told(d)[1:] == [("T-RESULT", {"k": 0, "n": 1}), ("T-SAVE", {"F": 3})]
+    assert (d.engine.cache.slots["s"].kv_committed_len, d.broken()) == (5, set())
+    assert d.step().tids == []
+
+
+def test_a_speculative_round_counts_when_its_result_comes(drive: Any) -> None:
+    """T-LAUNCH allocates for this round and for what the one under way may accept."""
+    d = drive(overlap=True, draft=3, topk=2).submit(None, "r", [5, 6], 40).step(2)
+    assert told(d) == [("T-LAUNCH", {"d": 11, "k": 0}), ("T-RESULT", {"k": 0, "n": 1})]
+    accepted = set()
+    for _ in range(8):
+        (req,) = d.engine.scheduler.reqs.values()
+        before = req.kv_committed_len
+        d.step()
+        (launch, result) = told(d)
+        assert launch[1]["k"] == 0 and result[1]["k"] == result[1]["n"]
+        assert req.kv_committed_len == before + result[1]["n"] == req.seqlen - 1
+        accepted.add(result[1]["n"])
+    assert len(accepted) > 1
+
+
+def test_a_turn_that_has_finished_is_in_one_more_batch(drive: Any) -> None:
+    """T-SAVE cuts what that batch computed past the end: here all of it."""
+    d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 0).step(2)
+    assert told(d) == [("T-LAUNCH", {"d": 1, "k": 1}), ("T-SAVE", {"F": 0})]
+    slot = d.engine.cache.slots["s"]
+    assert (slot.kv_committed_len, slot.kv_allocated_len, d.broken()) == (2, 2, set())
+    d.step()
+    assert d.answer("r")["tokens"] == []
+
+
+@pytest.mark.parametrize("draft", [0, 3])
+def test_a_full_row_is_launched_without_a_token(drive: Any, draft: int) -> None:
+    d = drive(overlap=True, context_len=4, draft=draft).open("s").submit("s", "r", [5] * 4, 0)
+    d.step(2)
+    assert told(d) == [("T-LAUNCH", {"d": 0, "k": 0}), ("T-SAVE", {"F": 0})]
+    assert d.broken() == set()
+
+
+@pytest.mark.parametrize("how", ["abort", "retract", "close", "abort_all", "pause"])
+def test_what_comes_while_a_result_is_under_way(drive: Any, how: str) -> None:
+    """Aborted, it is dropped; retracted, its token is computed again; paused, it still comes."""
+    d = drive(overlap=True).open("s").submit("s", "r", [5, 6], 4).step(3)
+    fields = {"abort": {"rid": "r"}, "close": {"session": "s"}}.get(how, {})
+    d.do(how, **fields).step()
+    results = [e for e in d.engine.events if e[0] == "T-RESULT"]
+    assert len(results) == (how in ("close", "pause"))
+    assert d.broken() == set()
+    if how == "pause":
+        assert d.step().tids == []
+        d.do("continue")
+    d.drain()
+    whole = drive().open("s").submit("s", "r", [5, 6], 4).drain().answer("r")["tokens"]
+    tokens = d.answer("r")["tokens"]
+    assert tokens == (whole[:2] if "abort" in how else whole)
+
+
+def test_memory_runs_out_while_a_result_is_under_way(drive: Any) -> None:
+    """T-OOM, T-RETRACT: the token that nobody knows yet is dropped."""
+    d = drive(overlap=True, total_tokens=8).open("s").submit("s", "r", [5] * 4, 9).drain()
+    assert d.tids == ["T-OOM"]
+    assert len(d.answer("r")["tokens"]) == 4
+    d = drive(overlap=True, total_tokens=12).open("s").submit(None, "p", [1, 2, 3], 8)
+    d.submit("s", "r", [4, 5, 6], 8).drain()
+    assert "T-RETRACT" in {event[0] for event in d.events}
+    plain = drive(total_tokens=12).open("s").submit(None, "p", [1, 2, 3], 8)
+    plain.submit("s", "r", [4, 5, 6], 8).drain()
+    for rid in ("p", "r"):
+        assert d.answer(rid)["tokens"] == plain.answer(rid)["tokens"]
+
+
+def test_a_window_is_there_for_a_retracted_turn(drive: Any) -> None:
+    """T-SWA-ADVANCE before the round counts: a restore leaves the last known token out."""
+    d = drive(overlap=True, window=2, swa_tokens=100).open("s").submit("s", "r", [5] * 4, 9)
+    d.step(4).do("retract").step()
+    assert d.tids[:3] == ["T-RETRACT", "T-RESTORE", "T-EXTEND"]
+    d.drain()
+    assert d.broken() == set()
+
+
+def conversation(d: Any, r: random.Random) -> dict[str, tuple[str, list[int]]]:
+    """Turns of three sessions and plain requests, retracts at any time; every answer."""
+    d.open("a", "b", "c")
+    for number in range(4):
+        for sid in ("a", "b", "c", None):
+            tokens = [r.randint(1, 3) for _ in range(r.choice([1, 2, 5]))]
+            stop = tuple(r.randint(1, 249) for _ in range(20))
+            d.submit(sid, f"{sid}{number}", tokens, r.choice([0, 1, 3, 8]), stop)
+        for _ in range(r.randint(0, 12)):
+            d.do(r.choice(["retract", "retract", "flush"]))
+            d.step(r.choice([1, 1, 2, 3]))
+            assert d.broken() == set()
+        d.drain()
+    return {m["rid"]: (m["reason"], m["tokens"]) for m in d.messages if m["type"] == "finish"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_those_without_overlap(drive: Any, seed: int) -> None:
+    """INV-CONTENT: whatever the pages, chunks, drafts, windows, and however tight the pool."""
+    r = random.Random(seed)
+    page, window = r.choice([1, 2, 4]), r.choice([0, 0, 2, 5])
+    config = {
+        "page_size": page,
+        "total_tokens": page * r.choice([20, 60]) + 64,
+        "swa_tokens": page * r.choice([20, 60]) + 64 if window else 0,
+        "window": window,
+        "max_running": r.choice([2, 4]),
+        "rows": 8,
+        "chunk": r.choice([0, 0, 4]),
+        "draft": r.choice([0, 0, 3]),
+        "topk": r.choice([1, 2]),
+        "retract": r.choice(["keep", "wipe"]),
+    }
+    with_it = conversation(drive(**config, overlap=True), random.Random(seed))
+    assert len(with_it) == 16
+    assert with_it == conversation(drive(**config), random.Random(seed))
