@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slotproof.conformance import interrupts
 from slotproof.conformance.cli.all_findings import Book, opened, said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
@@ -117,7 +118,8 @@ def run(
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
     folder = Folder(out, name(f"{slug(engine, 60)}-seed{plan.seed}"))
-    with logged(wanted.open(), log) as under_test:
+    under_test = wanted.open()
+    with interrupts.held(), logged(under_test, log):  # an interrupt ends the campaign, not the rest
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
     if everything:

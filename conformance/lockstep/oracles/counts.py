@@ -136,8 +136,7 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
 
 
 def _for_sessions(seen: Observation) -> dict[str, RequestView]:
-    """Requests whose KV may be reported as held where KV on loan is: sent to a session, taken
-    by it or not."""
+    """Requests that were sent to a session, taken by it or not."""
     requests = seen.snapshot["requests"].items()
     return {rid: view for rid, view in requests if view["kind"] != "plain"}
 
