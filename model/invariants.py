@@ -227,9 +227,32 @@ CHECKER = harness(
 )
 ANSWER = harness(
     "INV-ANSWER",
-    "Every request gets exactly one final answer.",
+    "Every request gets exactly one final answer, and that is what its client asked for.",
     once="no request is answered twice",
     never_silent="when the engine is drained every request was answered",
+    most="no answer has more tokens than max_new",
+    length="one that ended by length has max_new tokens",
+    past_stop="no answer goes on after a stop token",
+    stop="one that ended by stop ends with a stop token",
+    reason="the reason is length, stop or abort, or one that the driver names, and the real one",
+    unasked="nobody is aborted unasked, unless refused, over a limit or too large even alone",
+    nothing="what is refused, or beyond the context, gets no token",
+    aborts="an abort that was read is answered within 8 iterations, and not by going on",
+)
+SESSION = harness(
+    "INV-SESSION",
+    "Every open and close is answered once, and rightly; time-outs come when they are due.",
+    opened="a session is opened once for each open that finds it closed",
+    closed="a session is closed once, as asked for or when its time is over",
+    refused="an open is refused where the session is open, a close where it is not",
+    answered="an open is answered at once, a close as soon as no turn is in flight",
+    overdue="a session that was idle for its time-out is closed",
+)
+LIMIT = harness(
+    "INV-LIMIT",
+    "Batches are no larger than the configuration allows.",
+    running="no more than max_running requests run",
+    chunk="no prefill is longer than a chunk",
 )
 ALIVE = harness(
     "INV-ALIVE",

@@ -57,6 +57,11 @@ class Capabilities:
     recompute: bool = False
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
+    margin: int = 0
+    """Tokens that it keeps free of context and pool beyond those that a request asks for."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """What else it answers than the protocol lists, and when: other reasons of a finish;
+    ``refused`` for an open of a session that is not open."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:

@@ -20,7 +20,60 @@ class Sent:
     reason: str | None = None
     output: Tokens = field(default_factory=list)
     prompt: Tokens = field(default_factory=list)
-    """History and new tokens; known once it was answered."""
+    """History and new tokens; known once it was read, and for certain once it was answered."""
+    read: bool = False
+    refusable: bool | None = False
+    """When it was read, its session was not open, was closing or had a turn in flight; ``None``:
+    that depends on when an abort or a close before it was done."""
+    aborted: int | None = None
+    """Iterations since an abort of it was read; ``None``: none was."""
+
+    def beyond(self, tokens: int) -> bool:
+        """Whether prompt and answer together may be longer than that."""
+        return len(self.prompt) + max(0, self.max_new) > tokens
+
+
+@dataclass
+class Asked:
+    """An open or a close that was read and not answered."""
+
+    do: str
+    answers: set[str]
+    """What may answer it."""
+    waits: int = 0
+    """Iterations in which nothing hindered the answer."""
+
+
+@dataclass
+class Conversation:
+    """A session as its clients see it."""
+
+    open: bool | None = False
+    """Whether it is, by what was read and told; ``None``: that depends on when a close is done."""
+    asked: list[Asked] = field(default_factory=list)
+    used: int = 0
+    """The time at which an open, a close or a turn of it was read last."""
+    idle: int = 0
+    """From then on it had no turn, for certain."""
+
+    def reads(self, do: str, busy: bool) -> None:
+        """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
+        if do == "open":
+            answers = {True: {"refused"}, False: {"opened"}, None: {"opened", "refused"}}[self.open]
+            self.open = None if self.open is None else True
+        elif self.open:
+            answers = {"closed"}
+            self.open = None if busy else False
+        else:
+            answers = {"refused"} if self.open is False else {"refused", "closed"}
+        self.asked.append(Asked(do, answers))
+
+    def hears(self, told: str) -> bool:
+        """Whether that answers something that was asked; then it is asked no more."""
+        answered = next((each for each in self.asked if told in each.answers), None)
+        if answered is not None:
+            self.asked.remove(answered)
+        return answered is not None
 
 
 class Client:
@@ -30,6 +83,11 @@ class Client:
         self.requests: dict[str, Sent] = {}
         self.history: dict[str, Tokens] = {}
         """Tokens of the finished turns of each open session."""
+        self.unanswered: dict[str, Sent] = {}
+        """Requests that were read."""
+        self.sessions: dict[str, Conversation] = {}
+        self.clock = 0
+        """Seconds that passed."""
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
         self.paused = False
@@ -39,7 +97,9 @@ class Client:
         """Iterations in which a request waited and nothing changed."""
 
     def sends(self, command: Command) -> None:
-        if command["do"] not in ("step", "tick"):
+        if command["do"] == "tick":
+            self.clock += command["seconds"]
+        elif command["do"] != "step":
             self.unread.append(command)
         if command["do"] == "submit" and command["rid"] not in self.requests:
             self.requests[command["rid"]] = Sent(
@@ -49,9 +109,48 @@ class Client:
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
         for command in self.unread[:count]:
-            if command["do"] in ("pause", "continue"):
-                self.paused = command["do"] == "pause"
+            do, rid = command["do"], command.get("rid", "")
+            if do in ("pause", "continue"):
+                self.paused = do == "pause"
+            elif do in ("open", "close"):
+                sid = command["session"]
+                session = self.sessions.setdefault(sid, Conversation())
+                session.reads(do, self.busy(sid))
+                session.used = session.idle = self.clock
+            elif do == "submit" and not self.requests[rid].read:
+                self._reads(rid, self.requests[rid])
+            for each in self.unanswered.values() if do == "abort_all" else ():
+                each.aborted = each.aborted or 0
+            if do == "abort" and rid in self.unanswered:
+                self.unanswered[rid].aborted = self.unanswered[rid].aborted or 0
         del self.unread[:count]
+
+    def _reads(self, rid: str, sent: Sent) -> None:
+        """A request, as the engine finds it: what has become of its session by then?"""
+        past: Tokens = []
+        if sent.session is not None:
+            session = self.sessions.setdefault(sent.session, Conversation())
+            sent.refusable = self._refusable(sent.session, session)
+            session.used = session.idle = self.clock
+            past = self.history.get(sent.session, [])
+        sent.prompt = joined(past, sent.tokens)
+        sent.read = True
+        if not len(sent.prompt):
+            sent.refusable = True
+        if not sent.answers:
+            self.unanswered[rid] = sent
+
+    def _refusable(self, sid: str, session: Conversation) -> bool | None:
+        turns = [each for each in self.unanswered.values() if each.session == sid]
+        if session.open is False or any(
+            each.refusable is False and each.aborted is None for each in turns
+        ):
+            return True
+        return None if turns or session.open is None else False
+
+    def busy(self, sid: str) -> bool:
+        """Whether a turn of the session may be in flight."""
+        return any(each.session == sid for each in self.unanswered.values())
 
     def hears(self, message: Message) -> None:
         """Take an answer in; histories grow by what finished turns said."""
@@ -64,8 +163,13 @@ class Client:
             if sent is None:
                 return
             sent.answers += 1
+            self.unanswered.pop(message["rid"], None)
             sent.reason = message["reason"]
             sent.output = message["tokens"]
+            if sent.session in self.sessions:
+                self.sessions[sent.session].idle = self.clock
+            if sent.read and sent.reason == "abort":
+                return
             past = self.history.get(sent.session, []) if sent.session else []
             sent.prompt = joined(past, sent.tokens)
             if sent.session in self.history and sent.reason != "abort":

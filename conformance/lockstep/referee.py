@@ -204,7 +204,7 @@ class Referee:
         self.client.reads(snapshot["consumed"])
         for message in snapshot["messages"]:
             self.client.hears(message)
-            if message["type"] == "finish" and message["reason"] != "abort":
+            if message["type"] == "finish":
                 recompute.update(self._recomputed(message["rid"]))
         if self.world is None and "width" in snapshot["rows"]:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
@@ -248,6 +248,9 @@ class Referee:
     def _recomputed(self, rid: str) -> dict[str, list[int]]:
         sent = self.client.requests.get(rid)
         if sent is None or not sent.output or self.injected or isinstance(sent.prompt, Hashed):
+            return {}
+        owed = sent.refusable is False and not sent.beyond(self.config.context_len)
+        if sent.reason == "abort" and not (owed and len(sent.output) <= sent.max_new):
             return {}
         with interrupts.released():
             tokens = self.engine.recompute(sent.prompt, len(sent.output))

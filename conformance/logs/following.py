@@ -172,11 +172,12 @@ def _kept(life: Life) -> _Life:
         world=None if world is None else (world.pools, world.actors, world.writers),
         requests=client.requests,
         history=client.history,
-        unread=[{"do": command["do"]} for command in client.unread],
+        unread=[{k: v for k, v in each.items() if k in _SAID} for each in client.unread],
         waiting=(client.paused, client.unheard, client.stalled),
     )
 
 
+_SAID = ("do", "session", "rid")
 _PLAIN = (
     "commands",
     "pending",

@@ -163,7 +163,9 @@ class LogReferee(Referee):
 
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """The oracles that have what they look at."""
-        blind = set() if "pages" in self._shown else {"pages", "locks"}
+        blind = {"contract", "sessions", "limits"}  # what a deployment adds to them is in no log
+        if "pages" not in self._shown:
+            blind |= {"pages", "locks"}
         if not self.told:
             blind |= {"history", "answers", "progress"}
         if self._gap or snapshot["iter"] > self.snapshot["iter"] + 1:

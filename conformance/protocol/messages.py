@@ -113,6 +113,8 @@ class Offered(TypedDict):
     profile: NotRequired[Name]
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
+    margin: NotRequired[Count]
+    answers: NotRequired[dict[Name, Text]]
 
 
 @shape

@@ -56,6 +56,12 @@ RETRACTED = frozenset(
 
 VICTIMS = frozenset(["INV-ANSWER", "INV-CONTENT", "INV-PROGRESS"])
 """Their violations name whom it was seen on: the transition may be another's."""
+ANSWERED = frozenset(
+    f"INV-ANSWER.{name}"
+    for name in INVARIANTS["INV-ANSWER"].observed
+    if name not in ("once", "never_silent")
+)
+"""What is wrong with an answer: the transition is that with which its request ended."""
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
 """Characters of a crash's message in an identity."""
@@ -176,6 +182,8 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         every = [each[0] for each in events]
         who = None if violation.invariant in VICTIMS else violation.session or violation.rid
         mine = [each[0] for each in events if who and who in each[1:3]]
+        if violation.clause in ANSWERED:
+            mine = [each[0] for each in events if each[2] == violation.rid][-1:]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
     what = _words(violation.detail) if crashed else ""

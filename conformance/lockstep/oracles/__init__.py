@@ -10,13 +10,16 @@ from slotproof.conformance.lockstep.observation import Observation, Violation
 from slotproof.conformance.lockstep.oracles import (
     answers,
     content,
+    contract,
     counts,
     engine_check,
     history,
+    limits,
     locks,
     owners,
     progress,
     rows,
+    sessions,
     steps,
 )
 
@@ -33,4 +36,7 @@ ORACLES: Mapping[str, Oracle] = {
     "checker": engine_check.judge,
     "answers": answers.judge,
     "progress": progress.judge,
+    "contract": contract.judge,
+    "sessions": sessions.judge,
+    "limits": limits.judge,
 }

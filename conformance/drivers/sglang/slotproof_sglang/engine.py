@@ -71,7 +71,10 @@ PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
 NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
+    "answers to close": "SGLang answers no close, and tells nobody of a session that timed out",
 }
+MARGIN = 6
+"""Of the context, and of the pool: one token, and five below that for a prompt."""
 BLIND = {
     "tokens with a sliding window": "this build's attention on a CPU reads what slid out as well"
 }
@@ -208,6 +211,7 @@ def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "recompute": True,
+        "margin": MARGIN,
         "not_observed": {
             **NOT_OBSERVED,
             **({} if window.attended() else BLIND),

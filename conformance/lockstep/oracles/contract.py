@@ -1,0 +1,93 @@
+"""INV-ANSWER: an answer is what its client asked for, and an abort is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.lockstep.client import Sent
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+
+PATIENCE = 8
+"""Iterations, pauses apart, within which an abort that was read is answered."""
+ON_ITS_WAY = 2
+"""Iterations after which a request that an abort was read for may not finish by itself any more:
+with overlap scheduling a round is under way."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for message in seen.snapshot["messages"]:
+        if message["type"] == "finish":
+            sent = seen.client.requests.get(message["rid"])
+            if sent is not None and sent.answers == 1 and sent.read:
+                yield from _answer(seen, message["rid"], sent)
+    if seen.client.paused or seen.snapshot["iter"] == seen.previous["iter"]:
+        return
+    for rid, sent in seen.client.unanswered.items():
+        if sent.aborted is None:
+            continue
+        sent.aborted += 1
+        if sent.aborted == PATIENCE:
+            words = "{rid} is not answered {engine} iterations after an abort of it was read"
+            yield violated("INV-ANSWER.aborts", words, rid=rid, engine=PATIENCE)
+
+
+def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
+    count, asked = len(sent.output), max(0, sent.max_new)
+    if sent.reason == "abort":
+        large = _large(seen, sent)
+        refused = sent.refusable is True or sent.beyond(seen.config.context_len)
+        unasked = sent.aborted is None
+        maybe = unasked and (count > asked if large else sent.refusable is None)
+        if count and (refused or maybe):
+            words = "{rid} was refused and got {engine} tokens"
+            yield violated("INV-ANSWER.nothing", words, rid=rid, spec=0, engine=count)
+            return
+        if unasked and sent.refusable is False and not large:
+            words = "{rid} was aborted: nobody asked for it, and nothing stood in its way"
+            yield violated("INV-ANSWER.unasked", words, rid=rid)
+    elif sent.reason not in ("length", "stop", *seen.capabilities.answers):
+        words = "{rid} ended by {reason}, which is no reason"
+        yield violated("INV-ANSWER.reason", words, rid=rid, reason=repr(sent.reason))
+    elif sent.aborted is not None and sent.aborted > ON_ITS_WAY:
+        words = "{rid} went on for {engine} iterations after an abort of it was read"
+        yield violated("INV-ANSWER.aborts", words, rid=rid, engine=sent.aborted)
+    if count > asked:
+        words = "{rid} asked for {spec} tokens at most and got {engine}"
+        yield violated("INV-ANSWER.most", words, rid=rid, spec=asked, engine=count)
+    elif sent.reason == "length" and count < asked and not _large(seen, sent):
+        words = "{rid} ended by length with {engine} tokens of {spec}"
+        yield violated("INV-ANSWER.length", words, rid=rid, spec=asked, engine=count)
+    if isinstance(sent.output, list):
+        yield from _stop(rid, sent, sent.output)
+
+
+def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
+    """Whether it went as far as its first stop token, and no further."""
+    stops = [index for index, token in enumerate(output) if token in sent.stop]
+    if stops and stops[0] < len(output) - 1:
+        words = "{rid} got {engine} tokens; its stop token is number {spec}"
+        yield violated(
+            "INV-ANSWER.past_stop", words, rid=rid, spec=stops[0] + 1, engine=len(output)
+        )
+    elif sent.reason == "stop" and not stops:
+        words = "{rid} ended by stop without a stop token"
+        yield violated("INV-ANSWER.stop", words, rid=rid)
+    elif sent.reason == "length" and stops and len(output) < sent.max_new:
+        words = "{rid} ended at a stop token, and it was told that this is its length"
+        yield violated("INV-ANSWER.reason", words, rid=rid)
+
+
+def _large(seen: Observation, sent: Sent) -> bool:
+    """Whether it may not fit, though it were alone: into the context, or into a pool.
+
+    Where slots are never discarded, what they have is not to be had.
+    """
+    config, offers = seen.config, seen.capabilities
+    ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
+    wanted = len(sent.prompt) + max(0, sent.max_new) + offers.margin
+    kept = 0
+    if "T-DISCARD" not in offers.seen_to_make:
+        slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
+        kept = sum(slot["A"] + config.page_size for slot in slots)
+    room = min(pool["total"] for pool in seen.snapshot["pools"].values()) - kept
+    return wanted > config.context_len or wanted + ahead > room

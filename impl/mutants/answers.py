@@ -1,0 +1,303 @@
+"""Bugs of what clients are told and owed: the memory is in order throughout."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.mutants.registry import Mutant, swap
+from slotproof.impl.req import Phase, Req
+from slotproof.impl.scheduler import ABORT, Scheduler
+from slotproof.impl.session_controller import SessionController
+
+
+class _Answers(Scheduler):
+    """Tells something else than the scheduler does, of requests without a session."""
+
+    def _finish_if_done(self, req: Req) -> None:
+        done, tokens = req.finished_len(), list(req.output_ids)
+        req._scanned = 0  # as it was: each output is looked at once
+        super()._finish_if_done(req)
+        if done is not None and req.session is None:
+            self.retell(req, tokens, self.outbox.messages[-1])
+
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """Change the answer; ``tokens`` are all that were sampled."""
+        raise NotImplementedError
+
+
+class TellsOvershoot(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """What a speculative round sampled past the end, too."""
+        message["tokens"] = tokens
+
+
+class LosesLastToken(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """The last token of an answer that ended by length is not sent."""
+        if message["reason"] == "length":
+            message["tokens"] = message["tokens"][:-1]
+
+
+class StopToldAsLength(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """Whatever ended it."""
+        message["reason"] = ABORT if message["reason"] == ABORT else "length"
+
+
+class LengthToldAsStop(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """Whatever ended it."""
+        message["reason"] = ABORT if message["reason"] == ABORT else "stop"
+
+
+class EmptyReason(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """An answer of one token has none."""
+        if len(message["tokens"]) == 1:
+            message["reason"] = "none"
+
+
+class DoomedToken(_Answers):
+    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+        """A turn that is doomed gets a token all the same."""
+        if req.doomed:
+            message["tokens"] = [1]
+
+
+class IgnoresStop(Scheduler):
+    def add(self, req: Req) -> None:
+        """Without a session only the length counts."""
+        if req.session is None:
+            req.stop_token_ids = frozenset()
+        super().add(req)
+
+
+class ShortQueue(Scheduler):
+    def step(self) -> None:
+        """Of more than two that wait, the last is aborted."""
+        if len(self.waiting_queue) > 2:
+            self.abort(self.waiting_queue[-1], "the queue is full")
+        super().step()
+
+
+class DeafWhileDecoding(Scheduler):
+    def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
+        """A request that decodes is not aborted by its client."""
+        if out_of_memory or req.phase != Phase.RUNNING or not req.output_ids:
+            super().abort(req, message, out_of_memory=out_of_memory)
+
+
+class AbortedTokens(Scheduler):
+    def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
+        """What a client gets with an abort are the tokens in reverse order."""
+        super().abort(req, message, out_of_memory=out_of_memory)
+        told = self.outbox.messages[-1]
+        told["tokens"] = told["tokens"][::-1]
+
+
+class OneMoreRuns(Scheduler):
+    def _get_new_batch_prefill(self) -> ScheduleBatch | None:
+        """The request that is added last is not counted."""
+        config = self.config
+        self.config = dataclasses.replace(config, max_running=config.max_running + 1)
+        try:
+            return super()._get_new_batch_prefill()
+        finally:
+            self.config = config
+
+
+class LongFirstChunk(Scheduler):
+    def _get_new_batch_prefill(self) -> ScheduleBatch | None:
+        """A chunk is twice as long as it may be where nothing else runs."""
+        config = self.config
+        if config.chunk and not self.running_batch.reqs:
+            self.config = dataclasses.replace(config, chunk=2 * config.chunk)
+        try:
+            return super()._get_new_batch_prefill()
+        finally:
+            self.config = config
+
+
+class OpenedTwice(SessionController):
+    def open(self, sid: str) -> None:
+        """An id that was open before is told twice that it is."""
+        known = sid in self.sessions and self.get(sid) is None
+        super().open(sid)
+        if known:
+            self.outbox.tell_session("opened", sid, "")
+
+
+class IdsOnce(SessionController):
+    def open(self, sid: str) -> None:
+        """The id of a session that was closed can't be opened again."""
+        if sid in self.sessions and self.get(sid) is None:
+            self.outbox.tell_session("refused", sid, "the id was used before")
+        else:
+            super().open(sid)
+
+
+class ClosesNothing(SessionController):
+    def close(self, sid: str) -> None:
+        """A close of a session that is not open is told to have closed it."""
+        if self.get(sid) is None:
+            self.outbox.tell_session("closed", sid, "")
+        else:
+            super().close(sid)
+
+
+class SilentClose(SessionController):
+    def close(self, sid: str) -> None:
+        """A close of a session that is not open is not answered."""
+        if self.get(sid) is not None:
+            super().close(sid)
+
+
+class FastClock(SessionController):
+    def tick(self, seconds: float) -> None:
+        """A time-out comes after a tenth of its time."""
+        super().tick(10 * seconds)
+
+
+class NeverReapsSlots(SessionController):
+    def tick(self, seconds: float) -> None:
+        """A session with a slot is never idle."""
+        for sid in self.cache.slots:
+            self.sessions[sid].last_active = self.clock + seconds
+        super().tick(seconds)
+
+
+def _plain(name: str, sentence: str, breaks: str, needs: dict[str, Any], **part: Any) -> Mutant:
+    return Mutant(name, "a plain fault", sentence, (breaks,), swap(**part), needs)
+
+
+_ANSWER, _SESSION, _LIMIT = "INV-ANSWER", "INV-SESSION", "INV-LIMIT"
+MUTANTS = (
+    _plain(
+        "answer-overshoot",
+        "an answer has what a round sampled past its end, too",
+        _ANSWER,
+        {"draft": 1},
+        scheduler=TellsOvershoot,
+    ),
+    _plain(
+        "answer-last-token",
+        "the last token of an answer is not sent",
+        _ANSWER,
+        {},
+        scheduler=LosesLastToken,
+    ),
+    _plain(
+        "answer-stop-as-length",
+        "a stop token ends an answer, and it is told that this is its length",
+        _ANSWER,
+        {},
+        scheduler=StopToldAsLength,
+    ),
+    _plain(
+        "answer-length-as-stop",
+        "an answer that has its length is told to end by a stop token",
+        _ANSWER,
+        {},
+        scheduler=LengthToldAsStop,
+    ),
+    _plain(
+        "answer-no-reason",
+        "an answer of one token ends for no reason there is",
+        _ANSWER,
+        {},
+        scheduler=EmptyReason,
+    ),
+    _plain(
+        "answer-doomed-token",
+        "a turn that is doomed gets a token",
+        _ANSWER,
+        {},
+        scheduler=DoomedToken,
+    ),
+    _plain(
+        "answer-past-stop",
+        "a request without a session goes on after its stop token",
+        _ANSWER,
+        {},
+        scheduler=IgnoresStop,
+    ),
+    _plain(
+        "abort-unasked",
+        "of more than two requests that wait, the last is aborted",
+        _ANSWER,
+        {},
+        scheduler=ShortQueue,
+    ),
+    _plain(
+        "abort-unheard",
+        "an abort of a request that decodes is ignored",
+        _ANSWER,
+        {},
+        scheduler=DeafWhileDecoding,
+    ),
+    _plain(
+        "abort-wrong-tokens",
+        "the tokens that come with an abort stand in reverse order",
+        "INV-CONTENT",
+        {},
+        scheduler=AbortedTokens,
+    ),
+    _plain(
+        "limit-one-more",
+        "one request more than max_running runs",
+        _LIMIT,
+        {},
+        scheduler=OneMoreRuns,
+    ),
+    _plain(
+        "limit-long-chunk",
+        "a chunk is twice as long as it may be where nothing else runs",
+        _LIMIT,
+        {"chunk": 1},
+        scheduler=LongFirstChunk,
+    ),
+    _plain(
+        "session-opened-twice",
+        "an open of an id that was open before is answered twice",
+        _SESSION,
+        {},
+        controller=OpenedTwice,
+    ),
+    _plain(
+        "session-id-once",
+        "the id of a session that was closed can't be opened again",
+        _SESSION,
+        {},
+        controller=IdsOnce,
+    ),
+    _plain(
+        "session-closes-nothing",
+        "a close of a session that is not open is told to have closed it",
+        _SESSION,
+        {},
+        controller=ClosesNothing,
+    ),
+    _plain(
+        "session-silent-close",
+        "a close of a session that is not open is not answered",
+        _SESSION,
+        {},
+        controller=SilentClose,
+    ),
+    _plain(
+        "session-early-timeout",
+        "a session is reaped after a tenth of its time",
+        _SESSION,
+        {},
+        controller=FastClock,
+    ),
+    _plain(
+        "session-late-timeout",
+        "a session with a slot is never reaped",
+        _SESSION,
+        {},
+        controller=NeverReapsSlots,
+    ),
+)
