@@ -118,8 +118,8 @@ def run(
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
     folder = Folder(out, name(f"{slug(engine, 60)}-seed{plan.seed}"))
-    under_test = wanted.open()
-    with interrupts.held(), logged(under_test, log):  # an interrupt ends the campaign, not the rest
+    opened_engine = wanted.open()
+    with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
     if everything:

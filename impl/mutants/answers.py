@@ -16,54 +16,63 @@ class _Answers(Scheduler):
     """Tells something else than the scheduler does, of requests without a session."""
 
     def _finish_if_done(self, req: Req) -> None:
-        done, tokens = req.finished_len(), list(req.output_ids)
-        req._scanned = 0  # as it was: each output is looked at once
+        tokens, told = list(req.output_ids), len(self.outbox.messages)
         super()._finish_if_done(req)
-        if done is not None and req.session is None:
-            self.retell(req, tokens, self.outbox.messages[-1])
+        if req.session is None and len(self.outbox.messages) > told:
+            answer = self.outbox.messages[-1]
+            if answer["reason"] != ABORT:
+                answer.update(self.told(answer, tokens))
+            elif req.doomed:
+                answer.update(self.refused())
 
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
-        """Change the answer; ``tokens`` are all that were sampled."""
-        raise NotImplementedError
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
+        """What to tell instead; ``sampled`` are all tokens there are."""
+        del answer, sampled
+        return {}
+
+    def refused(self) -> dict[str, Any]:
+        """What a turn that is doomed is told instead."""
+        return {}
 
 
 class TellsOvershoot(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
         """What a speculative round sampled past the end, too."""
-        message["tokens"] = tokens
+        del answer
+        return {"tokens": sampled}
 
 
 class LosesLastToken(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
         """The last token of an answer that ended by length is not sent."""
-        if message["reason"] == "length":
-            message["tokens"] = message["tokens"][:-1]
+        del sampled
+        return {"tokens": answer["tokens"][:-1]} if answer["reason"] == "length" else {}
 
 
 class StopToldAsLength(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
         """Whatever ended it."""
-        message["reason"] = ABORT if message["reason"] == ABORT else "length"
+        del answer, sampled
+        return {"reason": "length"}
 
 
 class LengthToldAsStop(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
         """Whatever ended it."""
-        message["reason"] = ABORT if message["reason"] == ABORT else "stop"
+        del answer, sampled
+        return {"reason": "stop"}
 
 
 class EmptyReason(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
+    def told(self, answer: dict[str, Any], sampled: list[int]) -> dict[str, Any]:
         """An answer of one token has none."""
-        if len(message["tokens"]) == 1:
-            message["reason"] = "none"
+        return {"reason": "none"} if len(answer["tokens"]) == len(sampled) == 1 else {}
 
 
 class DoomedToken(_Answers):
-    def retell(self, req: Req, tokens: list[int], message: dict[str, Any]) -> None:
-        """A turn that is doomed gets a token all the same."""
-        if req.doomed:
-            message["tokens"] = [1]
+    def refused(self) -> dict[str, Any]:
+        """It gets a token all the same."""
+        return {"tokens": [1]}
 
 
 class IgnoresStop(Scheduler):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotproof.impl import EngineConfig, build
-from slotproof.impl.mutants import MUTANTS, mutant_named
+from slotproof.impl.mutants import MUTANTS, answers, mutant_named
 
 Script = Callable[[Any], object]
 SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
@@ -39,6 +39,68 @@ def _(d: Any) -> None:
 @scenario("22213b-rows-on-loan", {"INV-ROWS"}, 100)
 def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).step()
+
+
+@scenario("answer-overshoot", set(), draft=4)
+@scenario("answer-last-token", set())
+@scenario("answer-length-as-stop", set())
+@scenario("answer-past-stop", set())
+@scenario("answer-stop-as-length", set())
+def stopped(d: Any) -> None:
+    """One that ends by length, at whatever draft, and one that its own first token stops."""
+    d.submit(None, "r1", [5], 2).submit(None, "r2", [5, 6], 3).drain()
+    [first, second] = (d.answer(rid)["tokens"] for rid in ("r1", "r2"))
+    d.submit(None, "r3", [5], 8, stop=tuple(first[:1])).drain()
+    d.submit(None, "r4", [5, 6], 8, stop=tuple(second[-1:])).drain()
+
+
+@scenario("answer-no-reason", set())
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 1).drain()
+
+
+@scenario("answer-doomed-token", set())
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5] * 90, 90).drain()
+
+
+@scenario("abort-unasked", set(), max_running=1)
+def _(d: Any) -> None:
+    for number in range(5):
+        d.submit(None, f"r{number}", [5, 6], 6)
+    d.step(3)
+
+
+@scenario("abort-unheard", set())
+@scenario("abort-wrong-tokens", set())
+def aborted(d: Any) -> None:
+    d.submit(None, "r1", [5], 9).step(3)
+    d.do("abort", rid="r1").step()
+
+
+@scenario("limit-one-more", set(), max_running=1)
+@scenario("limit-long-chunk", set(), chunk=4)
+def two_at_once(d: Any) -> None:
+    d.submit(None, "r1", [1, 2, 3, 4, 5, 6], 6).submit(None, "r2", [8, 9], 6).step(3)
+
+
+@scenario("session-opened-twice", set())
+@scenario("session-id-once", set())
+@scenario("session-closes-nothing", set())
+@scenario("session-silent-close", set())
+def opened_again(d: Any) -> None:
+    d.open("s").do("close", session="s").do("close", session="s").open("s").step()
+
+
+@scenario("session-early-timeout", set(), timeout=300)
+def _(d: Any) -> None:
+    d.open("s").step()
+    d.tick(60)
+
+
+@scenario("session-late-timeout", set(), timeout=300)
+def _(d: Any) -> None:
+    turn1(d).tick(300)
 
 
 REFUSED = {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS", "INV-LOCK"}
@@ -373,6 +435,24 @@ def test_27238_level_1_keeps_and_shows(
     d = drive(mutant, checker_level=1)
     one_free(d)
     assert (bool(d.log), bool(d.engine.checker.recent)) == (logged, kept)
+
+
+def heard(d: Any) -> list[tuple[Any, ...]]:
+    """What clients were told, in order."""
+    fields = ("type", "session", "rid", "reason", "tokens")
+    return [tuple(str(each.get(name)) for name in fields) for each in d.messages]
+
+
+def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
+    """Memory is in order; what clients are told, or when, is not what the reference says."""
+    for mutant in answers.MUTANTS:
+        config, script, *_ = SCENARIOS[mutant.name]
+        reference, wrong = drive(**config), drive(mutant.name, **config)
+        script(reference)
+        script(wrong)
+        limits = mutant.breaks == ("INV-LIMIT",)
+        assert limits or heard(reference) != heard(wrong), mutant.name
+        assert not limits or reference.events != wrong.events, mutant.name
 
 
 def test_names_of_mutants_are_checked() -> None:

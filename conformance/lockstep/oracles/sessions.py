@@ -1,4 +1,4 @@
-"""INV-SESSION: opens and closes are answered, once and rightly; time-outs come when they are due."""
+"""INV-SESSION: opens and closes are answered, once and rightly; time-outs come when due."""
 
 from __future__ import annotations
 
