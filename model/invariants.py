@@ -262,9 +262,10 @@ ALIVE = harness(
 )
 PROGRESS = harness(
     "INV-PROGRESS",
-    "A waiting request is not stalled: 16 steps in which nothing runs and nothing changes are a "
-    "finding.",
+    "No request is stalled: 16 steps in which nothing changes are a finding. And none waits for "
+    "ever: once nothing more is sent, all are answered.",
     stalled="something changed within 16 steps",
+    starved="all are answered within twice the steps that they take one after the other",
 )
 
 _HERE = [value for value in list(globals().values()) if isinstance(value, Invariant)]

@@ -15,6 +15,7 @@ from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusa
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.engines.releases import of_release
+from slotproof.conformance.engines.timed import TimedEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
 
@@ -117,7 +118,9 @@ class EngineSpec:
 
         if with_mutant and not mutant:
             raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
-        return InProcessEngine(mutant, self.device, model)
+        engine = InProcessEngine(mutant, self.device, model)
+        compiles = self.device != "cpu"  # kernels, in the first step
+        return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
 
     def _sglang(self) -> list[str]:
         python = self.python or Path(sys.executable)
@@ -174,7 +177,7 @@ class EngineSpec:
         problem = offered.senseless()
         if problem is not None:
             raise EngineUnusable(f"{self.text} makes no engine: {problem}")
-        return CheckedEngine(engine)
+        return CheckedEngine(TimedEngine(engine, self.step_timeout))
 
 
 def is_ours(text: str) -> bool:

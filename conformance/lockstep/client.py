@@ -23,10 +23,13 @@ class Sent:
     """History and new tokens; known once it was read, and for certain once it was answered."""
     read: bool = False
     refusable: bool | None = False
-    """When it was read, its session was not open, was closing or had a turn in flight; ``None``:
-    that depends on when an abort or a close before it was done."""
+    """When it was read, its session was not open; ``None``: it may have been closing, or had a
+    turn in flight, which is the engine's to know."""
     aborted: int | None = None
     """Iterations since an abort of it was read; ``None``: none was."""
+
+    closed: bool = False
+    """A close of its session was read: the engine may end it for that."""
 
     def beyond(self, tokens: int) -> bool:
         """Whether prompt and answer together may be longer than that."""
@@ -94,7 +97,9 @@ class Client:
         self.unheard = 0
         """Iterations in which the engine read nothing of what was sent."""
         self.stalled = 0
-        """Iterations in which a request waited and nothing changed."""
+        """Iterations in which there was a request and nothing changed."""
+        self.patience = 0
+        """Iterations within which all are answered, if nobody sends anything more."""
 
     def sends(self, command: Command) -> None:
         if command["do"] == "tick":
@@ -117,6 +122,8 @@ class Client:
                 session = self.sessions.setdefault(sid, Conversation())
                 session.reads(do, self.busy(sid))
                 session.used = session.idle = self.clock
+                for each in self.unanswered.values() if do == "close" else ():
+                    each.closed |= each.session == sid
             elif do == "submit" and not self.requests[rid].read:
                 self._reads(rid, self.requests[rid])
             for each in self.unanswered.values() if do == "abort_all" else ():
@@ -130,7 +137,8 @@ class Client:
         past: Tokens = []
         if sent.session is not None:
             session = self.sessions.setdefault(sent.session, Conversation())
-            sent.refusable = self._refusable(sent.session, session)
+            if not session.open or self.busy(sent.session):  # a turn may have left it by now
+                sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
             past = self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
@@ -139,14 +147,6 @@ class Client:
             sent.refusable = True
         if not sent.answers:
             self.unanswered[rid] = sent
-
-    def _refusable(self, sid: str, session: Conversation) -> bool | None:
-        turns = [each for each in self.unanswered.values() if each.session == sid]
-        if session.open is False or any(
-            each.refusable is False and each.aborted is None for each in turns
-        ):
-            return True
-        return None if turns or session.open is None else False
 
     def busy(self, sid: str) -> bool:
         """Whether a turn of the session may be in flight."""

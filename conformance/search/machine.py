@@ -21,7 +21,8 @@ from slotproof.conformance.protocol.config import EngineConfig
 SESSIONS = ("s1", "s2", "s3")
 FAMILIES = 3
 """Prompts of one family share their beginning, so that the prefix tree is used."""
-DRAIN_STEPS = 60
+DRAIN_STEPS = 600
+"""More than INV-PROGRESS.starved waits."""
 
 
 class Leave(KeyboardInterrupt):

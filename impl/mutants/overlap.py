@@ -53,6 +53,17 @@ class StaleInput(DecodeRounds):
 
 OVERLAP = {"overlap": True}
 
+
+class RetractsUnheard(Scheduler):
+    def step(self) -> None:
+        """Retracts a request whose first token is under way: it begins again, for ever."""
+        for req in self.running_reqs():
+            if self.config.overlap and req.session is None and not req.output_ids:
+                self.retract_decode(req)
+                break
+        super().step()
+
+
 MUTANTS = (
     Mutant(
         "overlap-retracted-result",
@@ -93,6 +104,14 @@ MUTANTS = (
         "a round begins with the last token that is known, not with the one under way",
         ("INV-CONTENT",),
         swap(rounds=StaleInput),
+        OVERLAP,
+    ),
+    Mutant(
+        "overlap-retracts-unheard",
+        "a plain fault",
+        "a request whose first token is under way is retracted: it begins again, for ever",
+        ("INV-PROGRESS",),
+        swap(scheduler=RetractsUnheard),
         OVERLAP,
     ),
 )

@@ -41,6 +41,11 @@ def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).step()
 
 
+@scenario("overlap-retracts-unheard", set(), overlap=True)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 2).step(40)
+
+
 @scenario("answer-overshoot", set(), draft=4)
 @scenario("answer-last-token", set())
 @scenario("answer-length-as-stop", set())
@@ -445,7 +450,8 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
 
 def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
     """Memory is in order; what clients are told, or when, is not what the reference says."""
-    for mutant in answers.MUTANTS:
+    starves = next(each for each in MUTANTS.values() if each.breaks == ("INV-PROGRESS",))
+    for mutant in (*answers.MUTANTS, starves):
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)
         script(reference)

@@ -13,6 +13,9 @@ ON_ITS_WAY = 2
 """Iterations after which a request that an abort was read for may not finish by itself any more:
 with overlap scheduling a round is under way."""
 
+WITHOUT_SESSION = "requests without a session"
+"""What an engine names in ``not_observed`` that refuses them all."""
+
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for message in seen.snapshot["messages"]:
@@ -36,7 +39,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     if sent.reason == "abort":
         large = _large(seen, sent)
         refused = sent.refusable is True or sent.beyond(seen.config.context_len)
-        unasked = sent.aborted is None
+        unasked = sent.aborted is None and not sent.closed and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused and got {engine} tokens"
@@ -59,6 +62,10 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
         yield violated("INV-ANSWER.length", words, rid=rid, spec=asked, engine=count)
     if isinstance(sent.output, list):
         yield from _stop(rid, sent, sent.output)
+
+
+def _served(seen: Observation, sent: Sent) -> bool:
+    return sent.session is not None or WITHOUT_SESSION not in seen.capabilities.not_observed
 
 
 def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:

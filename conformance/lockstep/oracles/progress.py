@@ -1,4 +1,4 @@
-"""INV-PROGRESS: a waiting request is not stalled."""
+"""INV-PROGRESS: nobody is stalled, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -8,33 +8,65 @@ from slotproof.conformance.lockstep.observation import Observation, Violation, v
 from slotproof.conformance.protocol.snapshot import Snapshot
 
 PATIENCE = 16
-"""Iterations without any change after which a waiting request counts as stalled."""
+"""Iterations without any change after which a request counts as stalled."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     client, snapshot = seen.client, seen.snapshot
+    runs = snapshot["iter"] > seen.previous["iter"]  # when time passes nothing is read
     if snapshot["consumed"] or not client.unread:
         client.unheard = 0
-    elif snapshot["iter"] > seen.previous["iter"]:  # when time passes nothing is read
+    elif runs:
         client.unheard += 1
     if client.unheard == PATIENCE:
         words = "{count} commands wait in the inbox, none was read for {steps} steps"
         count = len(client.unread)
         yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE)
     requests = snapshot["requests"]
-    waiting = [rid for rid, request in requests.items() if request["phase"] == "waiting"]
-    still = (
-        bool(waiting)
-        and len(waiting) == len(requests)
-        and not client.paused
-        and _figures(seen.previous) == _figures(snapshot)
-    )
-    client.stalled = client.stalled + 1 if still else 0
-    if waiting:
+    if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1
+    still = bool(requests) and not client.paused and _figures(seen.previous) == _figures(snapshot)
+    client.stalled = client.stalled + 1 if still else 0
     if client.stalled == PATIENCE:
-        words = "{rid} waits, nothing runs and nothing changed for {steps} steps"
-        yield violated("INV-PROGRESS.stalled", words, rid=waiting[0], steps=PATIENCE)
+        waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
+        rid = (waiting or list(requests))[0]
+        doing = "waits" if waiting else f"is {requests[rid]['phase']}"
+        words = "{rid} {doing}, and nothing changed for {steps} steps; {have}"
+        have = _have(seen)
+        yield violated(
+            "INV-PROGRESS.stalled", words, rid=rid, doing=doing, steps=PATIENCE, have=have
+        )
+    yield from _starved(seen, runs)
+
+
+def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
+    """Things change, but for too long nobody has sent anything and somebody is not answered."""
+    client = seen.client
+    if seen.snapshot["consumed"]:
+        chunk = seen.config.chunk or seen.config.context_len
+        work = [
+            2 + len(each.prompt) // chunk + max(0, each.max_new)
+            for each in client.unanswered.values()
+        ]
+        client.patience = PATIENCE + 2 * sum(work)
+    elif runs and not client.paused and client.unanswered:
+        client.patience -= 1
+        if client.patience == 0:
+            rid = next(iter(client.unanswered))
+            words = "{rid} is not answered, long after the last command was read; {have}"
+            yield violated("INV-PROGRESS.starved", words, rid=rid, have=_have(seen))
+
+
+def _have(seen: Observation) -> str:
+    """What there is that a request could have."""
+    snapshot = seen.snapshot
+    pools = [
+        f"{name}: {view['available'] + view['evictable']} of {view['total']} tokens to be had"
+        for name, view in snapshot["pools"].items()
+    ]
+    running = sum(each["phase"] == "running" for each in snapshot["requests"].values())
+    rows = f"{len(snapshot['rows']['free'])} of {snapshot['rows']['total']} rows free"
+    return "; ".join([*pools, rows, f"{running} of {seen.config.max_running} run"])
 
 
 def _figures(snapshot: Snapshot) -> object:

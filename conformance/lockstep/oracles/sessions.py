@@ -10,6 +10,8 @@ from slotproof.conformance.lockstep.observation import Observation, Violation, v
 CLOSES = "answers to close"
 """What an engine names in ``not_observed`` that never says ``closed``, nor ``refused`` to a close.
 Then only its answers to opens are judged."""
+TIMEOUTS = "timeouts"
+"""What an engine names there that closes no session by itself."""
 PATIENCE = 2
 """Iterations, pauses apart, within which a close is done once no turn is in flight."""
 
@@ -78,6 +80,8 @@ def _shown_open(seen: Observation, sid: str) -> bool | None:
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
     """Time has passed: is there a session that should have been reaped?"""
     timeout, idle = seen.config.timeout, seen.client.clock - session.idle
+    if TIMEOUTS in seen.capabilities.not_observed:
+        return
     ticked = seen.snapshot["iter"] == seen.previous["iter"]
     shown = seen.snapshot["sessions"].get(sid)
     if ticked and session.open and shown and shown["open"] and 0 < timeout <= idle:

@@ -313,6 +313,29 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert status(argv) == 1
 
 
+def test_a_factory_whose_engine_never_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine in this process has a step time-out, too: INV-ALIVE.hang."""
+    (tmp_path / "slow_engines.py").write_text(
+        "from slotproof.conformance.engines.reference import InProcessEngine\n"
+        "class Hangs(InProcessEngine):\n"
+        "    def do(self, command):\n"
+        "        while command['do'] == 'submit':\n"
+        "            try:\n"
+        "                sum(range(1000))\n"
+        "            except Exception:\n"
+        "                pass\n"
+        "        return super().do(command)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    argv = ["run", "--engine", "slow_engines:Hangs", *SOME, "--step-timeout", "0.05"]
+    assert status([*argv, "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "INV-ALIVE.hang" in said
+    assert "no answer to “submit” within 0.05 s" in said
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

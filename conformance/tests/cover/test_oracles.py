@@ -403,6 +403,60 @@ def _(s: Any) -> None:
     s["requests"].clear()
 
 
+def answer(s: Any, **fields: Any) -> None:
+    """Another answer to r2 than the one that it gets, or gets only later."""
+    s["messages"] = [{"type": "finish", "rid": "r2", "reason": "length", "tokens": [], **fields}]
+
+
+@breaks("contract", "INV-ANSWER.most", "finish")
+def _(s: Any) -> None:
+    answer(s, tokens=[1, 2, 3, 4, 5])
+
+
+@breaks("contract", "INV-ANSWER.length", "finish")
+def _(s: Any) -> None:
+    answer(s, tokens=[1, 2])
+
+
+@breaks("contract", "INV-ANSWER.stop", "finish")
+def _(s: Any) -> None:
+    answer(s, tokens=[1, 2], reason="stop")
+
+
+@breaks("contract", "INV-ANSWER.reason", "finish")
+def _(s: Any) -> None:
+    answer(s, reason="tired")
+
+
+@breaks("contract", "INV-ANSWER.unasked", "finish")
+def _(s: Any) -> None:
+    answer(s, reason="abort")
+
+
+def says(s: Any, word: str, session: str = "s1") -> None:
+    s["messages"].append({"type": word, "session": session})
+
+
+@breaks("sessions", "INV-SESSION.opened")
+def _(s: Any) -> None:
+    says(s, "opened")
+
+
+@breaks("sessions", "INV-SESSION.refused")
+def _(s: Any) -> None:
+    says(s, "refused", "s9")
+
+
+@breaks("sessions", "INV-SESSION.closed")
+def _(s: Any) -> None:
+    says(s, "closed")
+
+
+@breaks("limits", "INV-LIMIT.running")
+def _(s: Any) -> None:
+    s["requests"] |= {f"p{n}": {**s["requests"]["r2"], "session": None} for n in range(9)}
+
+
 @breaks("lockstep", "INV-STEP.unknown")
 def _(s: Any) -> None:
     s["events"].append(("T-NAP", "s1", "r2", {}))
@@ -575,14 +629,16 @@ def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
 
 
 class TestProgress:
-    """INV-PROGRESS: 16 steps of the same, and a request that waits."""
+    """INV-PROGRESS: 16 steps of the same, and a request."""
 
-    def stalled(self, scene: Any, commands: Any, paused: bool = False) -> list[int]:
+    def stalled(
+        self, scene: Any, commands: Any, paused: bool = False, phase: str = "waiting"
+    ) -> list[int]:
         """Numbers of the snapshots at which the clause fires."""
         made = make(scene, commands, "waiting")
         made.only("progress")
         made.snapshot["requests"]["r2"] |= {
-            "phase": "waiting",
+            "phase": phase,
             "row": -1,
             "loan": None,
             "C": 0,
@@ -596,6 +652,10 @@ class TestProgress:
 
     def test_fires_once_after_16_steps(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands) == [PATIENCE]
+
+    @pytest.mark.parametrize("phase", ["parked", "running"])
+    def test_whoever_does_not_move_is_stalled(self, phase: str, scene: Any, commands: Any) -> None:
+        assert self.stalled(scene, commands, phase=phase) == [PATIENCE]
 
     def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, paused=True) == []
