@@ -28,6 +28,7 @@ SHOWS = {
     "idle-session-pins": NEW,
     "out-of-memory": NEW,
     "page-16-waits": NEW,
+    "refused-token": NEW,
     "one-token-history": NEW,
     "double-count": OLD,
     "hidden-leak": OLD,

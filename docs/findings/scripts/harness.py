@@ -90,7 +90,7 @@ def make(kind, **wanted):
 
 
 class Engine:
-    """One scheduler; `answers` has what each finished request's client was told."""
+    """One scheduler; `answers` has what each finished request's client was told, `tokens` its output."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Engine:
         draft=0,
         topk=1,
     ):
-        self.answers, self.window, self.overlap = {}, window, overlap
+        self.answers, self.tokens, self.window, self.overlap = {}, {}, window, overlap
         if window:
             slide(window)
         if page_size > 1:
@@ -163,6 +163,12 @@ class Engine:
     def _answer(self, output):
         if type(output).__name__ == "AbortReq":
             self.answers[output.rid] = words(output.finished_reason or {"type": "abort"})
+        for rid, tokens in zip(
+            getattr(output, "rids", None) or (),
+            getattr(output, "output_ids", None) or (),
+            strict=False,
+        ):
+            self.tokens.setdefault(rid, []).extend(tokens)
         for rid, reason in zip(
             getattr(output, "rids", None) or (),
             getattr(output, "finished_reasons", ()),
