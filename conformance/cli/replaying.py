@@ -67,7 +67,8 @@ def replay(
     with logged(wanted.open(), log) as under_test:
         demand(under_test, old.config, old.commands)
         setup = replace(old.setup, profile=choices)
-        played = play(under_test, setup, old.commands).log
+        referee = play(under_test, setup, old.commands, old.passes)
+        played = referee.log
         first = old.violations[0].clause if old.violations else ""
         violations = sorted(played[-1].violations, key=lambda each: each.clause != first)
         again = {each.clause for each in violations} & {each.clause for each in old.violations}
@@ -81,6 +82,7 @@ def replay(
             violations=violations,
             minimal=old.minimal and bool(again) and len(played) == len(old.rows),
             chosen_profile=choices,
+            set_aside=tuple(sorted(referee.set_aside)),
         )
     if out is not None:
         with writing(out):

@@ -12,6 +12,7 @@ from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import RequestView, SlotView, Snapshot
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.world import World
 
 TERMS = ("available", "evictable", "protected", "held", "uncached")
@@ -51,6 +52,14 @@ def all_of(holders: Iterable[object]) -> str:
     return " and ".join(shown)
 
 
+CONTRACT = frozenset(
+    f"{name}.{conjunct}"
+    for name in ("INV-ANSWER", "INV-SESSION", "INV-LIMIT")
+    for conjunct in INVARIANTS[name].observed
+) - {"INV-ANSWER.once", "INV-ANSWER.never_silent"}
+"""Clauses of what a client gets: memory may be in order."""
+
+
 @dataclass(frozen=True)
 class Violation:
     """A clause that was broken, and what shows it; :func:`violated` makes its sentence of that."""
@@ -87,8 +96,10 @@ class Violation:
 
     @property
     def reporting(self) -> bool:
-        """Whether it is about what the engine says of its memory, not about the memory."""
-        return self.conjunct == "reported" or self.invariant == "INV-CHECKER"
+        """Whether it is about what the engine says, of its memory or to its clients, and not about
+        the memory: who knows of it can go on."""
+        said = self.conjunct == "reported" or self.invariant == "INV-CHECKER"
+        return said or self.clause in CONTRACT
 
     @property
     def shown(self) -> dict[str, Any]:

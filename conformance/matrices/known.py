@@ -51,7 +51,7 @@ def again(engine: Engine, trace: Trace) -> list[Iteration]:
     reason = engine.capabilities.lacks(trace.config, trace.commands)
     if reason is not None:
         raise Refused(reason)
-    return play(engine, trace.setup, trace.commands).log
+    return play(engine, trace.setup, trace.commands, trace.passes).log
 
 
 def load(folder: Path) -> list[Known]:

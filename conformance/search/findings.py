@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotproof.conformance.files import slug
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.observation import CONTRACT, Violation
 from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariant import Kind
@@ -56,12 +56,6 @@ RETRACTED = frozenset(
 
 VICTIMS = frozenset(["INV-ANSWER", "INV-CONTENT", "INV-PROGRESS"])
 """Their violations name whom it was seen on: the transition may be another's."""
-ANSWERED = frozenset(
-    f"INV-ANSWER.{name}"
-    for name in INVARIANTS["INV-ANSWER"].observed
-    if name not in ("once", "never_silent")
-)
-"""What is wrong with an answer: the transition is that with which its request ended."""
 _STEPS = frozenset(each.id for each in INVARIANTS.values() if each.kind is Kind.STEP)
 LONGEST = 60
 """Characters of a crash's message in an identity."""
@@ -182,7 +176,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
         every = [each[0] for each in events]
         who = None if violation.invariant in VICTIMS else violation.session or violation.rid
         mine = [each[0] for each in events if who and who in each[1:3]]
-        if violation.clause in ANSWERED:
+        if violation.clause in CONTRACT and violation.rid:  # that with which the request ended
             mine = [each[0] for each in events if each[2] == violation.rid][-1:]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"

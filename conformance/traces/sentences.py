@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.conformance.lockstep.observation import Holder, Violation
+from slotproof.conformance.lockstep.observation import CONTRACT, Holder, Violation
 from slotproof.conformance.lockstep.oracles.counts import EQUATIONS
 from slotproof.conformance.traces.page_map import LOST, SHARED, STALE, Cell, names, state_of
 from slotproof.conformance.traces.runs import joined, runs_in, text as written
@@ -27,6 +27,17 @@ CLAUSES = {
     "INV-HISTORY.history": "The session remembers something else than its finished turns",
     "INV-INFLIGHT.iff": "The engine and its client disagree on whether a turn is in flight",
     "INV-PROGRESS.stalled": "A request waits, and nothing has moved for 16 iterations",
+    "INV-PROGRESS.starved": "A request is never answered, though nothing else is asked for",
+    "INV-ANSWER.most": "A client got more tokens than it asked for",
+    "INV-ANSWER.length": "A client got fewer tokens than it asked for",
+    "INV-ANSWER.past_stop": "An answer goes on after its stop token",
+    "INV-ANSWER.unasked": "A request was aborted for no reason",
+    "INV-ANSWER.nothing": "A request was refused, and got a token",
+    "INV-ANSWER.aborts": "An abort was not heard",
+    "INV-SESSION.answered": "An open or a close got no answer",
+    "INV-SESSION.overdue": "A session was not reaped when its time was over",
+    "INV-LIMIT.running": "More requests run than may",
+    "INV-LIMIT.chunk": "A chunk is longer than it may be",
     "INV-STEP.guard": "The engine did what the spec forbids here",
     "INV-STEP.state": "The engine is not where the spec is",
     "INV-ONCE.reported": "The engine's own check counts KV twice, or not at all",
@@ -140,6 +151,8 @@ def kind(view: View) -> str:
         return "Memory is really lost or shared: ownership, page by page, does not add up."
     if any(each.invariant in _POINTERS for each in view.trace.violations):
         return "A row points to memory that is not kept for it: others may overwrite it."
+    if clauses <= CONTRACT:
+        return "No page is lost or shared: a client is told, or gets, what it should not."
     if all(each.reporting for each in view.trace.violations) and clauses.isdisjoint(_WRONG):
         return "No page is lost or shared: the engine only counts wrongly."
     if not any(each for each in view.steps[-1].maps.values()):

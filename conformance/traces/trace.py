@@ -65,6 +65,12 @@ class Trace:
         """What its commands ran under."""
         return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
 
+    def passes(self, entry: Iteration) -> bool:
+        """Whether a replay goes on: only the reporting is wrong, and it was found for something
+        else. A trace may be older than a clause."""
+        named = {each.clause for each in self.violations}
+        return all(each.reporting and each.clause not in named for each in entry.violations)
+
     @property
     def found_on(self) -> str:
         """An ``--engine`` argument that stands for the build: a release, where it has one."""
