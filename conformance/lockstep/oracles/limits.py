@@ -23,12 +23,12 @@ def _chunks(seen: Observation) -> Iterator[Violation]:
     """A prefill's length where its beginning is known for certain: matched, or parked."""
     parked = seen.previous["requests"].items()
     begins = {rid: view["C"] for rid, view in parked if view["phase"] == "parked"}
-    for transition, sid, rid, params in seen.snapshot.get("events", []):
+    for _, sid, rid, params in seen.snapshot.get("events", []):
         if rid is None:
             continue
-        if transition == "T-MATCH":
-            begins[rid] = params.get("m", 0)
-        elif transition == "T-EXTEND" and rid in begins and "t" in params:
+        if "m" in params:  # it was matched
+            begins[rid] = params["m"]
+        elif "t" in params and rid in begins:  # it was extended
             length = params["t"] - begins.pop(rid)
             if length > seen.config.chunk:
                 words = "{rid}: {engine} tokens are prefilled at once; {spec} may"

@@ -90,7 +90,8 @@ def make(kind, **wanted):
 
 
 class Engine:
-    """One scheduler; `answers` has what each finished request's client was told, `tokens` its output."""
+    """One scheduler; `answers` has what each finished request's client was told, `tokens` what
+    it was sent."""
 
     def __init__(
         self,
