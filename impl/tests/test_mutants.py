@@ -236,6 +236,16 @@ scenario("leak-swa", LOST_SWA, 100, window=1, swa_tokens=100)(one_free)
 scenario("leak-swa-blind", {*LOST_SWA, "INV-CHECKER"}, 100, window=1, swa_tokens=100)(one_free)
 
 
+@scenario("check-off-between-chunks", {"INV-CHECKER"}, chunk=4)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [1, 2, 3, 4, 5, 6], 2).step()
+
+
+@scenario("check-off-at-the-end", {"INV-CHECKER"})
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5], 1).step()
+
+
 @scenario("27228a-check-off-with-drafts", {"INV-CHECKER"}, draft=1)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5], 2).step()

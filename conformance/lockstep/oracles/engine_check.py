@@ -10,8 +10,16 @@ from slotproof.conformance.lockstep.observation import Observation, Violation, v
 from slotproof.conformance.lockstep.oracles import owners
 from slotproof.conformance.lockstep.oracles.counts import EQUATIONS, expected_report
 from slotproof.conformance.protocol.snapshot import CheckerView
+from slotproof.model.memory import Move
 from slotproof.model.state import NO_ROW
+from slotproof.model.transitions import TRANSITIONS
 
+BATCHES = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "run" and any(mem.move is Move.ALLOC for mem in each.memory)
+)
+"""A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
 KEPT = 100
 """Lines that an engine keeps at least, where it keeps any."""
 
@@ -22,7 +30,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
         message = check["message"]
         yield violated("INV-CHECKER.verdict", "the check raised: {message}", message=message)
         return
-    ran = any(request["in_last"] for request in seen.snapshot["requests"].values())
+    ran = any(request["in_last"] for request in seen.snapshot["requests"].values()) or any(
+        event[0] in BATCHES for event in seen.snapshot.get("events", [])
+    )
     if not check["ran"]:
         if ran and check["level"] > 0:
             yield Violation("INV-CHECKER", "ran", "a batch ran and the check did not")
