@@ -7,8 +7,8 @@ shrinking is done on the commands, by :mod:`slotproof.conformance.search.shrinki
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,10 +17,18 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.drawing import (
+    FAMILIES,
+    Again,
+    Prompt,
+    Text,
+    family,
+    lengths,
+    prompts,
+    repeats,
+)
 
 SESSIONS = ("s1", "s2", "s3")
-FAMILIES = 3
-"""Prompts of one family share their beginning, so that the prefix tree is used."""
 DRAIN_STEPS = 60
 
 
@@ -52,18 +60,19 @@ class Host(Protocol):
         """The example is over, and was run to its end or to its first violation."""
 
 
-def prompt(family: int, length: int) -> list[int]:
-    """The first tokens of a family; never 0, below 200.
+class Chosen(NamedTuple):
+    """The session of a turn."""
 
-    >>> prompt(0, 3), prompt(1, 2)
-    ([1, 2, 3], [61, 62])
-    """
-    return [family * 60 + 1 + position % 60 for position in range(length)]
+    session: str
+    opened: bool
+    """Whether it is opened first where it is not open."""
 
 
 sessions = st.sampled_from(SESSIONS)
+chosen = st.sampled_from(
+    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
+)
 families = st.integers(0, FAMILIES - 1)
-lengths = st.one_of(st.integers(0, 10), st.integers(0, 24))
 new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
 draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
 """Tokens allocated and committed; cut to what the configuration's drafts can do."""
@@ -83,11 +92,15 @@ def machine_for(
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = st.integers(1, width + 1)
+    long = lengths(config.page_size)
+    waits = [1, 60, 1000, *({config.timeout - 1, config.timeout} - {-1, 0})]
 
     class Clients(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.sent: list[str] = []
+            self.said: dict[str, list[int]] = {}
+            """The prompts of those, with what their sessions had said before."""
             self.broken = self.torn = False
             try:
                 self.referee = host.begin()
@@ -109,13 +122,53 @@ def machine_for(
                 if host.saw(self.referee, violations):
                     raise Leave
 
-        def submit(self, session: str | None, tokens: list[int], max_new: int, **more: Any) -> None:
+        def past(self, session: str | None) -> list[int]:
+            """What a session has said, in turns that were answered."""
             known = self.referee.client.history if self.referee is not None else {}
-            if not tokens and not known.get(session or ""):
-                tokens = prompt(0, 1)  # front ends refuse a request that has no token at all
+            said = known.get(session or "")
+            return said if isinstance(said, list) else []
+
+        def texts(self) -> list[Text]:
+            """All that was said so far, in the order in which it was sent."""
+            requests = self.referee.client.requests if self.referee else {}
+            outputs = {rid: each.output for rid, each in requests.items()}
+            return [
+                Text(prompt, output)
+                for rid, prompt in self.said.items()
+                if isinstance(output := outputs.get(rid), list)
+            ]
+
+        def of(self, who: Chosen) -> str:
+            """The session of a turn, opened first if that was drawn and it is not open."""
+            client = self.referee.client if self.referee is not None else None
+            if who.opened and client is not None and who.session not in client.history:
+                opening = {"do": "open", "session": who.session}
+                if opening not in client.unread:
+                    self.do(opening)
+            return who.session
+
+        def latest(self, back: int, live: bool = False) -> str:
+            """A request that was sent, from the last one back; one without an answer, if any."""
+            known = self.referee.client.requests if self.referee is not None else {}
+            waiting = [rid for rid in self.sent if rid in known and not known[rid].answers]
+            among = waiting if live and waiting else self.sent
+            return among[-1 - min(back, len(among) - 1)]
+
+        def submit(
+            self, session: str | None, prompt: Prompt, new: int, stop: Sequence[int] = ()
+        ) -> None:
+            past = self.past(session)
+            self.send(session, prompt.tokens(past, self.texts(), config, new), new, stop)
+
+        def send(
+            self, session: str | None, tokens: list[int], max_new: int, stop: Sequence[int] = ()
+        ) -> None:
+            past = self.past(session)
+            if not (tokens or past):
+                tokens = family(0, 1)  # front ends refuse a request that has no token at all
             rid = f"r{len(self.sent) + 1}"
             self.sent.append(rid)
-            stop = more.get("stop", [])
+            self.said[rid] = past + tokens
             self.do(
                 {
                     "do": "submit",
@@ -123,15 +176,15 @@ def machine_for(
                     "rid": rid,
                     "tokens": tokens,
                     "max_new": max_new,
-                    "stop": stop,
+                    "stop": list(stop),
                 }
             )
 
         def step(self, count: int = 1) -> None:
             self.do({"do": "step", "n": count})
 
-        def whole(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(1, length), new)
+        def whole(self, session: str, prompt: Prompt, new: int) -> None:
+            self.submit(session, prompt, new)
             self.step(new + 2)
 
         def draft(self, allocate: int, commit: int) -> None:
@@ -147,36 +200,46 @@ def machine_for(
         def open(self, session: str) -> None:
             self.do({"do": "open", "session": session})
 
-        @rule(session=sessions, family=families, length=lengths, new=new_tokens)
-        def turn(self, session: str, family: int, length: int, new: int) -> None:
-            self.submit(session, prompt(family, length), new)
+        @rule(who=chosen, prompt=prompts(long, families), new=new_tokens)
+        def turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
 
-        @rule(session=sessions, length=st.integers(0, 6), new=new_tokens)
-        def turn_and_step(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(0, length), new)
+        @rule(who=chosen, prompt=prompts(st.integers(0, 6), st.just(0)), new=new_tokens)
+        def turn_and_step(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
             self.step()
 
-        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4))
-        def whole_turn(self, session: str, length: int, new: int) -> None:
-            self.whole(session, length, new)
+        @rule(who=chosen, prompt=prompts(st.integers(1, 8), st.just(1)), new=st.integers(1, 4))
+        def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.whole(self.of(who), prompt, new)
 
         @rule(session=sessions, length=st.integers(0, 1), new=st.integers(0, 1))
         def bare_turn(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(0, length), new)
+            self.submit(session, Prompt(0, length), new)
             self.step()
 
-        @rule(session=sessions, length=lengths, stop=st.integers(1, 240))
-        def turn_with_stop(self, session: str, length: int, stop: int) -> None:
-            self.submit(session, prompt(2, length), 8, stop=[stop])
+        @rule(who=st.one_of(chosen, st.none()), length=long, again=repeats)
+        def turn_with_stop(self, who: Chosen | None, length: int, again: Again) -> None:
+            session = self.of(who) if who is not None else None
+            past = self.past(session)
+            asked = again.of(past, self.texts())
+            if asked is None and past:
+                session, past = None, []
+                asked = again.of(past, self.texts())
+            if asked is None:
+                self.submit(session, Prompt(2, length), 8, [again.otherwise])
+            else:
+                text, stop = asked
+                self.send(session, text[len(past) :], 8, [stop])
 
-        @rule(family=families, length=lengths, new=new_tokens)
-        def plain(self, family: int, length: int, new: int) -> None:
-            self.submit(None, prompt(family, length), new)
+        @rule(prompt=prompts(long, families), new=new_tokens)
+        def plain(self, prompt: Prompt, new: int) -> None:
+            self.submit(None, prompt, new)
 
         @rule(length=st.integers(20, 60))
         def long_turn(self, length: int) -> None:
             if length <= TOGETHER:
-                self.submit("s1", prompt(0, length), 4)
+                self.submit("s1", Prompt(0, length), 4)
             else:
                 self.too_long_together(close=length % 2 == 0)
 
@@ -186,7 +249,7 @@ def machine_for(
             new = min(config.total_tokens // 8 + 2, 12)
             self.do({"do": "open", "session": "s2"})
             for session in ("s1", "s2"):
-                self.submit(session, prompt(0, length), new)
+                self.submit(session, Prompt(0, length), new)
             self.step(2)
             if close:
                 self.do({"do": "close", "session": "s1"})
@@ -205,9 +268,9 @@ def machine_for(
             self.step(count)
 
         @precondition(lambda self: self.sent)
-        @rule(back=st.integers(0, 3))
-        def abort(self, back: int) -> None:
-            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+        @rule(back=st.integers(0, 3), live=st.sampled_from([True, True, True, False]))
+        def abort(self, back: int, live: bool) -> None:
+            self.do({"do": "abort", "rid": self.latest(back, live)})
 
         @rule()
         def abort_unknown(self) -> None:
@@ -217,15 +280,16 @@ def machine_for(
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
-        @rule(session=sessions, length=st.integers(1, 4), new=st.integers(2, 4))
-        def close_in_turn(self, session: str, length: int, new: int) -> None:
-            self.whole(session, length, 1)
-            self.submit(session, prompt(0, length), new)
+        @rule(who=chosen, length=st.integers(1, 4), new=st.integers(2, 4))
+        def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
+            session = self.of(who)
+            self.whole(session, Prompt(1, length), 1)
+            self.submit(session, Prompt(0, length), new)
             self.step()
             self.do({"do": "close", "session": session})
             self.step()
 
-        @rule(seconds=st.sampled_from([1, 60, 1000]))
+        @rule(seconds=st.sampled_from(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
@@ -245,7 +309,7 @@ def machine_for(
         @rule(back=st.integers(0, 1))
         def retract_and_abort(self, back: int) -> None:
             self.do({"do": "retract"})
-            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+            self.do({"do": "abort", "rid": self.latest(back)})
             self.step()
 
         @precondition(lambda self: drafts and self.sent)
@@ -254,13 +318,13 @@ def machine_for(
             self.draft(*more)
 
         @precondition(lambda _: drafts)
-        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
-        def drafted_turn(self, session: str, length: int, new: int, more: tuple[int, int]) -> None:
-            self.submit(session, prompt(1, length), new)
+        @rule(who=chosen, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
+        def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
+            self.submit(self.of(who), Prompt(1, length), new)
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=st.sampled_from(["flush", "pause", "continue", "abort_all"]))
+        @rule(name=st.sampled_from(["flush", "pause", "continue", "continue", "abort_all"]))
         def operator(self, name: str) -> None:
             if name in offered:
                 self.do({"do": name})
@@ -287,16 +351,17 @@ def machine_for(
             self.accept(tokens)
 
         @rule(
-            session=sessions,
-            length=st.integers(1, 8),
+            who=chosen,
+            prompt=prompts(st.integers(1, 8), st.just(1)),
             new=st.integers(1, 12),
             tokens=st.lists(accepted, min_size=1, max_size=3),
             then=st.sampled_from(["step", "abort", "retract", "close", "reject"]),
         )
         def speculative_turn(
-            self, session: str, length: int, new: int, tokens: list[int], then: str
+            self, who: Chosen, prompt: Prompt, new: int, tokens: list[int], then: str
         ) -> None:
-            self.submit(session, prompt(1, length), new)
+            session = self.of(who)
+            self.submit(session, prompt, new)
             rid = self.sent[-1]
             self.step()
             for count in tokens:
@@ -307,7 +372,7 @@ def machine_for(
             elif then == "close":
                 self.do({"do": "close", "session": session})
             elif then == "reject":
-                self.submit(session, prompt(0, length), new)
+                self.submit(session, Prompt(0, 2), new)
             elif then == "retract" and then in offered:
                 self.do({"do": "retract"})
             self.step()
@@ -323,6 +388,7 @@ def drain(referee: Referee) -> Iterator[Command]:
         yield {"do": "step", "n": 1}
         if not referee.snapshot["requests"] and not referee.client.unread:
             break
-    for sid in sorted(referee.snapshot["sessions"]):
-        yield {"do": "close", "session": sid}
+    for sid, seen in sorted(referee.snapshot["sessions"].items()):
+        if seen["open"]:
+            yield {"do": "close", "session": sid}
     yield {"do": "step", "n": 2}
