@@ -13,8 +13,6 @@ from slotproof.conformance.protocol.snapshot import Message, Snapshot
 
 _Node: TypeAlias = "dict[int, _Node]"
 
-PHASES = ("waiting", "parked", "running")
-"""Between two iterations a request is in one of them; one that was not read yet is in none."""
 _LIMIT = {-1: "one less", 0: "exactly", 1: "one more"}
 
 
@@ -98,7 +96,7 @@ class Reached:
                         self._learn(sent.prompt + message["tokens"])
         slots = now["slots"].values()
         if not now["rows"]["free"] and len(slots) >= now["rows"]["total"] and not now["requests"]:
-            reached["slots"]["idle ones hold all rows"] += 1
+            reached["slots"]["hold all rows"] += 1
 
     def _aborted(self, rid: str, before: Snapshot, now: Snapshot, client: Client) -> None:
         reached, request = self.coverage.reached, before["requests"].get(rid)

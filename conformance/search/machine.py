@@ -213,9 +213,9 @@ def machine_for(
         def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.whole(self.of(who), prompt, new)
 
-        @rule(session=sessions, length=st.integers(0, 1), new=st.integers(0, 1))
-        def bare_turn(self, session: str, length: int, new: int) -> None:
-            self.submit(session, Prompt(0, length), new)
+        @rule(who=chosen, length=st.integers(0, 1), new=st.integers(0, 1))
+        def bare_turn(self, who: Chosen, length: int, new: int) -> None:
+            self.submit(self.of(who), Prompt(0, length), new)
             self.step()
 
         @rule(who=st.one_of(chosen, st.none()), length=long, again=repeats)

@@ -76,6 +76,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "unearned": unearned,
         "unusable": outcome.unusable or None,
         **reached,
+        "clients": clients(coverage),
         "modes": {
             mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
             for mode in dict.fromkeys(each.mode for each in configs.values())
@@ -119,6 +120,21 @@ def _reached(
     }
 
 
+WANTED = {
+    ("finishes", "length"): "no request ended by length",
+    ("finishes", "stop"): "no request ended by a stop token",
+    ("aborted", "waiting"): "no request was aborted while it waited",
+    ("aborted", "decoding"): "no request was aborted while it decoded",
+}
+"""What has to happen to clients of any engine before a run says that nothing is wrong."""
+
+
+def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
+    """What clients sent and met, the most frequent first; and which of two transitions followed
+    the other on one session."""
+    return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
+
+
 def _mode(
     outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
 ) -> dict[str, Any]:
@@ -132,7 +148,8 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
     """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
 
     With a number of examples all of them are; where the time is the plan, some of each
-    configuration. (That every transition was reached is another matter.)
+    configuration; and in any case what clients of every engine meet. (That every transition was
+    reached is another matter.)
     """
     if outcome.interrupted:
         return "interrupted"
@@ -145,7 +162,8 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
         if few:
             names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
             return f"too little time, under {FLOOR} examples of {names}"
-    return None
+    reached = outcome.coverage.reached
+    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
@@ -201,8 +219,18 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    yield from _answers(report["clients"])
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
+
+
+def _answers(clients: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """How requests ended; on how many pairs of transitions sessions went."""
+    ended = ", ".join(f"{count} by {how}" for how, count in clients.get("finishes", {}).items())
+    if ended:
+        yield labelled("requests ended", ended)
+    if "pairs" in clients:
+        yield labelled("", f"{len(clients['pairs'])} pairs of transitions on one session")
 
 
 def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:

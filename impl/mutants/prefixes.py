@@ -1,0 +1,71 @@
+"""Bugs of the prefix tree, which finds the KV of tokens that only look the same."""
+
+from __future__ import annotations
+
+from slotproof.impl.mutants.registry import Mutant, swap
+from slotproof.impl.tree import PrefixTree, TreeNode
+
+
+class EndsOfPages(PrefixTree):
+    def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
+        """Compares the first and the last token of a page."""
+        ends = key[0], key[-1]
+        alike = (each for k, each in node.children.items() if (k[0], k[-1]) == ends)
+        return next(alike, None)
+
+
+class SumOfPage(PrefixTree):
+    def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
+        """Knows a page by a hash that is the same in whatever order the tokens are."""
+        known = {tuple(sorted(k)): each for k, each in node.children.items()}
+        return known.get(tuple(sorted(key)))
+
+
+class HashOfPageAlone(PrefixTree):
+    def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
+        """Knows a page by its own tokens and how far they are from the beginning, whatever comes
+        before them."""
+        beside = [node] if node.parent is None else list(node.parent.children.values())
+        return next((each.children[key] for each in beside if key in each.children), None)
+
+
+class SplitLock(PrefixTree):
+    def grow(self, node: TreeNode, leaf: TreeNode) -> TreeNode:
+        """Where a page branches off in the middle of a prefix, it is locked as its sibling is."""
+        if node.parent is not None:
+            leaf.lock_ref = max((each.lock_ref for each in node.children.values()), default=0)
+        return super().grow(node, leaf)
+
+
+MUTANTS = (
+    Mutant(
+        "prefix-ends-of-pages",
+        "a plain fault",
+        "of a page's tokens the prefix tree compares the first and the last",
+        ("INV-CONTENT",),
+        swap(tree=EndsOfPages),
+        {"page_size": 4},
+    ),
+    Mutant(
+        "prefix-hash-without-order",
+        "a plain fault",
+        "the hash of a page is the same in whatever order its tokens are",
+        ("INV-CONTENT",),
+        swap(tree=SumOfPage),
+        {"page_size": 4},
+    ),
+    Mutant(
+        "prefix-hash-without-parent",
+        "a plain fault",
+        "the hash of a page says nothing of the page before it: another prefix's KV is shared",
+        ("INV-CONTENT",),
+        swap(tree=HashOfPageAlone),
+    ),
+    Mutant(
+        "prefix-branch-locked",
+        "a plain fault",
+        "a page that branches off in the middle of a prefix begins with its sibling's locks",
+        ("INV-LOCK",),
+        swap(tree=SplitLock),
+    ),
+)
