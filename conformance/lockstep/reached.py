@@ -130,7 +130,7 @@ class Reached:
 
 
 def _told(message: Message, before: Snapshot) -> str:
-    """Why a session was refused to be opened or closed."""
+    """Why a session was refused to be opened or closed, as it was before the iteration."""
     seen = before["sessions"].get(message["session"] or "") if "session" in message else None
     if seen is None or not seen["open"]:
         return "close of none"

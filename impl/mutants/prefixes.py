@@ -29,11 +29,13 @@ class HashOfPageAlone(PrefixTree):
         return next((each.children[key] for each in beside if key in each.children), None)
 
 
-class SplitLock(PrefixTree):
+class FiledByLastToken(PrefixTree):
     def grow(self, node: TreeNode, leaf: TreeNode) -> TreeNode:
-        """Where a page branches off in the middle of a prefix, it is locked as its sibling is."""
-        if node.parent is not None:
-            leaf.lock_ref = max((each.lock_ref for each in node.children.values()), default=0)
+        """Where a prefix branches within a page, each part is filed under its last token: one that
+        ends the same takes the place of the one before it."""
+        ends = leaf.key[0], leaf.key[-1]
+        for key in [k for k in node.children if (k[0], k[-1]) == ends]:
+            del node.children[key]
         return super().grow(node, leaf)
 
 
@@ -58,14 +60,15 @@ MUTANTS = (
         "prefix-hash-without-parent",
         "a plain fault",
         "the hash of a page says nothing of the page before it: another prefix's KV is shared",
-        ("INV-CONTENT",),
+        ("INV-BACKED", "INV-CONTENT"),
         swap(tree=HashOfPageAlone),
     ),
     Mutant(
-        "prefix-branch-locked",
+        "prefix-split-by-last-token",
         "a plain fault",
-        "a page that branches off in the middle of a prefix begins with its sibling's locks",
-        ("INV-LOCK",),
-        swap(tree=SplitLock),
+        "of two pages that begin and end alike the later one takes the other's place",
+        ("INV-OWNER", "INV-BACKED", "INV-LOCK"),
+        swap(tree=FiledByLastToken),
+        {"page_size": 4},
     ),
 )
