@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from slotproof.conformance.protocol.config import EngineConfig
 
+SESSIONS = ("s1", "s2", "s3")
 FAMILIES = 3
 """Prompts of one family share their beginning, so that the prefix tree is used."""
 LARGE = 8
@@ -29,6 +31,14 @@ def family(number: int, length: int) -> list[int]:
     ([1, 2, 3], [61, 62])
     """
     return [number * 60 + 1 + position % 60 for position in range(length)]
+
+
+class Chosen(NamedTuple):
+    """The session of a turn."""
+
+    session: str
+    opened: bool
+    """Whether it is opened first where it is not open."""
 
 
 @dataclass(frozen=True)
@@ -182,3 +192,11 @@ def prompts(
 
 
 repeats = st.builds(Again, st.integers(0, 3), st.integers(0, 5), st.integers(1, 240))
+sessions = st.sampled_from(SESSIONS)
+chosen = st.sampled_from(
+    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
+)
+families = st.integers(0, FAMILIES - 1)
+new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
+draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
+"""Tokens allocated and committed; cut to what the configuration's drafts can do."""

@@ -7,76 +7,30 @@ shrinking is done on the commands, by :mod:`slotproof.conformance.search.shrinki
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterator
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.drawing import (
-    FAMILIES,
     Again,
+    Chosen,
     Prompt,
-    Text,
-    family,
+    chosen,
+    draft_sizes,
+    families,
     lengths,
+    new_tokens,
     prompts,
     repeats,
+    sessions,
 )
+from slotproof.conformance.search.sending import Host, Sender
 
-SESSIONS = ("s1", "s2", "s3")
 DRAIN_STEPS = 60
-
-
-class Leave(KeyboardInterrupt):
-    """Out of Hypothesis, at once; ``because`` of an error, or as that was enough.
-
-    To Hypothesis it is Ctrl-C. After anything else it would still look at the example, wonder why
-    it broke off, or run it again and have that judged too.
-    """
-
-    def __init__(self, because: BaseException | None = None) -> None:
-        super().__init__()
-        self.because = because
-
-
-class Host(Protocol):
-    """Who wants the examples."""
-
-    def begin(self) -> Referee | None:
-        """A judge for the next example; none for one that is drawn and not run."""
-
-    def go_on(self) -> None:
-        """Asked before each command; raises what ends the example there."""
-
-    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Told of the example's first violations; whether that was enough."""
-
-    def end(self) -> None:
-        """The example is over, and was run to its end or to its first violation."""
-
-
-class Chosen(NamedTuple):
-    """The session of a turn."""
-
-    session: str
-    opened: bool
-    """Whether it is opened first where it is not open."""
-
-
-sessions = st.sampled_from(SESSIONS)
-chosen = st.sampled_from(
-    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
-)
-families = st.integers(0, FAMILIES - 1)
-new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
-draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
-"""Tokens allocated and committed; cut to what the configuration's drafts can do."""
-
 TOGETHER = 52
 """Of long turns, those up to here are one; the others are two that fill the pool."""
 
@@ -93,95 +47,11 @@ def machine_for(
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = st.integers(1, width + 1)
     long = lengths(config.page_size)
-    waits = [1, 60, 1000, *({config.timeout - 1, config.timeout} - {-1, 0})]
+    waits = [1, 60, 1000, *(s for s in (config.timeout - 1, config.timeout) if s > 0)]
 
-    class Clients(RuleBasedStateMachine):
+    class Clients(Sender):
         def __init__(self) -> None:
-            super().__init__()
-            self.sent: list[str] = []
-            self.said: dict[str, list[int]] = {}
-            """The prompts of those, with what their sessions had said before."""
-            self.broken = self.torn = False
-            try:
-                self.referee = host.begin()
-            except BaseException as error:  # nothing of that is Hypothesis' business
-                raise Leave(error) from error
-
-        def do(self, command: Command) -> None:
-            if self.broken or self.referee is None:
-                return  # what is known already was found again: the rest shows nothing
-            self.torn = True  # should it not come through, nobody knows where the engine is
-            try:
-                host.go_on()
-                violations = self.referee.do(command)
-            except BaseException as error:  # nothing of that is Hypothesis' business
-                raise Leave(error) from error
-            self.torn = False
-            if violations:
-                self.broken = True
-                if host.saw(self.referee, violations):
-                    raise Leave
-
-        def past(self, session: str | None) -> list[int]:
-            """What a session has said, in turns that were answered."""
-            known = self.referee.client.history if self.referee is not None else {}
-            said = known.get(session or "")
-            return said if isinstance(said, list) else []
-
-        def texts(self) -> list[Text]:
-            """All that was said so far, in the order in which it was sent."""
-            requests = self.referee.client.requests if self.referee else {}
-            outputs = {rid: each.output for rid, each in requests.items()}
-            return [
-                Text(prompt, output)
-                for rid, prompt in self.said.items()
-                if isinstance(output := outputs.get(rid), list)
-            ]
-
-        def of(self, who: Chosen) -> str:
-            """The session of a turn, opened first if that was drawn and it is not open."""
-            client = self.referee.client if self.referee is not None else None
-            if who.opened and client is not None and who.session not in client.history:
-                opening = {"do": "open", "session": who.session}
-                if opening not in client.unread:
-                    self.do(opening)
-            return who.session
-
-        def latest(self, back: int, live: bool = False) -> str:
-            """A request that was sent, from the last one back; one without an answer, if any."""
-            known = self.referee.client.requests if self.referee is not None else {}
-            waiting = [rid for rid in self.sent if rid in known and not known[rid].answers]
-            among = waiting if live and waiting else self.sent
-            return among[-1 - min(back, len(among) - 1)]
-
-        def submit(
-            self, session: str | None, prompt: Prompt, new: int, stop: Sequence[int] = ()
-        ) -> None:
-            past = self.past(session)
-            self.send(session, prompt.tokens(past, self.texts(), config, new), new, stop)
-
-        def send(
-            self, session: str | None, tokens: list[int], max_new: int, stop: Sequence[int] = ()
-        ) -> None:
-            past = self.past(session)
-            if not (tokens or past):
-                tokens = family(0, 1)  # front ends refuse a request that has no token at all
-            rid = f"r{len(self.sent) + 1}"
-            self.sent.append(rid)
-            self.said[rid] = past + tokens
-            self.do(
-                {
-                    "do": "submit",
-                    "session": session,
-                    "rid": rid,
-                    "tokens": tokens,
-                    "max_new": max_new,
-                    "stop": list(stop),
-                }
-            )
-
-        def step(self, count: int = 1) -> None:
-            self.do({"do": "step", "n": count})
+            super().__init__(host, config)
 
         def whole(self, session: str, prompt: Prompt, new: int) -> None:
             self.submit(session, prompt, new)
@@ -213,24 +83,28 @@ def machine_for(
         def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
             self.whole(self.of(who), prompt, new)
 
-        @rule(who=chosen, length=st.integers(0, 1), new=st.integers(0, 1))
-        def bare_turn(self, who: Chosen, length: int, new: int) -> None:
-            self.submit(self.of(who), Prompt(0, length), new)
+        @rule(who=chosen, length=st.integers(0, 1), new=st.integers(0, 1), more=st.booleans())
+        def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
+            session = self.of(who)
+            self.submit(session, Prompt(0, length), new)
             self.step()
+            if more:
+                self.submit(session, Prompt(0, 0), 1)
+                self.step()
 
         @rule(who=st.one_of(chosen, st.none()), length=long, again=repeats)
         def turn_with_stop(self, who: Chosen | None, length: int, again: Again) -> None:
             session = self.of(who) if who is not None else None
-            past = self.past(session)
-            asked = again.of(past, self.texts())
-            if asked is None and past:
-                session, past = None, []
-                asked = again.of(past, self.texts())
+            asked, past = again.of(self.past(session), self.texts()), self.past(session)
+            if asked is None and past and who is not None and who.opened:  # ask in a new session
+                self.do({"do": "close", "session": session})
+                self.do({"do": "open", "session": session})
+                asked, past = again.of([], self.texts()), []
             if asked is None:
                 self.submit(session, Prompt(2, length), 8, [again.otherwise])
             else:
                 text, stop = asked
-                self.send(session, text[len(past) :], 8, [stop])
+                self.send(session, past, text[len(past) :], 8, [stop])
 
         @rule(prompt=prompts(long, families), new=new_tokens)
         def plain(self, prompt: Prompt, new: int) -> None:

@@ -89,6 +89,7 @@ def test_prompts_are_told_apart_by_how_they_branch() -> None:
         assert reached["prompts"] == Counter(["new", how])
     turn = [*long, submit("r2", [1, 2]), STEP, STEP]
     answer = play(InProcessEngine(), Setup(EngineConfig(page_size=4)), turn).client.history["s"]
+    assert isinstance(answer, list)
     reached = met([*turn, submit("r3", [9]), submit("r4", [*answer, 7, 7], 1, None)], page_size=4)
     assert reached["prompts"]["repeated"] == 1 and reached["prompts"]["continued"] == 1
 
