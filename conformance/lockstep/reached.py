@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.referee import Iteration, empty_snapshot
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Message, Snapshot
@@ -46,11 +47,12 @@ class Reached:
         """Prompts and answers, token by token."""
         self._asked: set[str] = set()
         """Requests whose abort was sent."""
+        self._before = empty_snapshot()
         self._last: dict[str, str] = {}
         """What a session went through last."""
 
     def sends(self, command: Command, client: Client) -> None:
-        """A command that the client is about to send."""
+        """A command that the client is about to send; :meth:`saw` is told what came of it."""
         if command["do"] == "abort":
             self._asked.add(command["rid"])
         elif command["do"] == "abort_all":
@@ -74,8 +76,13 @@ class Reached:
             node = node.setdefault(token, {})
         return how
 
-    def saw(self, before: Snapshot, now: Snapshot, client: Client) -> None:
-        """An iteration, of which the client has heard."""
+    def saw(self, entry: Iteration, client: Client) -> None:
+        """What a command led to, and the client has heard of."""
+        for snapshot in entry.snapshots[: entry.judged]:
+            self._iteration(self._before, snapshot, client)
+            self._before = snapshot
+
+    def _iteration(self, before: Snapshot, now: Snapshot, client: Client) -> None:
         reached = self.coverage.reached
         for transition, session, _, _ in now.get("events", []):
             if session is not None:

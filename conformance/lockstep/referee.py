@@ -18,7 +18,6 @@ from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Kept, Observation, Violation
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
-from slotproof.conformance.lockstep.reached import Reached
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Event, Hashed, Snapshot, nonsense
@@ -135,7 +134,6 @@ class Referee:
         self.oracles = setup.oracles
         self.passes = passes
         self.coverage = coverage if coverage is not None else Coverage()
-        self.reached = Reached(config, self.coverage)
         self.client = Client()
         self.set_aside = frozenset(setup.set_aside)
         self.constants = Constants(
@@ -167,7 +165,6 @@ class Referee:
         ([], [])
         """
         self.coverage.commands += 1
-        self.reached.sends(command, self.client)
         self.client.sends(command)
         entry = Iteration(command)
         self.log.append(entry)
@@ -183,9 +180,7 @@ class Referee:
                     text = f"the snapshot makes no sense: {wrong}"
                     entry.violations = [Violation("INV-ALIVE", "crash", text, fault="nonsense")]
                     break
-                before = self.snapshot
                 entry.violations = self.judge(snapshot)
-                self.reached.saw(before, snapshot, self.client)
                 entry.judged += 1
                 if entry.violations and self.passes(entry):
                     clauses = [each.clause for each in entry.violations]

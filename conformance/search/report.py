@@ -51,7 +51,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
-    unearned = _unearned(outcome, plan)
+    unearned = _unearned(outcome, plan) or (None if never else unmet(coverage))
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -135,6 +135,12 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
+def unmet(coverage: Coverage) -> str | None:
+    """What clients of any engine meet, and did not meet here; ``None`` where there is no such."""
+    reached = coverage.reached
+    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
+
+
 def _mode(
     outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
 ) -> dict[str, Any]:
@@ -148,8 +154,7 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
     """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
 
     With a number of examples all of them are; where the time is the plan, some of each
-    configuration; and in any case what clients of every engine meet. (That every transition was
-    reached is another matter.)
+    configuration. (That every transition was reached is another matter.)
     """
     if outcome.interrupted:
         return "interrupted"
@@ -162,8 +167,7 @@ def _unearned(outcome: Outcome, plan: Plan) -> str | None:
         if few:
             names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
             return f"too little time, under {FLOOR} examples of {names}"
-    reached = outcome.coverage.reached
-    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
+    return None
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
@@ -225,12 +229,10 @@ def text(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _answers(clients: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """How requests ended; on how many pairs of transitions sessions went."""
+    """How requests ended."""
     ended = ", ".join(f"{count} by {how}" for how, count in clients.get("finishes", {}).items())
     if ended:
         yield labelled("requests ended", ended)
-    if "pairs" in clients:
-        yield labelled("", f"{len(clients['pairs'])} pairs of transitions on one session")
 
 
 def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from slotproof.conformance import bounds
 from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.reached import Reached
 from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -70,6 +71,8 @@ class Sender(RuleBasedStateMachine):
             self.referee = host.begin()
         except BaseException as error:  # nothing of that is Hypothesis' business
             raise Leave(error) from error
+        if self.referee is not None:
+            self.reached = Reached(config, self.referee.coverage)
 
     def do(self, command: Command) -> None:
         if self.broken or self.referee is None:
@@ -77,7 +80,9 @@ class Sender(RuleBasedStateMachine):
         self.torn = True  # should it not come through, nobody knows where the engine is
         try:
             self.host.go_on()
+            self.reached.sends(command, self.referee.client)
             violations = self.referee.do(command)
+            self.reached.saw(self.referee.log[-1], self.referee.client)
         except BaseException as error:  # nothing of that is Hypothesis' business
             raise Leave(error) from error
         self.torn = False

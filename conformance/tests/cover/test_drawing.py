@@ -119,4 +119,3 @@ def test_a_request_is_stopped_by_what_was_answered_before() -> None:
     assert referee.do({"do": "step", "n": 8}) == []
     second = referee.client.requests["r2"]
     assert second.reason == "stop" and second.output == first.output[:3]
-    assert referee.coverage.reached["finishes"] == {"length": 1, "stop": 1}

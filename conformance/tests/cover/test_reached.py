@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
+from slotproof.conformance.lockstep.reached import Reached
+from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.search import campaign, report
@@ -29,8 +30,12 @@ def submit(rid: str, tokens: list[int], max_new: int = 1, session: str | None = 
 def met(commands: list[Command], **config: Any) -> dict[str, Counter[str]]:
     """What is counted of these commands."""
     setup = Setup(replace(EngineConfig(), **config))
-    referee: Referee = play(InProcessEngine(), setup, commands)
-    assert not referee.log[-1].violations
+    referee = setup.referee(InProcessEngine())
+    reached = Reached(setup.config, referee.coverage)
+    for command in commands:
+        reached.sends(command, referee.client)
+        assert referee.do(command) == []
+        reached.saw(referee.log[-1], referee.client)
     return referee.coverage.reached
 
 
