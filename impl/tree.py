@@ -58,7 +58,7 @@ class PrefixTree:
         """
         node = self.root
         for key in self._pages(tokens):
-            child = node.children.get(key)
+            child = self.child(node, key)
             if child is None:
                 break
             node = child
@@ -76,16 +76,25 @@ class PrefixTree:
         """
         dup = 0
         for index, key in enumerate(self._pages(tokens)):
-            child = node.children.get(key)
+            child = self.child(node, key)
             if child is not None:
                 dup += self.page_size
             else:
                 swa_page = swa_pages[index] if swa_pages else -1
-                child = node.children[key] = TreeNode(key, pages[index], swa_page, node)
-                self.evictable += self.page_size
+                child = self.grow(node, TreeNode(key, pages[index], swa_page, node))
             node = child
             self._touch(node)
         return node, dup
+
+    def child(self, node: TreeNode, key: tuple[int, ...]) -> TreeNode | None:
+        """The page with these tokens below ``node``, if it is here."""
+        return node.children.get(key)
+
+    def grow(self, node: TreeNode, leaf: TreeNode) -> TreeNode:
+        """Put a page below ``node``, beside others that may be there; it is unlocked."""
+        node.children[leaf.key] = leaf
+        self.evictable += self.page_size
+        return leaf
 
     def lock(self, node: TreeNode) -> int:
         """Lock the prefix that ends in ``node``; returns what moved from evictable to protected."""

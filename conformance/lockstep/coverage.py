@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -30,6 +30,8 @@ class Coverage:
     """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
     commands: int = 0
     iterations: int = 0
+    reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """What clients sent and met: counted in :mod:`slotproof.conformance.lockstep.reached`."""
 
     def saw_guards(self, world: World, key: str | None) -> None:
         table = outcomes(world.constants.page_size)
@@ -53,6 +55,8 @@ class Coverage:
         self.fails |= other.fails
         self.commands += other.commands
         self.iterations += other.iterations
+        for what, counts in other.reached.items():
+            self.reached[what] += counts
 
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
         """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""

@@ -145,3 +145,12 @@ CONFIGS: dict[str, EngineConfig] = {
 """By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""
 for _name in ("p1", "p1-tight", "p1-chunk", "p1-draft", "p4-tight", "p4-rounds", "p16", "p4-swa"):
     CONFIGS[f"{_name}-overlap"] = replace(CONFIGS[_name], overlap=True)
+CONFIGS |= {
+    "p1-swa-chunk": replace(
+        _base, window=3, swa_tokens=40, chunk=3, rows=2, max_running=2, timeout=0
+    ),
+    "p4-swa-odd": replace(
+        _base, page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
+    ),
+}
+"""Rows that idle slots can hold together, no time-out; chunks where there is a window."""

@@ -23,9 +23,10 @@ from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark
-from slotproof.conformance.search.machine import Leave, machine_for
+from slotproof.conformance.search.machine import machine_for
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Stop, Turn
+from slotproof.conformance.search.sending import Leave
 from slotproof.conformance.traces.trace import Trace, rows_of
 
 _SEEDS = 1009

@@ -8,66 +8,30 @@ shrinking is done on the commands, by :mod:`slotproof.conformance.search.shrinki
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Protocol
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.drawing import (
+    Again,
+    Chosen,
+    Prompt,
+    chosen,
+    draft_sizes,
+    families,
+    lengths,
+    new_tokens,
+    prompts,
+    repeats,
+    sessions,
+)
+from slotproof.conformance.search.sending import Host, Sender
 
-SESSIONS = ("s1", "s2", "s3")
-FAMILIES = 3
-"""Prompts of one family share their beginning, so that the prefix tree is used."""
 DRAIN_STEPS = 600
 """More than INV-PROGRESS.starved waits."""
-
-
-class Leave(KeyboardInterrupt):
-    """Out of Hypothesis, at once; ``because`` of an error, or as that was enough.
-
-    To Hypothesis it is Ctrl-C. After anything else it would still look at the example, wonder why
-    it broke off, or run it again and have that judged too.
-    """
-
-    def __init__(self, because: BaseException | None = None) -> None:
-        super().__init__()
-        self.because = because
-
-
-class Host(Protocol):
-    """Who wants the examples."""
-
-    def begin(self) -> Referee | None:
-        """A judge for the next example; none for one that is drawn and not run."""
-
-    def go_on(self) -> None:
-        """Asked before each command; raises what ends the example there."""
-
-    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
-        """Told of the example's first violations; whether that was enough."""
-
-    def end(self) -> None:
-        """The example is over, and was run to its end or to its first violation."""
-
-
-def prompt(family: int, length: int) -> list[int]:
-    """The first tokens of a family; never 0, below 200.
-
-    >>> prompt(0, 3), prompt(1, 2)
-    ([1, 2, 3], [61, 62])
-    """
-    return [family * 60 + 1 + position % 60 for position in range(length)]
-
-
-sessions = st.sampled_from(SESSIONS)
-families = st.integers(0, FAMILIES - 1)
-lengths = st.one_of(st.integers(0, 10), st.integers(0, 24))
-new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
-draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
-"""Tokens allocated and committed; cut to what the configuration's drafts can do."""
 
 TOGETHER = 52
 """Of long turns, those up to here are one; the others are two that fill the pool."""
@@ -84,55 +48,15 @@ def machine_for(
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = st.integers(1, width + 1)
+    long = lengths(config.page_size)
+    waits = [1, 60, 1000, *(s for s in (config.timeout - 1, config.timeout) if s > 0)]
 
-    class Clients(RuleBasedStateMachine):
+    class Clients(Sender):
         def __init__(self) -> None:
-            super().__init__()
-            self.sent: list[str] = []
-            self.broken = self.torn = False
-            try:
-                self.referee = host.begin()
-            except BaseException as error:  # nothing of that is Hypothesis' business
-                raise Leave(error) from error
+            super().__init__(host, config)
 
-        def do(self, command: Command) -> None:
-            if self.broken or self.referee is None:
-                return  # what is known already was found again: the rest shows nothing
-            self.torn = True  # should it not come through, nobody knows where the engine is
-            try:
-                host.go_on()
-                violations = self.referee.do(command)
-            except BaseException as error:  # nothing of that is Hypothesis' business
-                raise Leave(error) from error
-            self.torn = False
-            if violations:
-                self.broken = True
-                if host.saw(self.referee, violations):
-                    raise Leave
-
-        def submit(self, session: str | None, tokens: list[int], max_new: int, **more: Any) -> None:
-            known = self.referee.client.history if self.referee is not None else {}
-            if not tokens and not known.get(session or ""):
-                tokens = prompt(0, 1)  # front ends refuse a request that has no token at all
-            rid = f"r{len(self.sent) + 1}"
-            self.sent.append(rid)
-            stop = more.get("stop", [])
-            self.do(
-                {
-                    "do": "submit",
-                    "session": session,
-                    "rid": rid,
-                    "tokens": tokens,
-                    "max_new": max_new,
-                    "stop": stop,
-                }
-            )
-
-        def step(self, count: int = 1) -> None:
-            self.do({"do": "step", "n": count})
-
-        def whole(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(1, length), new)
+        def whole(self, session: str, prompt: Prompt, new: int) -> None:
+            self.submit(session, prompt, new)
             self.step(new + 2)
 
         def draft(self, allocate: int, commit: int) -> None:
@@ -148,36 +72,50 @@ def machine_for(
         def open(self, session: str) -> None:
             self.do({"do": "open", "session": session})
 
-        @rule(session=sessions, family=families, length=lengths, new=new_tokens)
-        def turn(self, session: str, family: int, length: int, new: int) -> None:
-            self.submit(session, prompt(family, length), new)
+        @rule(who=chosen, prompt=prompts(long, families), new=new_tokens)
+        def turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
 
-        @rule(session=sessions, length=st.integers(0, 6), new=new_tokens)
-        def turn_and_step(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(0, length), new)
+        @rule(who=chosen, prompt=prompts(st.integers(0, 6), st.just(0)), new=new_tokens)
+        def turn_and_step(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
             self.step()
 
-        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4))
-        def whole_turn(self, session: str, length: int, new: int) -> None:
-            self.whole(session, length, new)
+        @rule(who=chosen, prompt=prompts(st.integers(1, 8), st.just(1)), new=st.integers(1, 4))
+        def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.whole(self.of(who), prompt, new)
 
-        @rule(session=sessions, length=st.integers(0, 1), new=st.integers(0, 1))
-        def bare_turn(self, session: str, length: int, new: int) -> None:
-            self.submit(session, prompt(0, length), new)
+        @rule(who=chosen, length=st.integers(0, 1), new=st.integers(0, 1), more=st.booleans())
+        def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
+            session = self.of(who)
+            self.submit(session, Prompt(0, length), new)
             self.step()
+            if more:
+                self.submit(session, Prompt(0, 0), 1)
+                self.step()
 
-        @rule(session=sessions, length=lengths, stop=st.integers(1, 240))
-        def turn_with_stop(self, session: str, length: int, stop: int) -> None:
-            self.submit(session, prompt(2, length), 8, stop=[stop])
+        @rule(who=st.one_of(chosen, st.none()), length=long, again=repeats)
+        def turn_with_stop(self, who: Chosen | None, length: int, again: Again) -> None:
+            session = self.of(who) if who is not None else None
+            asked, past = again.of(self.past(session), self.texts()), self.past(session)
+            if asked is None and past and who is not None and who.opened:  # ask in a new session
+                self.do({"do": "close", "session": session})
+                self.do({"do": "open", "session": session})
+                asked, past = again.of([], self.texts()), []
+            if asked is None:
+                self.submit(session, Prompt(2, length), 8, [again.otherwise])
+            else:
+                text, stop = asked
+                self.send(session, past, text[len(past) :], 8, [stop])
 
-        @rule(family=families, length=lengths, new=new_tokens)
-        def plain(self, family: int, length: int, new: int) -> None:
-            self.submit(None, prompt(family, length), new)
+        @rule(prompt=prompts(long, families), new=new_tokens)
+        def plain(self, prompt: Prompt, new: int) -> None:
+            self.submit(None, prompt, new)
 
         @rule(length=st.integers(20, 60))
         def long_turn(self, length: int) -> None:
             if length <= TOGETHER:
-                self.submit("s1", prompt(0, length), 4)
+                self.submit("s1", Prompt(0, length), 4)
             else:
                 self.too_long_together(close=length % 2 == 0)
 
@@ -187,7 +125,7 @@ def machine_for(
             new = min(config.total_tokens // 8 + 2, 12)
             self.do({"do": "open", "session": "s2"})
             for session in ("s1", "s2"):
-                self.submit(session, prompt(0, length), new)
+                self.submit(session, Prompt(0, length), new)
             self.step(2)
             if close:
                 self.do({"do": "close", "session": "s1"})
@@ -206,9 +144,9 @@ def machine_for(
             self.step(count)
 
         @precondition(lambda self: self.sent)
-        @rule(back=st.integers(0, 3))
-        def abort(self, back: int) -> None:
-            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+        @rule(back=st.integers(0, 3), live=st.sampled_from([True, True, True, False]))
+        def abort(self, back: int, live: bool) -> None:
+            self.do({"do": "abort", "rid": self.latest(back, live)})
 
         @rule()
         def abort_unknown(self) -> None:
@@ -218,15 +156,16 @@ def machine_for(
         def close(self, session: str) -> None:
             self.do({"do": "close", "session": session})
 
-        @rule(session=sessions, length=st.integers(1, 4), new=st.integers(2, 4))
-        def close_in_turn(self, session: str, length: int, new: int) -> None:
-            self.whole(session, length, 1)
-            self.submit(session, prompt(0, length), new)
+        @rule(who=chosen, length=st.integers(1, 4), new=st.integers(2, 4))
+        def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
+            session = self.of(who)
+            self.whole(session, Prompt(1, length), 1)
+            self.submit(session, Prompt(0, length), new)
             self.step()
             self.do({"do": "close", "session": session})
             self.step()
 
-        @rule(seconds=st.sampled_from([1, 60, 1000]))
+        @rule(seconds=st.sampled_from(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
@@ -246,7 +185,7 @@ def machine_for(
         @rule(back=st.integers(0, 1))
         def retract_and_abort(self, back: int) -> None:
             self.do({"do": "retract"})
-            self.do({"do": "abort", "rid": self.sent[-1 - min(back, len(self.sent) - 1)]})
+            self.do({"do": "abort", "rid": self.latest(back)})
             self.step()
 
         @precondition(lambda self: drafts and self.sent)
@@ -255,13 +194,13 @@ def machine_for(
             self.draft(*more)
 
         @precondition(lambda _: drafts)
-        @rule(session=sessions, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
-        def drafted_turn(self, session: str, length: int, new: int, more: tuple[int, int]) -> None:
-            self.submit(session, prompt(1, length), new)
+        @rule(who=chosen, length=st.integers(1, 8), new=st.integers(1, 4), more=draft_sizes)
+        def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
+            self.submit(self.of(who), Prompt(1, length), new)
             self.draft(*more)
             self.step(new + 2)
 
-        @rule(name=st.sampled_from(["flush", "pause", "continue", "abort_all"]))
+        @rule(name=st.sampled_from(["flush", "pause", "continue", "continue", "abort_all"]))
         def operator(self, name: str) -> None:
             if name in offered:
                 self.do({"do": name})
@@ -288,16 +227,17 @@ def machine_for(
             self.accept(tokens)
 
         @rule(
-            session=sessions,
-            length=st.integers(1, 8),
+            who=chosen,
+            prompt=prompts(st.integers(1, 8), st.just(1)),
             new=st.integers(1, 12),
             tokens=st.lists(accepted, min_size=1, max_size=3),
             then=st.sampled_from(["step", "abort", "retract", "close", "reject"]),
         )
         def speculative_turn(
-            self, session: str, length: int, new: int, tokens: list[int], then: str
+            self, who: Chosen, prompt: Prompt, new: int, tokens: list[int], then: str
         ) -> None:
-            self.submit(session, prompt(1, length), new)
+            session = self.of(who)
+            self.submit(session, prompt, new)
             rid = self.sent[-1]
             self.step()
             for count in tokens:
@@ -308,7 +248,7 @@ def machine_for(
             elif then == "close":
                 self.do({"do": "close", "session": session})
             elif then == "reject":
-                self.submit(session, prompt(0, length), new)
+                self.submit(session, Prompt(0, 2), new)
             elif then == "retract" and then in offered:
                 self.do({"do": "retract"})
             self.step()
@@ -324,6 +264,7 @@ def drain(referee: Referee) -> Iterator[Command]:
         yield {"do": "step", "n": 1}
         if not referee.snapshot["requests"] and not referee.client.unread:
             break
-    for sid in sorted(referee.snapshot["sessions"]):
-        yield {"do": "close", "session": sid}
+    for sid, seen in sorted(referee.snapshot["sessions"].items()):
+        if seen["open"]:
+            yield {"do": "close", "session": sid}
     yield {"do": "step", "n": 2}

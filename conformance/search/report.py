@@ -51,7 +51,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
-    unearned = _unearned(outcome, plan)
+    unearned = _unearned(outcome, plan) or (None if never else unmet(coverage))
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -76,6 +76,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "unearned": unearned,
         "unusable": outcome.unusable or None,
         **reached,
+        "clients": clients(coverage),
         "modes": {
             mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
             for mode in dict.fromkeys(each.mode for each in configs.values())
@@ -117,6 +118,27 @@ def _reached(
         },
         "guards": {"seen": seen, "of": possible, "one_way": one_way},
     }
+
+
+WANTED = {
+    ("finishes", "length"): "no request ended by length",
+    ("finishes", "stop"): "no request ended by a stop token",
+    ("aborted", "waiting"): "no request was aborted while it waited",
+    ("aborted", "decoding"): "no request was aborted while it decoded",
+}
+"""What has to happen to clients of any engine before a run says that nothing is wrong."""
+
+
+def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
+    """What clients sent and met, the most frequent first; and which of two transitions followed
+    the other on one session."""
+    return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
+
+
+def unmet(coverage: Coverage) -> str | None:
+    """What clients of any engine meet, and did not meet here; ``None`` where there is no such."""
+    reached = coverage.reached
+    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
 
 
 def _mode(
@@ -201,8 +223,16 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    yield from _answers(report["clients"])
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
+
+
+def _answers(clients: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """How requests ended."""
+    ended = ", ".join(f"{count} by {how}" for how, count in clients.get("finishes", {}).items())
+    if ended:
+        yield labelled("requests ended", ended)
 
 
 def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:

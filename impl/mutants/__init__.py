@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from slotproof.impl.mutants import answers, checks, content, memory, overlap, sessions, slots
+from slotproof.impl.mutants import (
+    answers,
+    checks,
+    content,
+    memory,
+    overlap,
+    prefixes,
+    sessions,
+    slots,
+)
 from slotproof.impl.mutants.registry import Mutant, joined
 
 __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for kind in (slots, sessions, memory, content, overlap, checks, answers)
+    for kind in (slots, sessions, memory, content, prefixes, overlap, checks, answers)
     for mutant in kind.MUTANTS
 }
 

@@ -277,6 +277,22 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7], 1).step().submit(None, "r2", [5, 6, 7, 8], 3).step()
 
 
+@scenario("prefix-ends-of-pages", {"INV-CONTENT"}, 100, page_size=4)
+@scenario("prefix-split-by-last-token", {"INV-OWNER"}, 100, page_size=4)
+def middle_of_a_page(d: Any) -> None:
+    d.submit(None, "r1", [1, 2, 3, 4, 5], 9).step().submit(None, "r2", [1, 2, 9, 4, 5], 3).step()
+
+
+@scenario("prefix-hash-without-order", {"INV-CONTENT"}, 100, page_size=4)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [1, 2, 3, 4, 5], 9).step().submit(None, "r2", [1, 3, 2, 4, 5], 3).step()
+
+
+@scenario("prefix-hash-without-parent", {"INV-CONTENT", "INV-OWNER"}, 100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [1, 2, 3, 4], 9).step().submit(None, "r2", [1, 9, 3, 4], 3).step()
+
+
 @scenario("short-window", {"INV-CONTENT"}, 100, window=2, swa_tokens=100)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7], 3).step()

@@ -17,7 +17,7 @@ from slotproof.conformance.protocol.commands import FIELDS, Command, check, desc
 from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
 from slotproof.conformance.protocol.messages import HELLO
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, token_hash
-from slotproof.conformance.search.machine import prompt
+from slotproof.conformance.search.drawing import family
 from slotproof.impl.config import EngineConfig as ImplConfig
 from slotproof.model.layout import OWN
 from slotproof.model.profiles import PROFILES
@@ -42,7 +42,7 @@ def test_every_snapshot_follows_the_schema(name: str) -> None:
     seen = 0
     for number in range(40):
         sid = rng.choice(["s1", "s2", None])
-        tokens = prompt(rng.randrange(2), rng.randint(1, 9))
+        tokens = family(rng.randrange(2), rng.randint(1, 9))
         choices: list[Command] = [
             {"do": "open", "session": "s1"},
             {**TURN, "session": sid, "rid": f"r{number}", "tokens": tokens, "stop": []},

@@ -1,0 +1,77 @@
+"""What the examples of a run send and reach: prompts by how they branch, how requests ended, phases
+that they were aborted in, refusals by cause, limits, pairs of transitions on one session.
+
+    python bench/reached.py [--engine reference] [--examples 1400] [--seed 0] [--config p1 ...]
+    python bench/reached.py --record bench/results/reached.json
+
+A campaign as ``slotproof run`` has it; the figures are those of ``run --json``, under ``clients``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import torch
+from machine import described, record
+
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import EXAMPLES, Plan
+from slotproof.conformance.search.report import clients
+
+RARE = 5
+"""Pairs that were met less often are named."""
+
+
+def lines(reached: dict[str, dict[str, int]]) -> Iterator[str]:
+    """A table of each kind, with shares; of pairs, how many there are and which are rare."""
+    for what, counts in reached.items():
+        total = sum(counts.values())
+        if what == "pairs":
+            rare = sorted(name for name, count in counts.items() if count < RARE)
+            yield f"pairs: {len(counts)}, of which less than {RARE} times: {', '.join(rare) or '-'}"
+            continue
+        yield f"{what}: {total}"
+        for name, count in counts.items():
+            yield f"  {name:24} {count:7} {100 * count / total:5.1f} %"
+
+
+def reached(spec: str, plan: Plan) -> Coverage:
+    """What a campaign on that engine saw; it says so where something was found."""
+    with ExitStack() as stack:
+        engine = stack.enter_context(closing(EngineSpec(spec).open()))
+        outcome = campaign.run(engine, spec, plan)
+    for finding in outcome.findings:
+        print(f"found: {finding.id}: the examples after it were not run")
+    return outcome.coverage
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="reference")
+    parser.add_argument("--examples", type=int, default=EXAMPLES)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--config", nargs="*", default=list(CONFIGS), choices=list(CONFIGS))
+    parser.add_argument("--record", type=Path)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    plan = Plan(
+        {name: CONFIGS[name] for name in args.config}, examples=args.examples, seed=args.seed
+    )
+    coverage = reached(args.engine, plan)
+    found = clients(coverage)
+    print("\n".join(lines(found)))
+    if args.record is not None:
+        document: dict[str, Any] = described("cpu")
+        figures = {"commands": coverage.commands, "iterations": coverage.iterations}
+        record(args.record, {**document, **figures, "reached": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""What is drawn of a request, and the tokens it is once that is known which it refers to.
+
+A prompt that copies an earlier one, or its answer, and a stop token that was an answer's, are
+drawn as "the last but two, up to one token past its second page". Which tokens these are is looked
+up when the request is sent: so what is drawn depends on nothing that an engine does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from slotproof.conformance.protocol.config import EngineConfig
+
+SESSIONS = ("s1", "s2", "s3")
+FAMILIES = 3
+"""Prompts of one family share their beginning, so that the prefix tree is used."""
+LARGE = 8
+"""Pages of so many tokens are larger than most prompts."""
+_PAGES = 4
+"""A copy leaves its original in one of so many pages."""
+
+
+def family(number: int, length: int) -> list[int]:
+    """The first tokens of a family; never 0, below 200.
+
+    >>> family(0, 3), family(1, 2)
+    ([1, 2, 3], [61, 62])
+    """
+    return [number * 60 + 1 + position % 60 for position in range(length)]
+
+
+class Chosen(NamedTuple):
+    """The session of a turn."""
+
+    session: str
+    opened: bool
+    """Whether it is opened first where it is not open."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """What was said in a request: all of its prompt, and its answer as far as there is one."""
+
+    prompt: list[int]
+    answer: list[int]
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.prompt + self.answer
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Which text, from the last one back, up to where, and what stands there instead."""
+
+    back: int
+    pages: int
+    past: int
+    """Tokens from the beginning of that page; -1 is the last one before it."""
+    then: str
+    """``other``: one token is another; ``swapped``: it and the next change places; both go on as
+    the text does. ``family``: a family goes on from there."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """As long as is possible with the tokens it may generate, or a little more or less."""
+
+    of: str
+    """``context`` or ``pool``."""
+    over: int
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is drawn of a prompt: the beginning of a family, of another prompt, or up to a limit."""
+
+    family: int
+    length: int
+    how: Copy | Limit | None = None
+
+    def tokens(
+        self, past: list[int], texts: Sequence[Text], config: EngineConfig, max_new: int
+    ) -> list[int]:
+        """The new tokens of a turn whose session has said ``past``.
+
+        >>> said, config = [Text([1, 2, 3, 4, 5], [9])], EngineConfig(page_size=4)
+        >>> for past in (0, -1, 2):
+        ...     Prompt(1, 2, Copy(0, 1, past, "other")).tokens([], said, config, 1)
+        [1, 2, 3, 4, 6, 9]
+        [1, 2, 3, 5, 5, 9]
+        [1, 2, 3, 4, 5, 9, 61, 62]
+        """
+        if isinstance(self.how, Limit):
+            most = config.context_len
+            if self.how.of == "pool":
+                most = min(most, config.total_tokens)
+            return family(self.family, max(0, most - len(past) - max_new + self.how.over))
+        if self.how is None or not texts:
+            return family(self.family, self.length)
+        fit = following(past, texts)
+        text = (fit or texts)[-1 - self.how.back % len(fit or texts)].tokens[
+            len(past) if fit else 0 :
+        ]
+        page = config.page_size
+        start = len(past) % page if fit else 0  # positions of the text are those of the row
+        pages = self.how.pages % (len(text) // page + 1)
+        cut = max(0, pages * page + self.how.past - start)
+        if cut >= len(text) or self.how.then == "family":
+            return text[:cut] + family(self.family, self.length)
+        rest = text[cut:]
+        if self.how.then == "swapped" and len(rest) > 1:
+            rest[:2] = rest[1], rest[0]
+        else:
+            rest[0] = another(rest[0])
+        return text[:cut] + rest[: 1 + self.length]
+
+
+@dataclass(frozen=True)
+class Again:
+    """An earlier prompt once more, to be stopped by a token of the answer that it had."""
+
+    back: int
+    index: int
+    otherwise: int
+    """The stop token where there is no such prompt."""
+
+    def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], int] | None:
+        """The whole prompt, and the stop token, for a session that has said ``past``.
+
+        >>> Again(0, 4, 7).of([1], [Text([1, 2], [8, 9]), Text([3, 4], [5])])
+        ([1, 2], 8)
+        """
+        count = len(past)
+        fit = [t for t in texts if t.answer and len(t.prompt) > count and t.prompt[:count] == past]
+        if not fit:
+            return None
+        text = fit[-1 - self.back % len(fit)]
+        return text.prompt, text.answer[self.index % len(text.answer)]
+
+
+def another(token: int) -> int:
+    """Not that one, and below 200.
+
+    >>> another(1), another(199), another(249)
+    (2, 1, 51)
+    """
+    return token % 199 + 1
+
+
+def following(past: list[int], texts: Sequence[Text]) -> list[Text]:
+    """Those that begin with what a session has said, and go on."""
+    count = len(past)
+    return [each for each in texts if len(each.tokens) > count and each.tokens[:count] == past]
+
+
+def lengths(page: int) -> st.SearchStrategy[int]:
+    """Of prompts; where pages are large, some that end beside the end of a page."""
+    short, long = st.integers(0, 10), st.integers(0, 24)
+    if page < LARGE:
+        return st.one_of(short, long)
+    ends = [many * page + beside for many in (1, 2) for beside in (-1, 0, 1)]
+    return st.one_of(short, long, st.sampled_from(ends))
+
+
+_COPIES = [
+    Copy(back, pages, past, then)
+    for back in range(5)
+    for pages in range(_PAGES + 1)
+    for past in (-1, 0, 0, 1, 2, 3, 5)
+    for then in ("other", "other", "swapped", "family")
+]
+_LIMITS = [
+    *(Limit(of, over) for of in ("context", "pool") for over in (-1, 0, 1)),
+    Limit("pool", 3),
+]
+_share = len(_COPIES) // len(_LIMITS) // 4
+_hows = st.sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
+"""Drawn at once: a prompt is drawn more often than anything else."""
+
+
+def prompts(
+    lengths: st.SearchStrategy[int], families: st.SearchStrategy[int]
+) -> st.SearchStrategy[Prompt]:
+    """Of nine, four copy an earlier one, four are of the length that is drawn, and one is as long
+    as a limit allows."""
+    return st.builds(Prompt, families, lengths, _hows)
+
+
+repeats = st.builds(Again, st.integers(0, 3), st.integers(0, 5), st.integers(1, 240))
+sessions = st.sampled_from(SESSIONS)
+chosen = st.sampled_from(
+    [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
+)
+families = st.integers(0, FAMILIES - 1)
+new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
+draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
+"""Tokens allocated and committed; cut to what the configuration's drafts can do."""

@@ -1,0 +1,121 @@
+"""What is drawn of a request, and the tokens that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.drawing import Again, Copy, Limit, Prompt, Text, another
+from slotproof.conformance.search.plan import Plan
+
+P4 = EngineConfig(page_size=4)
+SAID = [Text([1, 2, 3, 4, 5, 6], [201]), Text([7, 8], [])]
+
+
+def drawn(how: Copy | Limit, past: list[int], length: int = 3) -> list[int]:
+    return Prompt(1, length, how).tokens(past, SAID, P4, 2)
+
+
+@pytest.mark.parametrize(
+    ("copy", "past", "tokens"),
+    [
+        (Copy(1, 1, 0, "other"), [], [1, 2, 3, 4, 6, 6, 201]),
+        (Copy(1, 1, -1, "other"), [], [1, 2, 3, 5, 5, 6, 201]),
+        (Copy(1, 1, 1, "family"), [], [1, 2, 3, 4, 5, 61, 62, 63]),
+        (Copy(1, 0, 1, "swapped"), [], [1, 3, 2, 4, 5]),
+        (Copy(1, 9, 5, "other"), [], [1, 2, 3, 4, 5, 6, 201, 61, 62, 63]),
+        (Copy(0, 0, 0, "other"), [1, 2], [4, 4, 5, 6]),
+        (Copy(0, 0, 3, "other"), [1, 2], [3, 5, 5, 6, 201]),
+        (Copy(0, 1, 2, "other"), [9], [7, 8, 61, 62, 63]),
+    ],
+)
+def test_a_copy_leaves_its_text_at_a_page(copy: Copy, past: list[int], tokens: list[int]) -> None:
+    """Pages are those of the row: what the session has said before counts. A session whose
+    history no text begins with copies from a text's beginning."""
+    assert drawn(copy, past) == tokens
+
+
+def test_a_limit_is_met_exactly_or_missed_by_one() -> None:
+    """Prompt and new tokens together; of the pool no more than the context has."""
+    tight = replace(P4, total_tokens=32)
+    for over in (-1, 0, 1):
+        context, pool = (Prompt(0, 5, Limit(of, over)) for of in ("context", "pool"))
+        assert len(context.tokens([1, 2], [], P4, 6)) + 2 + 6 == P4.context_len + over
+        assert len(pool.tokens([1, 2], [], tight, 6)) + 2 + 6 == tight.total_tokens + over
+        assert len(pool.tokens([], [], P4, 6)) + 6 == P4.context_len + over
+    assert Prompt(0, 5, Limit("pool", 0)).tokens([1] * 40, [], tight, 6) == []
+
+
+def test_every_token_that_is_changed_is_another_one() -> None:
+    assert all(another(token) != token and 0 < another(token) < 200 for token in range(1, 1000))
+
+
+def test_a_stop_token_was_answered_after_the_same_prompt() -> None:
+    """Only then does an engine that computes the same again stop there."""
+    texts = [Text([1, 2], [8, 9]), Text([1, 3, 4], []), Text([5], [6])]
+    assert Again(0, 1, 7).of([], texts) == ([5], 6)
+    assert Again(1, 1, 7).of([], texts) == ([1, 2], 9)
+    assert Again(0, 0, 7).of([1], texts) == ([1, 2], 8)
+    assert Again(0, 0, 7).of([1, 2], texts) is None
+
+
+class Diary(InProcessEngine):
+    """What it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives: list[list[Command]] = []
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self.lives.append([])
+        super().reset(config, seed)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.lives[-1].append(command)
+        return super().do(command)
+
+
+def submits(diary: Diary) -> Iterator[Command]:
+    yield from (each for life in diary.lives for each in life if each["do"] == "submit")
+
+
+def test_what_is_sent_is_what_any_engine_takes() -> None:
+    """Tokens are below 200 but where an engine answered others, never 0, and never none at all; the
+    text that is copied may be an answer's, and so may a stop token be."""
+    diary = Diary()
+    campaign.run(diary, "reference", Plan({"p4": CONFIGS["p4"]}, examples=40))
+    sent = list(submits(diary))
+    tokens = {token for each in sent for token in each["tokens"]}
+    assert len(sent) > 200 and 0 not in tokens and max(tokens) < 250
+    assert all(each["tokens"] for each in sent if each["session"] is None)
+    assert any(token > 199 for token in tokens), "no answer was copied"
+
+
+def test_a_request_is_stopped_by_what_was_answered_before() -> None:
+    """#22897 and the others were never met by an answer that a stop token ended."""
+    referee = play(
+        InProcessEngine(),
+        Setup(CONFIGS["p1"]),
+        [
+            {"do": "submit", "session": None, "rid": "r1", "tokens": [1], "max_new": 4, "stop": []},
+            {"do": "step", "n": 6},
+        ],
+    )
+    first = referee.client.requests["r1"]
+    assert isinstance(first.output, list)
+    asked = Again(0, 2, 7).of([], [Text([1], first.output)])
+    assert asked is not None
+    prompt, stop = asked
+    again: Command = {"do": "submit", "session": None, "rid": "r2", "tokens": prompt, "max_new": 8}
+    assert referee.do({**again, "stop": [stop]}) == []
+    assert referee.do({"do": "step", "n": 8}) == []
+    second = referee.client.requests["r2"]
+    assert second.reason == "stop" and second.output == first.output[:3]
