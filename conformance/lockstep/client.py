@@ -55,7 +55,7 @@ class Conversation:
     """Whether it is, by what was read and told; ``None``: that depends on when a close is done."""
     asked: list[Asked] = field(default_factory=list)
     used: int = 0
-    """The time at which an open, a close or a turn of it was read last."""
+    """The time at which it was opened, or a turn of it was read last."""
     idle: int = 0
     """From then on it had no turn, for certain."""
 
@@ -120,8 +120,10 @@ class Client:
             elif do in ("open", "close"):
                 sid = command["session"]
                 session = self.sessions.setdefault(sid, Conversation())
+                session.idle = self.clock
+                if do == "open" and not session.open:
+                    session.used = self.clock
                 session.reads(do, self.busy(sid))
-                session.used = session.idle = self.clock
                 for each in self.unanswered.values() if do == "close" else ():
                     each.closed |= each.session == sid
             elif do == "submit" and not self.requests[rid].read:
@@ -140,7 +142,8 @@ class Client:
             if not session.open or self.busy(sent.session):  # a turn may have left it by now
                 sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
-            past = self.history.get(sent.session, [])
+            opens = [each.answers for each in session.asked if each.do == "open"]
+            past = [] if {"opened"} in opens else self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
         sent.read = True
         if not len(sent.prompt):
