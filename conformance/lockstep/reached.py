@@ -11,6 +11,7 @@ from slotproof.conformance.lockstep.referee import Iteration, empty_snapshot
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Message, Snapshot
+from slotproof.model.transitions import TRANSITIONS
 
 _Node: TypeAlias = "dict[int, _Node]"
 
@@ -117,9 +118,10 @@ class Reached:
     def _why(self, rid: str, before: Snapshot, now: Snapshot, client: Client) -> str:
         """The cause of an abort that nobody asked for, as far as it can be told from outside."""
         for transition, session, of, _ in now.get("events", []):
-            if of == rid and transition == "T-OOM":
+            how = TRANSITIONS.get(transition) if of == rid else None
+            if how is not None and (how.by, how.stage) == ("the scheduler", "abort"):
                 return "out of memory"
-            if of == rid and transition == "T-REJECT":
+            if how is not None and how.detaches == "stub":
                 seen = before["sessions"].get(session or "")
                 return "session closing" if seen and seen["closing"] else "turn in flight"
         sent = client.requests.get(rid)
