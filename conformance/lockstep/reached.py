@@ -85,7 +85,9 @@ class Reached:
 
     def _iteration(self, before: Snapshot, now: Snapshot, client: Client) -> None:
         reached = self.coverage.reached
-        for transition, session, _, _ in now.get("events", []):
+        for transition, session, _, params in now.get("events", []):
+            if "m" in params:
+                reached["matches"]["found" if params["m"] else "nothing"] += 1
             if session is not None:
                 if session in self._last:
                     reached["pairs"][f"{self._last[session]} {transition}"] += 1

@@ -51,7 +51,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
-    unearned = _unearned(outcome, plan) or (None if never else unmet(coverage))
+    unearned = _unearned(outcome, plan) or unused(coverage) or (None if never else unmet(coverage))
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -133,6 +133,13 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     """What clients sent and met, the most frequent first; and which of two transitions followed
     the other on one session."""
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
+
+
+def unused(coverage: Coverage) -> str | None:
+    """A prefix cache that is never of use breaks no rule: it is told."""
+    matches = coverage.reached["matches"]
+    no = matches["nothing"] and not matches["found"]
+    return "no match found a prefix: the cache may never be used" if no else None
 
 
 def unmet(coverage: Coverage) -> str | None:

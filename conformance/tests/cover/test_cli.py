@@ -19,6 +19,7 @@ from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.traces import itf
 from slotproof.impl.mutants import MUTANTS
+from slotproof.impl.tree import PrefixTree
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
@@ -334,6 +335,15 @@ def test_a_factory_whose_engine_never_returns(
     said = capsys.readouterr().out
     assert "INV-ALIVE.hang" in said
     assert "no answer to “submit” within 0.05 s" in said
+
+
+def test_a_cache_that_never_matches_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It breaks no rule, and a run that saw no match does not say that nothing is wrong."""
+    monkeypatch.setattr(PrefixTree, "match_prefix", lambda tree, tokens: tree.root)
+    assert status(["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)]) == 3
+    assert "no match found a prefix: the cache may never be used" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
