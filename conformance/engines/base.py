@@ -57,6 +57,8 @@ class Capabilities:
     recompute: bool = False
     config: dict[str, list[Any]] = field(default_factory=dict)
     not_observed: dict[str, str] = field(default_factory=dict)
+    whole_chunks: bool = False
+    """A chunk has to be a multiple of the page."""
     margin: int = 0
     """Tokens that it keeps free of context and pool beyond those that a request asks for."""
     answers: dict[str, str] = field(default_factory=dict)
@@ -104,6 +106,8 @@ class Capabilities:
             return f"page size {config.page_size} is not offered"
         if config.window and "swa" not in self.pools:
             return "there is no sliding-window pool"
+        if self.whole_chunks and config.chunk % config.page_size:
+            return f"a chunk of {config.chunk} tokens is no whole number of pages"
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name):
                 return f"{name} is not offered"

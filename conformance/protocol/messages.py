@@ -113,6 +113,7 @@ class Offered(TypedDict):
     profile: NotRequired[Name]
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
+    whole_chunks: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.client import Sent
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
-from slotproof.model.state import slot
-from slotproof.model.transitions import TRANSITIONS
 
 PATIENCE = 8
 """Iterations, pauses apart, within which an abort that was read is answered."""
@@ -15,12 +13,6 @@ ON_ITS_WAY = 2
 """Iterations after which a request that an abort was read for may not finish by itself any more:
 with overlap scheduling a round is under way."""
 
-DISCARDS = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "match" and each.becomes(slot.holding) is False
-)
-"""How an engine takes memory from an idle slot."""
 WITHOUT_SESSION = "requests without a session"
 """What an engine names in ``not_observed`` that refuses them all."""
 
@@ -93,16 +85,12 @@ def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
 
 
 def _large(seen: Observation, sent: Sent) -> bool:
-    """Whether it may not fit, though it were alone: into the context, or into a pool.
-
-    Where slots are never discarded, what they have is not to be had.
-    """
-    config, offers = seen.config, seen.capabilities
+    """Whether it may not fit, though nobody else ran: into the context, or into what slots leave
+    of a pool. Not every engine discards them."""
+    config = seen.config
     ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
-    wanted = len(sent.prompt) + max(0, sent.max_new) + offers.margin
-    kept = 0
-    if DISCARDS.isdisjoint(offers.seen_to_make):
-        slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
-        kept = sum(each["A"] + config.page_size for each in slots)
+    wanted = len(sent.prompt) + max(0, sent.max_new) + seen.capabilities.margin
+    slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
+    kept = sum(each["A"] + config.page_size for each in slots)
     room = min(pool["total"] for pool in seen.snapshot["pools"].values()) - kept
     return wanted > config.context_len or wanted + ahead > room

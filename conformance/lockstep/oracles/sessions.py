@@ -84,7 +84,7 @@ def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Vio
         return
     ticked = seen.snapshot["iter"] == seen.previous["iter"]
     shown = seen.snapshot["sessions"].get(sid)
-    if ticked and session.open and shown and shown["open"] and 0 < timeout <= idle:
+    if ticked and session.open and shown and shown["open"] and 0 < timeout < idle:
         session.idle = seen.client.clock
         words = "{session} has been idle for {engine} s, and is reaped after {spec}"
         yield violated("INV-SESSION.overdue", words, session=sid, spec=timeout, engine=idle)

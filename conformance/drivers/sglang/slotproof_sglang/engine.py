@@ -211,6 +211,7 @@ def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "recompute": True,
+        "whole_chunks": True,
         "margin": MARGIN,
         "not_observed": {
             **NOT_OBSERVED,
