@@ -20,7 +20,10 @@ _others, _swa_others = Var("given.others"), Var("given.swa_others")
 
 
 def unlocking(when: Expr, locked: Expr, kv: Kv) -> Allowance:
-    """Whatever the others' locks cover, together with mine they cover what is protected."""
+    """Whatever the others' locks cover, together with mine they cover what is protected.
+
+    A legal unlock there is always: of what the others' locks can't cover.
+    """
     mine = ite(locked, kv.Q, 0)
     their_sum = frame.lock_sum + lock_sum - mine
     possible = conj(
@@ -38,7 +41,11 @@ def unlocking(when: Expr, locked: Expr, kv: Kv) -> Allowance:
         swa.protected <= _swa_others + mine,
     )
     u = {"u": full.protected - _others, "swa_u": swa.protected - _swa_others}
-    return Allowance(when & (possible & swa_possible), u)
+    least = {
+        "u": maximum(0, full.protected - their_sum),
+        "swa_u": maximum(0, swa.protected - their_sum),
+    }
+    return Allowance(when & (possible & swa_possible), u, least)
 
 
 # Matching ------------------------------------------------------------------------
@@ -59,6 +66,9 @@ matched = conj(
     swa_fresh >= 0,
     swa_fresh <= m,
     swa_fresh <= swa.evictable,
+    ~config.swa
+    | (m <= swa.protected + swa_fresh)
+    | ((config.window <= m) & (m - floor_page(m - config.window) <= swa.protected + swa_fresh)),
 )
 
 _length = minimum(slot_kv.C, known - config.reserve)

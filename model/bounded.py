@@ -16,7 +16,7 @@ import z3
 
 from slotproof.model import pages, state
 from slotproof.model.evaluate import compile_step, compiled
-from slotproof.model.expr import FALSE, Expr, Sort, Var, lift, variables
+from slotproof.model.expr import Expr, Sort, Var, lift, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.layout import INDEX, LAYOUT
@@ -75,7 +75,7 @@ class Search:
         self.symbols = Symbols(page_size, self.context)
         self.solver = self.symbols.solver(RLIMIT)
         self.invariants = {
-            **conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STATE, over_pages=pool)
+            **conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STATE, pool)
         }  # fmt: skip
         self.steps = conjuncts(spec, Kind.STEP)
         self.fixed = {var.name: self._constant(var, "") for var in _FIXED}
@@ -95,7 +95,7 @@ class Search:
     def _initial(self) -> None:
         first = self.layers[0]
         nobody = {var.name: lift(0) for var in state.FRAME}
-        place = {state.page.here.name: FALSE, state.page.at.name: lift(0)}
+        place = {state.page.at.name: lift(0)}
         beginning = {**state.INITIAL, **state.INITIAL_PAGE, **place, **nobody}
         totals = {var.name for var in state.TOTALS}
         for name, term in first.items():
@@ -105,7 +105,7 @@ class Search:
                 self.solver.add(z3.Not(term))
             elif name in beginning:
                 self.solver.add(term == self.symbols.term(beginning[name], first))
-        self._assert(first, list(ENVIRONMENT.values()))
+        self._assert(first, [*ENVIRONMENT.values(), *pages.ANYWHERE.values()])
         if self.pool == "swa":
             self.solver.add(first["config.swa"])
         for total in ("full.total", "swa.total"):  # as remainders: smaller counterexamples
@@ -132,7 +132,7 @@ class Search:
         values = {**before, **params}
         options = []
         for number, transition in enumerate(self.spec.transitions.values()):
-            legal, moved = pages.effect(transition, self.pool)
+            legal, moved = self.spec.choices(transition, self.pool)
             guards = (*transition.full_guard.values(), *legal.values())
             enabled = z3.And(*(self.symbols.term(expr, values) for expr in guards))
             self.symbols.settle(self.solver)

@@ -118,7 +118,7 @@ def needed_a_proof(result: Result) -> bool:
     """
     if result.status != "proved":
         return True
-    others = result.transition.endswith("[others]")
+    others = "[others" in result.transition
     return result.core != (result.clause,) and (others or bool(result.core))
 
 
@@ -131,7 +131,7 @@ def document(
     for result in known:
         transition, _, layer = result.transition.partition(" [")
         invariant = result.clause.partition(".")[0]
-        counted = result.page_size == CORES_AT and layer in ("", "full]", "swa]")
+        counted = result.page_size == CORES_AT and layer in ("", "full]", "swa]", "rows]")
         if not counted or not invariant.startswith("INV-"):
             continue
         need = needs.setdefault(transition, {}).setdefault(

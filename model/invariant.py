@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from slotproof.model.expr import Expr
+from slotproof.model.expr import Expr, variables
 
 
 class Kind(Enum):
@@ -27,6 +27,22 @@ class Invariant:
     observed: dict[str, str] = field(default_factory=dict)
     """Conjuncts that only the suite can check: name and sentence."""
 
+    @property
+    def on_engines(self) -> bool:
+        """Whether the suite checks any of it: not, what is said of an arbitrary page or row."""
+        return bool(self.observed) or not all(map(about, self.conjuncts.values()))
+
+
+def about(expr: Expr) -> str:
+    """The arbitrary thing that a formula is about, ``page`` or ``line``; empty: none.
+
+    >>> from slotproof.model.state import full, page
+    >>> about(page.free + full.total), about(full.total)
+    ('page', '')
+    """
+    names = {name.rstrip("'").partition(".")[0] for name in variables(expr)}
+    return "page" if "page" in names else "line" if "line" in names else ""
+
 
 def state(
     id: str, sentence: str, observed: dict[str, str] | None = None, **parts: Expr
@@ -40,3 +56,13 @@ def step(id: str, sentence: str, **parts: Expr) -> Invariant:
 
 def harness(id: str, sentence: str, **observed: str) -> Invariant:
     return Invariant(id, Kind.HARNESS, sentence, {}, observed)
+
+
+def pool_of(conjunct: str) -> str | None:
+    """The pool that a conjunct about a page is about, where it is about one alone.
+
+    >>> pool_of("swa_covers"), pool_of("full"), pool_of("counted")
+    ('swa', 'full', None)
+    """
+    first = conjunct.partition("_")[0]
+    return first if first in ("full", "swa") else None

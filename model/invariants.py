@@ -9,6 +9,7 @@ engines only.
 
 from __future__ import annotations
 
+from slotproof.model import places
 from slotproof.model.invariant import Invariant, Kind, harness, state
 from slotproof.model.language import *
 from slotproof.model.steps import STEPS
@@ -49,6 +50,12 @@ ROWS = state(
     present=(rows.free >= 0) & iff(slot.holding, slot_kv.row != NO_ROW),
     distinct=implies(slot.holding & has_kv & ~slot.lent, slot_kv.row != turn_kv.row),
     numbered=(slot_kv.row >= NO_ROW) & (turn_kv.row >= NO_ROW),
+)
+ROW = state(
+    "INV-ROW",
+    "Every row is free or has one user: a slot, on loan to its turn or not, or a request.",
+    one=line.free + owns_row + line.rest == 1,
+    counted=(line.free >= 0) & (line.rest >= 0),
 )
 ONCE = state(
     "INV-ONCE",
@@ -131,6 +138,28 @@ BACKED = state(
         "protected": "positions below Q lie in pages that the tree holds locked",
         "private": "positions from Q to A lie in pages that nobody has given back",
     },
+    **places.backed("full"),
+    **places.backed("swa"),
+)
+PIN = state(
+    "INV-PIN",
+    "A locked page is the tree's, and the figure counts it once: whoever's row points to a page "
+    "below Q has locked it, in the sliding-window pool as far as the window of the prefix reaches.",
+    counted=(page.pins >= 0) & (page.beside >= 0),
+    tree=implies(pinned, page.tree == 1),
+    mine=implies(page.pin, has_row & page.here & (page.at < row_Q)),
+    full_covers=places.covered("full"),
+    swa_covers=places.covered("swa"),
+    full=places.protected(full.protected),
+    swa=places.protected(swa.protected),
+)
+PLACE = state(
+    "INV-PLACE",
+    "A position of a row has one page, and no page lies at two positions that count: those that "
+    "the row owns, and those of its prefix that it needs.",
+    function=implies(has_row & page.here & (page.at == page.place), page.entry == page.number),
+    full_injective=places.injective("full"),
+    swa_injective=places.injective("swa"),
 )
 LOCK = state(
     "INV-LOCK",
@@ -198,7 +227,14 @@ ENVIRONMENT: dict[str, Expr] = {
     "locks": frame.lock_max <= frame.lock_sum,
     "no_swa": implies(~config.swa, swa.total == 0),
 }
-"""What is assumed of the configuration and of all other actors; no invariant says it."""
+"""What is assumed of the configuration, and what is true of all other actors summed up; no
+invariant says it."""
+DERIVED: dict[str, Expr] = {
+    "frame": ENVIRONMENT["frame"],
+    "locks": ENVIRONMENT["locks"],
+    "aligned": is_aligned(frame.lock_max) & is_aligned(frame.lock_sum),
+}
+"""What is true of all other actors summed up: proved, actor by actor (``INIT [frame]``)."""
 
 STEP_CLAUSE = harness(
     "INV-STEP",
@@ -275,3 +311,5 @@ INVARIANTS: dict[str, Invariant] = {
     **STEPS,
     **{each.id: each for each in _HERE if each.kind is Kind.HARNESS},
 }
+ON_ENGINES: tuple[str, ...] = tuple(id_ for id_, each in INVARIANTS.items() if each.on_engines)
+"""Those of which the suite checks something; the others are proved only."""

@@ -2,7 +2,8 @@
 
 A mutant that no obligation refutes is compared with the spec, at the same page
 sizes: *equivalent* if it allows the same steps: the same new values of fields and
-counts, and the same owners of one arbitrary page of each pool. A step that changes
+counts, and the same owners of one arbitrary page of each pool and of one
+arbitrary row. A step that changes
 nothing, and one that another transition of the spec allows, count as allowed: they
 can break nothing.
 """
@@ -16,12 +17,12 @@ from typing import Literal
 import z3
 
 from slotproof.model import pages, state
-from slotproof.model.expr import Expr, Var
+from slotproof.model.expr import Expr, Sort, Var, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.mutate import Mutant, systematic
-from slotproof.model.obligations import POOLS, Spec, conjuncts, tasks
+from slotproof.model.obligations import LAYERS, POOLS, ROWS, Spec, anywhere, conjuncts, tasks
 from slotproof.model.pool import pool
 from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols, Term
@@ -34,6 +35,8 @@ MUSEUM = "museum"
 """Where the name of a systematic mutant has its transition, a known bug has this."""
 BY_HAND = "wrong"
 """… and a wrong spec this."""
+
+_OF_PAGE = (*state.PAGE, *pages.CHOICES)
 
 
 @dataclass(frozen=True)
@@ -110,16 +113,30 @@ class Comparison:
         both = (self.wrong, *TRANSITIONS.values())
         params = [var for transition in both for var in transition.params]
         self.values = self._named((*state.SEEN, *params))
-        self.of_page = {which: self._named((*state.PAGE, *pages.CHOICES), which) for which in POOLS}
-        """An arbitrary page of each pool."""
+        self.of_page = {
+            which: self._named(state.LINE if which == ROWS else _OF_PAGE, which) for which in LAYERS
+        }
+        """An arbitrary page of each pool, and an arbitrary row."""
+        for which in POOLS:
+            self.of_page[which] |= self._not_chosen(which)
         self.in_swa = self._term(state.config.swa)
         self.solver = self.symbols.solver()
         invariants = {**conjuncts(Spec(), Kind.STATE), **ENVIRONMENT}
         self.solver.add(*(self._term(expr) for expr in invariants.values()))
-        for which in POOLS:
+        for which in LAYERS:
             known = {**self.values, **self.of_page[which]}
-            for expr in conjuncts(Spec(), Kind.STATE, which).values():
+            for expr in (*conjuncts(Spec(), Kind.STATE, which).values(), *anywhere(which).values()):
                 self.solver.add(self._if_there(which, self.symbols.term(expr, known)))
+
+    def _not_chosen(self, which: str) -> dict[str, Term]:
+        """What neither transition leaves to choose is not chosen, as a parameter is zero."""
+        chosen: set[str] = set()
+        for transition in (self.right, self.wrong):
+            for formulas in Spec().choices(transition, which):
+                chosen = chosen.union(*map(variables, formulas.values()))
+        false, zero = z3.BoolVal(False, self.context), z3.IntVal(0, self.context)
+        idle = (var for var in pages.CHOICES if var.name not in chosen)
+        return {var.name: false if var.sort is Sort.BOOL else zero for var in idle}
 
     def reason(self) -> str:
         """Why it allows the same steps; empty if it does not."""
@@ -169,8 +186,8 @@ class Comparison:
         """Where it may happen, and the choices of pages be those."""
         values = self._known(transition)
         terms = [self.symbols.term(expr, values) for expr in transition.full_guard.values()]
-        for which in POOLS:
-            legal, _ = pages.effect(transition, which)
+        for which in LAYERS:
+            legal, _ = Spec().choices(transition, which)
             known = {**values, **self.of_page[which]}
             terms += [
                 self._if_there(which, self.symbols.term(expr, known)) for expr in legal.values()
@@ -180,7 +197,7 @@ class Comparison:
     def _same(self, first: Transition, second: Transition | None) -> z3.BoolRef:
         """Both lead to the same state; without a second one: the first changes nothing."""
         terms = _equal(self._after(first), self._after(second), self.values)
-        for which in POOLS:
+        for which in LAYERS:
             one, other = self._page_after(first, which), self._page_after(second, which)
             same = _equal(one, other, self.of_page[which])
             terms.append(self._if_there(which, z3.And(*same, z3.BoolVal(True, self.context))))
@@ -197,7 +214,7 @@ class Comparison:
         if transition is None:
             return {}
         values = {**self._known(transition), **self.of_page[which]}
-        _, effect = pages.effect(transition, which)
+        _, effect = Spec().choices(transition, which)
         return {name: self.symbols.term(expr, values) for name, expr in effect.items()}
 
 

@@ -40,6 +40,7 @@ class Move(Enum):
     ALLOC = "free list → row"
     FREE = "row → free list"
     TO_TREE = "row → tree, unlocked"
+    POINT = "the row points to the tree's pages"
     LOCK = "evictable → protected"
     UNLOCK = "protected → evictable"
     EVICT = "tree → free list"
@@ -75,6 +76,12 @@ def lock(u: Operand, swa_u: Operand) -> Mem:
     return Mem(Move.LOCK, count(u), count(swa_u))
 
 
+def point(lo: Operand, hi: Operand) -> Mem:
+    """The row points to pages of the tree: nobody's figure changes."""
+    span = Interval(lift(lo), lift(hi))
+    return Mem(Move.POINT, span, span)
+
+
 def unlock(u: Operand, swa_u: Operand) -> Mem:
     return Mem(Move.UNLOCK, count(u), count(swa_u))
 
@@ -91,6 +98,7 @@ _SIGNS: dict[Move, dict[str, int]] = {
     Move.ALLOC: {"available": -1},
     Move.FREE: {"available": +1},
     Move.TO_TREE: {"evictable": +1},
+    Move.POINT: {},
     Move.LOCK: {"evictable": -1, "protected": +1},
     Move.UNLOCK: {"protected": -1, "evictable": +1},
     Move.EVICT: {"evictable": -1, "available": +1},

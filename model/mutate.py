@@ -80,7 +80,7 @@ Place = tuple[str, str]
 
 
 def _intervals(mem: Mem) -> Iterator[tuple[Place, Mem]]:
-    if mem.move not in (Move.ALLOC, Move.FREE, Move.TO_TREE):
+    if mem.move not in (Move.ALLOC, Move.FREE, Move.TO_TREE, Move.POINT):
         return
     for pool in ("full", "swa"):
         interval: Interval = getattr(mem, pool)

@@ -42,7 +42,13 @@ _PARTS: tuple[tuple[str, str, str, str], ...] = (
     ("turn_rows", "TurnRows", "turn_rows", "rows of the request, without one on loan"),
     ("lock_sum", "LockSum", "lock_sum", "prefixes that slot and request lock, added up"),
     ("lock_max", "LockMax", "lock_max", "the longer of them"),
+    ("has_row", "HasRow", "has_row", "the actor has KV, of a turn or in its slot"),
+    ("row.Q", "RowQ", "row_Q", "the protected prefix of that KV"),
+    ("row.A", "RowA", "row_A", "what of it is allocated"),
+    ("row.E", "RowE", "row_E", "its cursor"),
+    ("pinned", "Pinned", "pinned", "somebody's lock covers the arbitrary page"),
     ("owns_full", "OwnsFull", "owns_full", "the row owns the arbitrary page, full pool"),
+    ("owns_row", "OwnsRow", "owns_row", "how often slot and request have the arbitrary row"),
     ("owns_swa", "OwnsSwa", "owns_swa", "the same of the sliding-window pool"),
 )  # fmt: skip
 

@@ -10,21 +10,24 @@ sessions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
-from slotproof.model import pages, state
+from slotproof.model import lines, pages, state
 from slotproof.model.expr import Expr, Var, is_aligned, lift, substitute, variables, walk
-from slotproof.model.invariant import Invariant, Kind
-from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
+from slotproof.model.invariant import Invariant, Kind, about, pool_of
+from slotproof.model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof.model.transition import Transition, given
 from slotproof.model.transitions import TRANSITIONS
 
 INIT = "INIT"
 POOLS = ("full", "swa")
+ROWS = "rows"
+LAYERS = (*POOLS, ROWS)
+"""Where one arbitrary thing is looked at: a page of a pool, or a row."""
 Status = Literal["proved", "refuted", "unknown"]
-_PAGE = frozenset(var.name for var in state.PAGE)
 _CONSTANTS = frozenset(var.name for var in state.CONFIG)
 _WRITABLE = frozenset(var.name for var in state.STATE)
 
@@ -36,6 +39,22 @@ class Spec:
     transitions: Mapping[str, Transition] = field(default_factory=lambda: TRANSITIONS)
     invariants: Mapping[str, Invariant] = field(default_factory=lambda: INVARIANTS)
     name: str = "spec"
+    unruled: frozenset[str] = frozenset()
+    """Rules of the choices that are not kept (``unpinned``, of one pool ``swa.unpinned``): see
+    :mod:`slotproof.model.pages`."""
+
+    def choices(
+        self, transition: Transition, layer: str
+    ) -> tuple[dict[str, Expr], dict[str, Expr]]:
+        """What a transition may do to one arbitrary page of a pool, or a row, and does."""
+        rows = layer == ROWS
+        rules, moved = lines.effect(transition) if rows else pages.effect(transition, layer)
+        kept = {
+            name: expr
+            for name, expr in rules.items()
+            if self.unruled.isdisjoint((name, f"{layer}.{name}"))
+        }
+        return kept, moved
 
     @property
     def rewritten(self) -> list[str]:
@@ -46,7 +65,8 @@ class Spec:
     def unproved(self) -> list[str]:
         """Transitions about which ``slotproof prove`` says nothing: those rewritten; all of
         them, where invariants are not the spec's."""
-        return self.rewritten if self.invariants is INVARIANTS else list(self.transitions)
+        same = self.invariants is INVARIANTS and not self.unruled
+        return self.rewritten if same else list(self.transitions)
 
 
 @dataclass(frozen=True)
@@ -63,7 +83,8 @@ class Task:
 
     transition: str
     layer: str
-    """``counts``, ``allowed``, ``detached``, or the pool whose arbitrary page is looked at."""
+    """``counts``, ``allowed``, ``unlock``, ``detached``, ``frame``, the pool whose arbitrary page
+    is looked at, or ``rows``."""
     hypotheses: dict[str, Expr]
     """Over the state before and the parameters, by name: invariants, guard, environment."""
     after: dict[str, Expr]
@@ -96,19 +117,35 @@ class Result:
         return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
 
 
-def conjuncts(spec: Spec, kind: Kind, over_pages: str | None = None) -> dict[str, Expr]:
-    """Formulas of one kind by clause; with a pool, those about a page of it."""
+def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
+    """Whether a conjunct is about what is looked at there; without a layer, about nothing such."""
+    what = about(expr)
+    if layer is None or not what:
+        return layer is None and not what
+    return what == ("line" if layer == ROWS else "page") and pool_of(name) in (None, layer)
+
+
+def conjuncts(spec: Spec, kind: Kind, layer: str | None = None) -> dict[str, Expr]:
+    """Formulas of one kind by clause; with a pool or ``rows``, those about a page or row of it."""
+    if spec.invariants is INVARIANTS:
+        return dict(_known(kind, layer))
+    return _conjuncts(spec.invariants, kind, layer)
+
+
+@cache
+def _known(kind: Kind, layer: str | None) -> dict[str, Expr]:
+    return _conjuncts(INVARIANTS, kind, layer)
+
+
+def _conjuncts(
+    invariants: Mapping[str, Invariant], kind: Kind, layer: str | None
+) -> dict[str, Expr]:
     result: dict[str, Expr] = {}
-    for invariant in spec.invariants.values():
+    for invariant in invariants.values():
         for name, expr in invariant.conjuncts.items():
-            names = variables(expr)
-            about_page = bool(names & _PAGE)
-            steps = any(each.endswith("'") for each in names)
-            if steps != (kind is Kind.STEP) or about_page != (over_pages is not None):
-                continue
-            if about_page and name in POOLS and name != over_pages:
-                continue
-            result[f"{invariant.id}.{name}"] = expr
+            steps = any(each.endswith("'") for each in variables(expr))
+            if steps == (kind is Kind.STEP) and _in_layer(name, expr, layer):
+                result[f"{invariant.id}.{name}"] = expr
     return result
 
 
@@ -117,6 +154,7 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
     invariant = conjuncts(spec, Kind.STATE)
     if only in (None, INIT):
         yield from _initial(spec, invariant)
+        yield _frame(spec)
     environment = {f"environment.{name}": expr for name, expr in ENVIRONMENT.items()}
     for transition in spec.transitions.values():
         if only not in (None, transition.id):
@@ -136,32 +174,52 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
             transition.detaches is not None,
         )
         yield _allowed(transition, {**invariant, **environment})
+        if transition.allows.always:
+            aligned = {"environment.aligned": DERIVED["aligned"]}  # costly where P is a symbol
+            yield _exists(transition, {**invariant, **environment, **aligned})
         if transition.detaches is not None:
             yield _detached(spec, transition, guard)
-        for pool in POOLS:
-            mine = conjuncts(spec, Kind.STATE, pool)
-            legal, moved = pages.effect(transition, pool)
-            choices = {f"choice.{name}": expr for name, expr in legal.items()}
-            if pool == "swa":
-                choices["environment.pool"] = state.config.swa
+        for layer in LAYERS:
+            mine = conjuncts(spec, Kind.STATE, layer)
+            rules, moved = spec.choices(transition, layer)
             yield Task(
                 transition.id,
-                pool,
-                {**invariant, **environment, **guard, **mine, **choices},
+                layer,
+                {**invariant, **environment, **guard, **mine, **_chosen(rules), **anywhere(layer)},
                 {**after, **moved},
                 (
                     *(Goal(clause, primed(expr)) for clause, expr in mine.items()),
-                    *_means(transition, pool),
+                    *_means(transition, layer),
                 ),
             )
+            if layer != ROWS and rules:
+                known = {**invariant, **environment, **guard, **mine, **anywhere(layer)}
+                yield _choosable(transition, layer, known)
 
 
-def _means(transition: Transition, over_pages: str | None = None) -> list[Goal]:
+def _choosable(transition: Transition, pool: str, hypotheses: dict[str, Expr]) -> Task:
+    """Whatever the state, some choice about this page keeps the rules."""
+    goals = (Goal(f"EXISTS.{n}", rule) for n, rule in pages.some_choice(transition, pool).items())
+    return Task(transition.id, f"choices, {pool}", hypotheses, {}, tuple(goals))
+
+
+def _chosen(rules: Mapping[str, Expr]) -> dict[str, Expr]:
+    return {f"choice.{name}": expr for name, expr in rules.items()}
+
+
+def anywhere(layer: str) -> dict[str, Expr]:
+    """What may be assumed of the arbitrary page or row, and of its pool."""
+    if layer == ROWS:
+        return lines.ANYWHERE
+    return {**pages.ANYWHERE, **({"environment.pool": state.config.swa} if layer == "swa" else {})}
+
+
+def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
     """What its event says; with a pool, what it says of a page of it."""
     return [
         Goal(f"MEANS.{name}", expr)
         for name, expr in transition.means.items()
-        if bool(variables(expr) & _PAGE) == (over_pages is not None) and over_pages in (None, name)
+        if (name == layer if about(expr) else layer is None)
     ]
 
 
@@ -179,6 +237,42 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     )
 
 
+def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
+    """Wherever the rest of the guard holds, there is a legal choice of these parameters."""
+    values = {f"param.{name}": expr for name, expr in transition.allows.always.items()}
+    open_ = {n: e for n, e in transition.full_guard.items() if variables(e) & values.keys()}
+    rest = {f"guard.{n}": e for n, e in transition.full_guard.items() if n not in open_}
+    goals = tuple(Goal(f"EXISTS.{name}", substitute(e, values)) for name, e in open_.items())
+    return Task(transition.id, "unlock", {**hypotheses, **rest}, {}, goals)
+
+
+def _own(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
+    """State conjuncts that speak of these variables and the configuration alone."""
+    mine = {*names, *_CONSTANTS}
+    return {
+        f"{each.id}.{name}": expr
+        for each in spec.invariants.values()
+        for name, expr in each.conjuncts.items()
+        if each.kind is Kind.STATE and variables(expr) <= mine
+    }
+
+
+def _frame(spec: Spec) -> Task:
+    """What is true of all other actors summed up stays true with one actor more, from none on.
+
+    Of that actor nothing is assumed but what speaks of it alone.
+    """
+    own = _own(spec, (var.name for var in state.ACTOR))
+    known = {**ENVIRONMENT, **DERIVED}
+    environment = {f"environment.{name}": expr for name, expr in known.items()}
+    goals = [
+        Goal(f"CONTRIBUTES.{name.partition('.')[2]}", share >= 0)
+        for name, share in state.CONTRIBUTIONS.items()
+    ]
+    goals += [Goal(f"environment.{name}", primed(expr)) for name, expr in DERIVED.items()]
+    return Task(INIT, "frame", {**own, **environment}, dict(state.ONE_MORE), tuple(goals))
+
+
 def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Task:
     """The request that goes on alone is an actor of its own: what it must be holds of it.
 
@@ -186,12 +280,7 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
     """
     prompt = next(var for var in transition.params if var.name == "param.prompt")
     alone = state.alone(prompt)
-    own = {
-        f"{each.id}.{name}": expr
-        for each in spec.invariants.values()
-        for name, expr in each.conjuncts.items()
-        if each.kind is Kind.STATE and variables(expr) <= {*alone, *_CONSTANTS}
-    }
+    own = _own(spec, alone)
     width = {"environment.width": ENVIRONMENT["width"]}
     goals = tuple(Goal(clause, primed(expr)) for clause, expr in own.items())
     return Task(transition.id, "detached", {**guard, **width}, alone, goals)
@@ -203,17 +292,21 @@ def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
         "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
         "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
     }
-    hypotheses = {f"environment.{name}": expr for name, expr in {**ENVIRONMENT, **sizes}.items()}
-    goals = tuple(Goal(clause, primed(expr)) for clause, expr in invariant.items())
+    assumed = {n: e for n, e in {**ENVIRONMENT, **sizes}.items() if n not in DERIVED}
+    hypotheses = {f"environment.{name}": expr for name, expr in assumed.items()}
+    facts = {f"environment.{name}": expr for name, expr in DERIVED.items()}
+    begins = {**invariant, **facts}
+    goals = tuple(Goal(clause, primed(expr)) for clause, expr in begins.items())
     nothing = {**state.INITIAL, **{var.name: lift(0) for var in state.FRAME}}
     yield Task(INIT, "counts", hypotheses, nothing, goals)
     page = state.page
-    anywhere = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
-    for pool in POOLS:
-        mine = conjuncts(spec, Kind.STATE, pool)
+    where = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
+    for layer in LAYERS:
+        mine = conjuncts(spec, Kind.STATE, layer)
         goals = tuple(Goal(clause, primed(expr)) for clause, expr in mine.items())
-        after = {**nothing, **state.INITIAL_PAGE}
-        yield Task(INIT, pool, {**hypotheses, **anywhere}, after, goals)
+        after = {**nothing, **state.INITIAL_PAGE, **state.INITIAL_LINE}
+        any_ = {**hypotheses, **pages.ANYWHERE, **lines.ANYWHERE, **where}
+        yield Task(INIT, layer, any_, after, goals)
 
 
 def primed(expr: Expr) -> Expr:

@@ -5,81 +5,171 @@ To another actor the mover is part of *its* frame, and the pools change under it
 Two actors are written out here, the rest is an arbitrary frame of both; what the
 mover adds to the frame of the other is in ``state.ONE_MORE``. The environment's
 facts about the frame are goals too, so they need not be assumed of later states.
+
+The same of one arbitrary page or row (``[others, full]``): what the mover has or locks of
+it is part of what the other one knows as everybody else's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import z3
 
-from slotproof.model import state
-from slotproof.model.expr import variables
+from slotproof.model import pages, state
+from slotproof.model.expr import Expr, ite, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import Result, Spec, Status, conjuncts
+from slotproof.model.obligations import LAYERS, ROWS, Result, Spec, Status, anywhere, conjuncts
 from slotproof.model.symbolic import Symbols, Term, aligned_variables
 from slotproof.model.transition import Transition
 
 _FRAME = frozenset(var.name for var in state.FRAME)
 _SHARED = (*state.POOLS, *state.CONFIG)
+_page, _line = state.page, state.line
+_SEEN_BY_ALL = {
+    "page": (_page.free, _page.tree, _page.beside, _page.number),
+    "line": (_line.number, _line.free),
+}
+"""Of a page or a row: what is the same for every actor."""
+_OWN = {"page": (_page.own, _page.here, _page.at, _page.pin, _page.place, _page.entry), "line": ()}
+_REST: dict[str, dict[str, Expr]] = {
+    "page": {
+        _page.rest.name: _page.rest + _page.own,
+        _page.pins.name: _page.pins + ite(_page.pin, 1, 0),
+    },
+    "line": {_line.rest.name: _line.rest + state.owns_row},
+}
+"""What everybody else has of it, and one actor more."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What must hold after the step, and what the other one sees then."""
+
+    goals: dict[str, Expr]
+    seen: dict[str, Term]
+    moved: frozenset[str]
+    """Variables whose values may have changed for it."""
+    assumed: tuple[Term, ...] = ()
+
+
+class Pair:
+    """The mover, another actor that stands still, and the frame of both, before and after."""
+
+    def __init__(self, spec: Spec, transition: Transition, page_size: int | None) -> None:
+        self.spec, self.transition = spec, transition
+        self.invariants = {
+            **conjuncts(spec, Kind.STATE),
+            **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
+        }
+        # What a guard says of the mover's own figures says nothing of the other's.
+        chosen = aligned_variables(transition.full_guard.values())
+        chosen &= {var.name for var in transition.params}
+        multiples = aligned_variables(self.invariants.values()) | chosen
+        self.symbols = Symbols(page_size, z3.Context(), multiples)
+        self.solver = self.symbols.solver()
+        shared = {var.name: self.symbols.var(var, "all") for var in _SHARED}
+        mover = {**shared, **self._of("mover")}
+        other = {**shared, **self._of("other")}
+        rest = {var.name: z3.Int(f"{var.name}.rest", self.symbols.context) for var in state.FRAME}
+        params = {var.name: self.symbols.var(var) for var in transition.params}
+        self.before = {**mover, **self._one_more(rest, other), **params}
+        self.other = {**other, **self._one_more(rest, mover)}
+        guard = self.terms(transition.full_guard, self.before)
+        self.solver.add(*guard.values())
+        for seen in (self.before, self.other):
+            self.solver.add(*self.terms(self.invariants, seen).values())
+        alone = {**shared, **rest}
+        self.solver.add(
+            *(self.symbols.term(ENVIRONMENT[name], alone) for name in ("frame", "locks"))
+        )
+        effect = self.terms(transition.full_effect, self.before)
+        self.after = {**self.before, **effect}
+        pools = {var.name: self.after[var.name] for var in state.POOLS}
+        self.seen = {**other, **pools, **self._one_more(rest, self.after)}
+
+    def _of(self, whose: str) -> dict[str, Term]:
+        return {var.name: self.symbols.var(var, whose) for var in state.ACTOR}
+
+    def terms(self, formulas: Mapping[str, Expr], values: Mapping[str, Term]) -> dict[str, Term]:
+        return {name: self.symbols.term(expr, values) for name, expr in formulas.items()}
+
+    def _one_more(self, rest: Mapping[str, Term], of: Mapping[str, Term]) -> dict[str, Term]:
+        """The rest, and one actor more."""
+        return self.terms(state.ONE_MORE, {**of, **rest})
+
+    def layer(self, layer: str) -> Look:
+        """One arbitrary page or row, as both see it."""
+        what = "line" if layer == ROWS else "page"
+        goals = conjuncts(self.spec, Kind.STATE, layer)
+        rules, moved = self.spec.choices(self.transition, layer)
+        shared = {var.name: self.symbols.var(var, "all") for var in _SEEN_BY_ALL[what]}
+        own = {
+            whose: {var.name: self.symbols.var(var, whose) for var in _OWN[what]}
+            for whose in ("mover", "other")
+        }
+        rest = {name: z3.Int(f"{name}.rest", self.symbols.context) for name in _REST[what]}
+        choices = {var.name: self.symbols.var(var) for var in pages.CHOICES}
+        values = {whose: {**shared, **each} for whose, each in own.items()}
+        actors = {"mover": self.before, "other": self.other}
+        both = {
+            whose: {
+                **actors[whose],
+                **values[whose],
+                **self.terms(_REST[what], {**rest, **actors[by], **values[by]}),
+            }
+            for whose, by in (("mover", "other"), ("other", "mover"))
+        }
+        mover = {**both["mover"], **choices}
+        assumed = [*self.terms(rules, mover).values(), *(each >= 0 for each in rest.values())]
+        for seen in both.values():
+            assumed += self.terms({**goals, **anywhere(layer)}, seen).values()
+        new = self.terms(moved, mover)
+        then = {**mover, **self.after, **new}
+        seen = {
+            **self.seen,
+            **values["other"],
+            **{var.name: then[var.name] for var in _SEEN_BY_ALL[what]},
+            **self.terms(_REST[what], {**then, **rest}),
+        }
+        return Look(goals, seen, frozenset((*moved, *_REST[what])), tuple(assumed))
 
 
 def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterator[Result]:
-    """One obligation per state conjunct and fact of the environment, about an actor that waits.
+    """One obligation per state conjunct and fact of the environment, about an actor that waits,
+    and one per conjunct about a page or a row.
 
     They are tried together first: nearly all hold.
     """
-    goals = {
-        **conjuncts(spec, Kind.STATE),
-        **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
-    }
-    # What a guard says of the mover's own figures says nothing of the other's.
-    chosen = aligned_variables(transition.full_guard.values()) & {v.name for v in transition.params}
-    symbols = Symbols(page_size, z3.Context(), aligned_variables(goals.values()) | chosen)
-    solver = symbols.solver()
+    pair = Pair(spec, transition, page_size)
+    moved = frozenset(transition.full_effect) & {var.name for var in state.POOLS} | _FRAME
+    whole = Look(pair.invariants, pair.seen, moved)
+    yield from _judged(pair, f"{transition.id} [others]", whole, page_size)
+    for layer in LAYERS:
+        look = pair.layer(layer)
+        look = replace(look, moved=look.moved | moved)
+        yield from _judged(pair, f"{transition.id} [others, {layer}]", look, page_size)
 
-    def holds(values: dict[str, Term]) -> list[Term]:
-        return [symbols.term(expr, values) for expr in goals.values()]
 
-    shared = {var.name: symbols.var(var, "all") for var in _SHARED}
-    mover = {**shared, **{var.name: symbols.var(var, "mover") for var in state.ACTOR}}
-    other = {**shared, **{var.name: symbols.var(var, "other") for var in state.ACTOR}}
-    rest = {var.name: z3.Int(f"{var.name}.rest", symbols.context) for var in state.FRAME}
-
-    def frame(of: dict[str, Term]) -> dict[str, Term]:
-        """The rest, and one actor more."""
-        values = {**of, **rest}
-        return {name: symbols.term(expr, values) for name, expr in state.ONE_MORE.items()}
-
-    before = {**mover, **frame(other), **{v.name: symbols.var(v) for v in transition.params}}
-    guard = [symbols.term(expr, before) for expr in transition.full_guard.values()]
-    solver.add(*holds(before), *guard, *holds({**other, **frame(mover)}))
-    alone = {**shared, **rest}
-    solver.add(*(symbols.term(ENVIRONMENT[name], alone) for name in ("frame", "locks")))
-    after = {
-        **before,
-        **{name: symbols.term(expr, before) for name, expr in transition.full_effect.items()},
-    }
-    seen = {**other, **{var.name: after[var.name] for var in state.POOLS}, **frame(after)}
-    moved = _FRAME | {var.name for var in state.POOLS if var.name in transition.full_effect}
-    terms = {
-        clause: symbols.term(expr, seen)
-        for clause, expr in goals.items()
-        if variables(expr) & moved
-    }
-    symbols.settle(solver)
-    name = f"{transition.id} [others]"
-    if solver.check() != z3.sat:
+def _judged(pair: Pair, name: str, look: Look, page_size: int | None) -> Iterator[Result]:
+    solver = pair.solver
+    touched = {c: e for c, e in look.goals.items() if variables(e) & look.moved}
+    terms = pair.terms(touched, look.seen)
+    pair.symbols.settle(solver)
+    if solver.check(*look.assumed) != z3.sat:
         yield Result(name, "possible", page_size, "unknown")
         return
     # What speaks of nothing that moved was assumed, and stays.
-    framed = (each for each in goals if each not in terms)
+    framed = (each for each in look.goals if each not in terms)
     yield from (Result(name, each, page_size, "proved", (each,)) for each in framed)
-    if solver.check(z3.Not(z3.And(*terms.values()))) == z3.unsat:
+    if not terms:
+        return
+    if solver.check(*look.assumed, z3.Not(z3.And(*terms.values()))) == z3.unsat:
         yield from (Result(name, clause, page_size, "proved") for clause in terms)
         return
     for clause, term in terms.items():
-        answer = solver.check(z3.Not(term))
+        answer = solver.check(*look.assumed, z3.Not(term))
         status: Status = "refuted" if answer == z3.sat else "unknown"
         yield Result(name, clause, page_size, "proved" if answer == z3.unsat else status)

@@ -169,6 +169,7 @@ _MOVES = {
     Move.ALLOC: "alloc",
     Move.FREE: "free",
     Move.TO_TREE: "to tree",
+    Move.POINT: "point",
     Move.LOCK: "lock",
     Move.UNLOCK: "unlock",
     Move.EVICT: "evict",

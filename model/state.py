@@ -97,7 +97,10 @@ class Frame(NamedTuple, Generic[Each]):
 
 
 class Page(NamedTuple, Generic[Each]):
-    """One arbitrary page of one pool: how often each owner has it, and where it lies."""
+    """One arbitrary page of one pool: how often each owner has it, who locks it, where it lies.
+
+    And one arbitrary position of the actor's row, with what the row says there.
+    """
 
     free: Each  # entries of the free list
     tree: Each
@@ -105,6 +108,20 @@ class Page(NamedTuple, Generic[Each]):
     rest: Each  # rows of the other actors
     here: Each  # this actor's row points to it
     at: Each  # at this position, the page's first
+    pin: Each  # this actor's lock covers it
+    pins: Each  # how many other actors' locks do
+    beside: Each  # tokens of all other pages that somebody locks
+    number: Each  # the page's number
+    place: Each  # an arbitrary position, the first of a page
+    entry: Each  # the number of the page to which this actor's row points there; -1: to none
+
+
+class Line(NamedTuple, Generic[Each]):
+    """One arbitrary row: how often each owner has it."""
+
+    number: Each
+    free: Each  # entries of the free list
+    rest: Each  # slots and requests of the other actors
 
 
 class Config(NamedTuple, Generic[Each]):
@@ -123,7 +140,7 @@ class Config(NamedTuple, Generic[Each]):
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "turn.locked",
     "session.open", "session.closing", "session.inflight",
-    "page.here", "config.swa", "config.aligned_reuse", "config.retract_keeps",
+    "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
     "config.abort_publishes", "config.overlap",
 }  # fmt: skip
 
@@ -144,6 +161,7 @@ turn = Request(*_declare("turn", Request._fields))
 turn_kv = Kv(*_declare("turn", Kv._fields))
 frame = Frame(*_declare("frame", Frame._fields))
 page = Page(*_declare("page", Page._fields))
+line = Line(*_declare("line", Line._fields))
 config = Config(*_declare("config", Config._fields))
 
 POOLS: tuple[Var, ...] = (*full, *swa, *rows)
@@ -153,6 +171,7 @@ STATE: tuple[Var, ...] = (*POOLS, *ACTOR)
 """What a transition may write, in the order of the state vector."""
 FRAME: tuple[Var, ...] = tuple(frame)
 PAGE: tuple[Var, ...] = tuple(page)
+LINE: tuple[Var, ...] = tuple(line)
 CONFIG: tuple[Var, ...] = tuple(config)
 SEEN: tuple[Var, ...] = (*STATE, *FRAME, *CONFIG)
 """All that an actor sees, in the order of a vector."""
@@ -194,6 +213,16 @@ def swa_private(kv: Kv) -> Expr:
     return ite(config.swa, ceil_page(kv.A) - maximum(kv.Q, kv.E), 0)
 
 
+has_row: Expr = slot.holding | has_kv
+"""The actor has KV, of a turn or in its slot: in one row."""
+row_Q, row_A, row_E = (
+    ite(has_kv, mine, kept)
+    for mine, kept in ((turn_kv.Q, slot_kv.Q), (turn_kv.A, slot_kv.A), (turn_kv.E, slot_kv.E))
+)
+"""Its lengths, whoever describes them."""
+pinned: Expr = page.pin | (page.pins > 0)
+"""Somebody's lock covers the page."""
+
 held: Expr = ite(slot.holding & ~slot.lent, private(slot_kv), 0)
 swa_held: Expr = ite(slot.holding & ~slot.lent, swa_private(slot_kv), 0)
 uncached: Expr = ite(has_kv, private(turn_kv), 0)
@@ -211,6 +240,10 @@ def _owns(first: Callable[[Kv], Expr]) -> Expr:
 
 owns_full: Expr = _owns(lambda kv: kv.Q)
 owns_swa: Expr = config.swa & _owns(lambda kv: maximum(kv.Q, kv.E))
+
+owns_row: Expr = ite(slot.holding & (slot_kv.row == line.number), 1, 0) + ite(
+    has_kv & ~slot.lent & (turn_kv.row == line.number), 1, 0
+)
 
 lock_sum: Expr = ite(slot_kv.locked, slot_kv.Q, 0) + ite(turn_kv.locked, turn_kv.Q, 0)
 lock_max: Expr = maximum(ite(slot_kv.locked, slot_kv.Q, 0), ite(turn_kv.locked, turn_kv.Q, 0))
@@ -257,8 +290,13 @@ INITIAL_PAGE: dict[str, Expr] = {
     page.own.name: lift(0),
     page.rest.name: lift(0),
     page.free.name: lift(1),
+    page.pin.name: FALSE,
+    page.pins.name: lift(0),
+    page.beside.name: lift(0),
 }
 """So is every page, wherever it will lie."""
+INITIAL_LINE: dict[str, Expr] = {line.free.name: lift(1), line.rest.name: lift(0)}
+"""And every row."""
 
 
 def alone(prompt: Operand) -> dict[str, Expr]:

@@ -198,11 +198,17 @@ _relocks = (turn.phase >= PARKED) & (after(turn.phase) >= PARKED)
 
 LOCK_STEP = step(
     "INV-LOCK-STEP",
-    "Protected changes by no more than the locks that are taken or released.",
+    "Protected changes by no more than the locks that are taken or released; what is matched in "
+    "the tree is locked, in the sliding-window pool as far as its window reaches.",
     rises=_rise(full) <= maximum(0, _locks_after - lock_sum),
     falls=0 - _rise(full) <= maximum(0, lock_sum - _locks_after),
     swa_rises=_rise(swa) <= ite(_relocks, _locks_after, maximum(0, _locks_after - lock_sum)),
     swa_falls=0 - _rise(swa) <= ite(_relocks, lock_sum, maximum(0, lock_sum - _locks_after)),
+    window=implies(
+        config.swa & _matched & ~slot.holding,
+        after(turn_kv.Q) - floor_page(maximum(0, after(turn_kv.Q) - config.window))
+        <= after(swa.protected),
+    ),
 )
 
 

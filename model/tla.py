@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from slotproof.model import state
 from slotproof.model.expr import Expr, conj
 from slotproof.model.idioms import KINDS, PHASES, Form, form, words_of
-from slotproof.model.invariant import Invariant, Kind
+from slotproof.model.invariant import Invariant, Kind, pool_of
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.named import named
 from slotproof.model.tla_formula import WORDS, at, bullets, call, identifier, page_of
@@ -183,26 +183,22 @@ def _invariant(invariant: Invariant) -> Iterator[str]:
         yield "\\* No formula: " + "; ".join(invariant.observed.values())
         yield ""
         return
-    calls = []
+    calls = {}
     for name, expr in invariant.conjuncts.items():
         page = page_of(expr)
         head = f"{identifier(invariant.id)}_{name}" + (f"({', '.join(page)})" if page else "")
-        calls.append(head)
+        calls[name] = head
         yield f"{head} =="
         yield from bullets(form(expr), 2)
     page = page_of(conj(*invariant.conjuncts.values()))
-    pools = ("full", "swa") if page else ("",)
-    for pool in pools:  # a page lies in one pool: one conjunct is about the other
-        mine = [each for each in calls if not page or _of_pool(each, pool)]
-        title = identifier(invariant.id) + (f"_of_{pool}({', '.join(page)})" if pool else "")
+    pools = ("full", "swa") if any(each.startswith("page_") for each in page) else ("",)
+    for pool in pools:  # a page lies in one pool: some conjuncts are about the other
+        mine = [each for name, each in calls.items() if not pool or pool_of(name) in (None, pool)]
+        title = identifier(invariant.id) + (f"_of_{pool}" if pool else "")
+        title += f"({', '.join(page)})" if page else ""
         yield f"{title} =="
         yield from (f"  /\\ {call}" for call in mine)
     yield ""
-
-
-def _of_pool(call: str, pool: str) -> bool:
-    name = call.partition("(")[0].rpartition("_")[2]
-    return name not in ("full", "swa") or name == pool
 
 
 def _section(title: str) -> Iterator[str]:

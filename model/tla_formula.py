@@ -11,7 +11,7 @@ from slotproof.model.named import Named
 from slotproof.model.render import symbol
 
 WIDTH = 96
-_PAGE = tuple(var.name for var in state.PAGE)
+_ARBITRARY = tuple(var.name for var in (*state.PAGE, *state.LINE))
 _LEVEL = {
     "if": 0, "implies": 1, "iff": 2, "and": 3, "or": 3, "not": 4, "chain": 5, "equal": 5,
     "different": 5, "sum": 10,
@@ -116,9 +116,9 @@ def call(term: Named) -> str:
 
 
 def page_of(expr: Expr) -> tuple[str, ...]:
-    """The variables of the arbitrary page: arguments of what speaks of it."""
+    """The variables of the arbitrary page or row: arguments of what speaks of it."""
     used = variables(expr)
-    return tuple(identifier(name) for name in _PAGE if name in used)
+    return tuple(identifier(name) for name in _ARBITRARY if name in used)
 
 
 def bullets(shape: Form, indent: int) -> list[str]:

@@ -28,6 +28,9 @@ class Allowance:
     params: Mapping[str, Expr] = field(default_factory=dict)
     """By name, without ``param.``: terms over the state and what is given. What is not among
     them is itself given (see :func:`given`)."""
+    always: Mapping[str, Expr] = field(default_factory=dict)
+    """Parameters for which there is a legal choice wherever the rest of the guard holds: this
+    one, a term over the state alone (``T-CLOSE [unlock] / EXISTS.u``)."""
 
 
 @dataclass(frozen=True)

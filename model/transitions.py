@@ -300,9 +300,13 @@ T_PLAIN_SUBMIT = Transition(
 
 m = param("m")
 
+_points_below_m = implies(after(page.here), after(page.at) < m)
+"""What is matched, and no more, is what the row points to."""
+
 T_MATCH = Transition(
     "T-MATCH",
-    "A request without a slot to restore locks what the tree has of its prompt: Q = m.",
+    "A request without a slot to restore locks what the tree has of its prompt: Q = m; in the "
+    "sliding-window pool, at least its window.",
     by="the scheduler",
     stage="match",
     course="every request",
@@ -312,9 +316,11 @@ T_MATCH = Transition(
         "m": (m >= 0) & is_aligned(m) & (m <= known - config.reserve) & (m <= config.width),
         "u": (u >= 0) & is_aligned(u) & (u <= m) & (m <= full.protected + u),
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, m, 0)),
+        "window": ite(config.swa, m - floor_page(maximum(0, m - config.window)), 0)
+        <= swa.protected + swa_u,
     },
     params=(m, u, swa_u),
-    memory=(lock(u, swa_u),),
+    memory=(point(0, m), lock(u, swa_u)),
     effect=assign(
         (turn.phase, MATCHED),
         (turn_kv.C, m),
@@ -327,6 +333,8 @@ T_MATCH = Transition(
         "m": after(turn_kv.Q) == m,
         "u": gain(full.protected) == u,
         "swa_u": gain(swa.protected) == swa_u,
+        "full": _points_below_m,
+        "swa": _points_below_m,
     },
     allows=Allowance(
         waiting & (is_plain | ~slot.holding) & matched, {"u": fresh, "swa_u": swa_fresh}
@@ -451,6 +459,10 @@ T_PARK = Transition(
     allows=Allowance((turn.phase == RUNNING) & (known > turn_kv.C)),
 )
 
+_had = to_tree(q)[0]
+_rewritten = Mem(Move.POINT, _had.full, _had.swa)
+"""Where the tree has the same tokens already, the row points to its pages from now on."""
+
 T_INSERT = Transition(
     "T-INSERT",
     "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
@@ -470,7 +482,7 @@ T_INSERT = Transition(
         & (swa.protected - swa_x + swa_u <= frame.lock_sum + q),
     },
     params=(q, dup, swa_dup, u, swa_u, swa_x),
-    memory=(*to_tree(q), lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
+    memory=(*to_tree(q), _rewritten, lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
     effect=assign((turn_kv.Q, q)),
     means={
         "q": after(turn_kv.Q) == q,

@@ -12,7 +12,7 @@ from slotproof.model import state
 from slotproof.model.expr import Expr, Var, walk
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import Spec, conjuncts, tasks
+from slotproof.model.obligations import LAYERS, Spec, conjuncts, tasks
 from slotproof.model.profiles import PROFILES
 from slotproof.model.symbolic import Symbols, Term
 
@@ -45,8 +45,11 @@ def tautologies(spec: Spec, page_size: int) -> list[str]:
     formulas = {
         **conjuncts(spec, Kind.STATE),
         **conjuncts(spec, Kind.STEP),
-        **conjuncts(spec, Kind.STATE, "full"),
-        **conjuncts(spec, Kind.STATE, "swa"),
+        **{
+            clause: expr
+            for each in LAYERS
+            for clause, expr in conjuncts(spec, Kind.STATE, each).items()
+        },
     }
     return [
         clause

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from slotproof.model.altered import Wrong
 from slotproof.model.wrong_life import LIFE
+from slotproof.model.wrong_locks import LOCKS
 from slotproof.model.wrong_memory import MEMORY
 
-WRONG: dict[str, Wrong] = {each.name: each for each in (*MEMORY, *LIFE)}
+WRONG: dict[str, Wrong] = {each.name: each for each in (*MEMORY, *LOCKS, *LIFE)}

@@ -204,7 +204,12 @@ LIFE = (
         "submit-matched",
         "a request is matched when it is queued",
         "T-PLAIN-SUBMIT / INV-LIFE-STEP.begins",
-        changed(becomes(t.T_PLAIN_SUBMIT, (turn.phase, MATCHED), (turn_kv.locked, TRUE))),
+        changed(
+            moving(
+                becomes(t.T_PLAIN_SUBMIT, (turn.phase, MATCHED), (turn_kv.locked, TRUE)),
+                point(0, 0),
+            )
+        ),
         alone=True,
     ),
     Wrong(

@@ -47,9 +47,11 @@ def _upto(limit: Expr) -> Expr:
 
 
 _cursor = maximum(turn_kv.Q, turn_kv.E)
+_below_window = floor_page(maximum(0, turn_kv.Q - config.window)) >= turn_kv.E
 _saved = turn.prompt + t.F
 _one_less = minimum(slot_kv.C, known - config.reserve) - 1
 
+_last_of_window = Interval(maximum(_cursor, t.q - t.swa_dup), t.q)
 _all_full = Interval(turn_kv.Q + t.dup, floor_page(turn_kv.A))
 _all_swa = Interval(_cursor + t.swa_dup, floor_page(turn_kv.A))
 
@@ -319,8 +321,22 @@ MEMORY = (
     Wrong(
         "park-changes-row",
         "a request between two chunks gets another row",
-        "T-PARK / INV-ROWS-STEP.turn",
+        "T-PARK [rows] / INV-ROW.one",
         changed(becomes(t.T_PARK, (turn_kv.row, ite(slot.lent, turn_kv.row, 0)))),
+    ),
+    Wrong(
+        "park-exchanges-row",
+        "a request between two chunks gives its row back and takes another that is free",
+        "T-PARK / INV-ROWS-STEP.turn",
+        changed(
+            replace(
+                becomes(t.T_PARK, (turn_kv.row, ite(slot.lent, turn_kv.row, t.row))),
+                guard={**t.T_PARK.guard, "row": t.row >= 0},
+                params=(t.row,),
+                memory=(give_row(~slot.lent), take_row(~slot.lent)),
+                allows=Allowance(conj(t.T_PARK.allows.when, given(t.row) >= 0, rows.free >= 1)),
+            )
+        ),
         alone=True,
     ),
     Wrong(
@@ -346,7 +362,7 @@ MEMORY = (
         "cursor-goes-back",
         "what waits again looks at the tree's part of the window anew",
         "T-RETRACT / INV-CURSOR-STEP.back",
-        changed(becomes(t.T_RETRACT, (slot_kv.E, ite(turn_kv.E <= turn_kv.Q, 0, turn_kv.E)))),
+        changed(becomes(t.T_RETRACT, (slot_kv.E, ite(_below_window, 0, turn_kv.E)))),
         alone=True,
     ),
     Wrong(
@@ -440,17 +456,14 @@ MEMORY = (
         changed(
             moving(
                 t.T_INSERT,
-                Mem(
-                    Move.FREE,
-                    t.T_INSERT.memory[0].full,
-                    Interval(maximum(_cursor, t.q - t.swa_dup), t.q),
-                ),
+                Mem(Move.FREE, t.T_INSERT.memory[0].full, _last_of_window),
                 Mem(
                     Move.TO_TREE,
                     t.T_INSERT.memory[1].full,
                     Interval(_cursor, maximum(_cursor, t.q - t.swa_dup)),
                 ),
-                *t.T_INSERT.memory[2:],
+                Mem(Move.POINT, t.T_INSERT.memory[2].full, _last_of_window),
+                *t.T_INSERT.memory[3:],
             )
         ),
         alone=True,

@@ -14,7 +14,7 @@ from slotproof.conformance.search.schedule import FLOOR
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.trace import Trace
-from slotproof.model.invariants import INVARIANTS
+from slotproof.model.invariants import INVARIANTS, ON_ENGINES
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.transitions import TRANSITIONS
 
@@ -50,7 +50,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     configs = {name: plan.configs[name] for name in outcome.configs}
     reached = _reached(coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
-    unchecked = sorted(invariant for invariant in INVARIANTS if not coverage.checked[invariant])
+    unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
     unearned = _unearned(outcome, plan) or unused(coverage) or (None if never else unmet(coverage))
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
@@ -82,7 +82,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             for mode in dict.fromkeys(each.mode for each in configs.values())
         },
         "invariants": {
-            "checked": sorted(set(INVARIANTS) - set(unchecked)),
+            "checked": sorted(set(ON_ENGINES) - set(unchecked)),
             "not_checked": unchecked,
         },
         "set_aside": dict(sorted(coverage.set_aside.items())),

@@ -9,8 +9,8 @@ from slotproof.impl.mutants import MUTANTS
 from slotproof.impl.mutants.registry import Mutant
 from slotproof.model import cores
 from slotproof.model.expr import variables
-from slotproof.model.invariant import Invariant, Kind
-from slotproof.model.invariants import ENVIRONMENT, INVARIANTS
+from slotproof.model.invariant import Invariant, Kind, about
+from slotproof.model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof.model.museum import EXHIBITS, Exhibit
 from slotproof.model.profiles import CHOICES
 from slotproof.model.transition import Stage, Transition
@@ -95,11 +95,10 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
     >>> touches(TRANSITIONS["T-PARK"], INVARIANTS["INV-SUM-FULL"])
     True
     """
-    names = {
-        name.removesuffix("'") for expr in invariant.conjuncts.values() for name in variables(expr)
-    }
-    about_page = any(name.startswith("page.") for name in names)
-    return bool(names & transition.full_effect.keys()) or (about_page and bool(transition.memory))
+    formulas = invariant.conjuncts.values()
+    names = {name.removesuffix("'") for expr in formulas for name in variables(expr)}
+    of_layer = any(map(about, formulas))
+    return bool(names & transition.full_effect.keys()) or (of_layer and bool(transition.memory))
 
 
 @dataclass(frozen=True)
@@ -175,10 +174,10 @@ def unproved(invariant: Invariant) -> list[str]:
 
 STANDINGS: dict[str, str] = {
     "both": "proved of the spec, and the same formula is evaluated on engines",
-    "proved": "of one arbitrary page: proved of the spec; on engines every page is looked at, by "
-    "the clauses of that invariant that are only observed",
+    "proved": "of one arbitrary page or row, or of all other actors summed up: proved of the spec; "
+    "on engines every page and row is looked at, by the clauses that are only observed",
     "observed": "the spec does not model it, or not so closely: checked on engines only",
-    "neither": "assumed of the configuration and of all other actors",
+    "neither": "assumed of the configuration",
 }
 
 
@@ -206,13 +205,13 @@ def clauses() -> list[Clause]:
         failed = {line.partition(" / ")[2].partition(" / ")[0] for line in unproved(invariant)}
         for conjunct, expr in invariant.conjuncts.items():
             name = f"{id_}.{conjunct}"
-            of_page = any(each.startswith("page.") for each in variables(expr))
-            proved = name not in failed
-            standing = ("proved" if of_page else "both") if proved else "observed"
+            standing = "observed" if name in failed else "proved" if about(expr) else "both"
             how = {Kind.STATE: "every snapshot", Kind.STEP: "every step that events tell"}
-            seen = "" if of_page else how[invariant.kind]
+            seen = "" if about(expr) else how[invariant.kind]
             table.append(Clause(name, id_, invariant.kind.value, standing, seen))
         for conjunct, says in invariant.observed.items():
             table.append(Clause(f"{id_}.{conjunct}", id_, "engine", "observed", says))
-    assumed = (f"ENVIRONMENT.{name}" for name in ENVIRONMENT)
-    return [*table, *(Clause(name, "", "environment", "neither", "") for name in assumed)]
+    for name in {**ENVIRONMENT, **DERIVED}:
+        standing = "proved" if name in DERIVED else "neither"
+        table.append(Clause(f"ENVIRONMENT.{name}", "", "environment", standing, ""))
+    return table

@@ -9,7 +9,7 @@ from slotproof.model import cores, life, state
 from slotproof.model.expr import Expr, Var
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import Spec, Task, conjuncts, tasks
+from slotproof.model.obligations import LAYERS, Spec, Task, conjuncts, tasks
 from slotproof.model.prove import Prover
 from slotproof.model.symbolic import Symbols
 from slotproof.model.transitions import TRANSITIONS
@@ -22,7 +22,7 @@ def test_needs_suffice(id_: str) -> None:
     """Each invariant is preserved with nothing assumed but what its page lists."""
     needs = cores.load().needs[id_]
     for task in tasks(Spec(), id_):
-        if task.layer not in ("counts", "full", "swa"):
+        if task.layer not in ("counts", *LAYERS):
             continue
         for invariant, need in needs.items():
             goals = tuple(g for g in task.goals if g.clause.partition(".")[0] == invariant)

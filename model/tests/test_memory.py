@@ -231,6 +231,7 @@ def test_every_move_changes_the_figures_it_names() -> None:
         Move.ALLOC: {"full.available": f"full.available - {length}"},
         Move.FREE: {"full.available": f"full.available + {length}"},
         Move.TO_TREE: {"full.evictable": f"full.evictable + {length}"},
+        Move.POINT: {},
         Move.EVICT: {
             "full.evictable": f"full.evictable - {length}",
             "full.available": f"full.available + {length}",

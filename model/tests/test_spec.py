@@ -104,7 +104,11 @@ def test_every_invariant_says_what_is_checked(id_: str) -> None:
     assert invariant.conjuncts or invariant.observed
     assert not invariant.conjuncts.keys() & invariant.observed.keys()
     assert (invariant.kind is Kind.HARNESS) <= (not invariant.conjuncts)
-    known = {*LAYOUT, *(f"{name}'" for name in LAYOUT), *(var.name for var in state.PAGE)}
+    known = {
+        *LAYOUT,
+        *(f"{name}'" for name in LAYOUT),
+        *(var.name for var in (*state.PAGE, *state.LINE)),
+    }
     for name, expr in invariant.conjuncts.items():
         assert expr.sort is Sort.BOOL, name
         assert variables(expr) <= known, name

@@ -120,8 +120,14 @@ _ASKED_FOR = {
     *(f"INV-COVER-STEP.{name}" for name in ("computes", "prefills", "rounds", "tells")),
     *(f"{id_}.{name}" for id_ in ("INV-KEEP-STEP", "INV-LIFE-STEP", "INV-CURSOR-STEP")
       for name in INVARIANTS[id_].conjuncts),
+    *(f"INV-PIN.{name}" for name in INVARIANTS["INV-PIN"].conjuncts),
+    *(f"INV-PLACE.{name}" for name in INVARIANTS["INV-PLACE"].conjuncts),
+    *(f"INV-BACKED.{name}" for name in INVARIANTS["INV-BACKED"].conjuncts),
+    "INV-ROW.counted",
+    "INV-LOCK-STEP.window",
 }  # fmt: skip
-"""Step clauses that a review of the spec asked for: before, nothing refuted these."""
+"""Clauses that a review of the spec asked for: before, nothing refuted these. INV-ROW.one fails
+only where a clause about figures of rows or about their owner fails as well."""
 
 
 def test_every_clause_asked_for_has_a_wrong_spec_of_its_own() -> None:
@@ -135,9 +141,10 @@ def test_nothing_else_refutes_it(name: str) -> None:
     """Neither another clause, nor what events mean, nor what must be allowed."""
     wrong = WRONG[name]
     transition, _, clause = wrong.by.partition(" / ")
-    assert wrong.spec.rewritten == [transition.partition(" ")[0]]
+    name = transition.partition(" ")[0]
+    assert wrong.spec.rewritten == ([] if wrong.spec.unruled else [name])
     for page_size in (4, 1):
-        prover = Prover(tasks(wrong.spec, wrong.spec.rewritten[0]), page_size)
+        prover = Prover(tasks(wrong.spec, name), page_size)
         for task in prover.tasks:
             assert not prover.vacuity(task).problem
             others = replace(task, goals=tuple(g for g in task.goals if g.clause != clause))

@@ -20,8 +20,8 @@ from tree_sitter import Language, Node, Parser
 
 from slotproof.model import state, tla
 from slotproof.model.evaluate import source, steps
-from slotproof.model.expr import Const, Expr, Sort, substitute
-from slotproof.model.invariant import Kind
+from slotproof.model.expr import Const, Expr, Sort, substitute, variables
+from slotproof.model.invariant import Kind, pool_of
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.layout import INDEX, LAYOUT
 from slotproof.model.obligations import INIT, Spec, tasks
@@ -200,7 +200,7 @@ _BOOLEANS = {
     if var.sort is Sort.BOOL
 }
 _KINDS = {"turn.kind": 3, "turn.phase": 5}
-_PAGE = tuple(var.name for var in state.PAGE)
+_PAGE = tuple(var.name for var in (*state.PAGE, *state.LINE))
 
 
 def _values(names: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
@@ -261,6 +261,11 @@ def agrees_on_transition(
         assert value == theirs_after[variable], f"{id_}: {variable}"
 
 
+def _over_pages(id_: str) -> bool:
+    """Whether it speaks of an arbitrary page or row."""
+    return any(variables(expr) & {*_PAGE} for expr in INVARIANTS[id_].conjuncts.values())
+
+
 def agrees_on_invariant(
     reader: Reader,
     id_: str,
@@ -277,21 +282,25 @@ def agrees_on_invariant(
     then = {k: x for k, x in seen(later, page_size).items() if k not in {*constants, "P"}}
     fixed = {name: Const(value) for name, value in page.items()}
     results = {}
+    over_pages = _over_pages(id_)
     w = [x if identifier(name) in then else values[name]
          for name, x in zip(LAYOUT, w, strict=True)]  # fmt: skip
     for name, expr in INVARIANTS[id_].conjuncts.items():
         operator = f"{identifier(id_)}_{name}"
         args, _ = reader.operators[operator]
         mine = reader.call(operator, [now[each] for each in args], now, then)
-        plain = substitute(expr, dict(fixed)) if id_ == "INV-OWNER" else expr
+        plain = substitute(expr, dict(fixed)) if over_pages else expr
         theirs = bool(evaluated(plain, page_size, v, w, {}))
         assert mine == theirs, f"{id_}.{name}"
         results[name] = theirs
-    if id_ == "INV-OWNER":
-        for pool, other in (("full", "swa"), ("swa", "full")):
-            args, _ = reader.operators[f"INV_OWNER_of_{pool}"]
-            whole = reader.call(f"INV_OWNER_of_{pool}", [now[each] for each in args], now, then)
-            assert whole == all(ok for name, ok in results.items() if name != other)
+    if over_pages:
+        for pool in ("",) if id_ == "INV-ROW" else ("full", "swa"):
+            operator = identifier(id_) + (f"_of_{pool}" if pool else "")
+            args, _ = reader.operators[operator]
+            whole = reader.call(operator, [now[each] for each in args], now, then)
+            assert whole == all(
+                ok for name, ok in results.items() if not pool or pool_of(name) in (None, pool)
+            )
     else:
         assert reader.call(identifier(id_), [], now, then) == all(results.values())
 
@@ -357,7 +366,7 @@ def test_configuration_names_what_there_is(reader: Reader) -> None:
     assert sorted(given_) == sorted(reader.constants)
     checked = [line.split()[1] for line in lines if line.startswith("INVARIANT ")]
     states = [each.id for each in INVARIANTS.values() if each.kind is Kind.STATE and each.conjuncts]
-    assert sorted(checked) == sorted(identifier(each) for each in states if each != "INV-OWNER")
+    assert sorted(checked) == sorted(identifier(each) for each in states if not _over_pages(each))
 
 
 WRONG = {

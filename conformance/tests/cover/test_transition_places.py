@@ -18,6 +18,7 @@ MAY_NAME = {
     "model/museum.py": "known bugs, each a transition with something wrong",
     "model/wrong_memory.py": "the same, by hand",
     "model/wrong_life.py": "the same",
+    "model/wrong_locks.py": "the same",
     "model/variants.py": "each a transition built otherwise",
     "impl": "an engine says what it does where it does it",
     "conformance/drivers": "so does a driver, which imports nothing of slotproof",

@@ -145,11 +145,37 @@ LockSum ==
 LockMax ==
   Max(SlotLocks, TurnLocks)
 
+\* the actor has KV, of a turn or in its slot
+HasRow ==
+  \/ slot_holding
+  \/ HasKv
+
+\* the protected prefix of that KV
+RowQ ==
+  IF HasKv THEN turn_Q ELSE slot_Q
+
+\* what of it is allocated
+RowA ==
+  IF HasKv THEN turn_A ELSE slot_A
+
+\* its cursor
+RowE ==
+  IF HasKv THEN turn_E ELSE slot_E
+
+\* somebody's lock covers the arbitrary page
+Pinned(page_pin, page_pins) ==
+  \/ page_pin
+  \/ 0 < page_pins
+
 \* the row owns the arbitrary page, full pool
 OwnsFull(page_here, page_at) ==
   /\ page_here
   /\ \/ slot_holding /\ ~slot_lent /\ slot_Q <= page_at /\ page_at < Ceil(slot_A)
      \/ HasKv /\ turn_Q <= page_at /\ page_at < Ceil(turn_A)
+
+\* how often slot and request have the arbitrary row
+OwnsRow(line_number) ==
+  (IF slot_holding /\ slot_row = line_number THEN 1 ELSE 0) + (IF HasKv /\ ~slot_lent /\ turn_row = line_number THEN 1 ELSE 0)
 
 \* the same of the sliding-window pool
 OwnsSwa(page_here, page_at) ==
@@ -342,7 +368,7 @@ T_PLAIN_SUBMIT(prompt) ==
                   turn_E, turn_locked>>
 
 (* T-MATCH. A request without a slot to restore locks what the tree has of
-   its prompt: Q = m. *)
+   its prompt: Q = m; in the sliding-window pool, at least its window. *)
 T_MATCH(m, u, swa_u) ==
   \* guard: waiting
   /\ turn_phase = PhaseWaiting
@@ -358,6 +384,8 @@ T_MATCH(m, u, swa_u) ==
   \* guard: swa_u
   /\ 0 <= swa_u /\ swa_u <= IfSwa(m)
   /\ Aligned(swa_u)
+  \* guard: window
+  /\ IfSwa(m - Floor(Max(0, m - W))) <= swa_protected + swa_u
   \* guard: full_evictable
   /\ Max(0, u) <= full_evictable
   \* guard: swa_evictable
@@ -1263,6 +1291,17 @@ INV_ROWS ==
   /\ INV_ROWS_distinct
   /\ INV_ROWS_numbered
 
+(* INV-ROW. Every row is free or has one user: a slot, on loan to its turn
+   or not, or a request. *)
+INV_ROW_one(line_number, line_free, line_rest) ==
+  line_free + OwnsRow(line_number) + line_rest = 1
+INV_ROW_counted(line_free, line_rest) ==
+  /\ 0 <= line_free
+  /\ 0 <= line_rest
+INV_ROW(line_number, line_free, line_rest) ==
+  /\ INV_ROW_one(line_number, line_free, line_rest)
+  /\ INV_ROW_counted(line_free, line_rest)
+
 (* INV-ONCE. A slot's KV is counted exactly once: held or uncached, never
    both, never neither. *)
 INV_ONCE_never_both ==
@@ -1374,7 +1413,87 @@ INV_OWNER_of_swa(page_free, page_tree, page_own, page_rest, page_here, page_at) 
 
 (* INV-BACKED. Every position below A has a page that its row owns or the
    tree protects. *)
-\* No formula: positions below Q lie in pages that the tree holds locked; positions from Q to A lie in pages that nobody has given back
+INV_BACKED_full_protected(page_place, page_entry) ==
+  HasRow /\ 0 <= page_place /\ page_place < RowQ => -1 < page_entry
+INV_BACKED_full_private(page_place, page_entry) ==
+  HasRow /\ RowQ <= page_place /\ page_place < Ceil(RowA) => -1 < page_entry
+INV_BACKED_swa_protected(page_place, page_entry) ==
+  (/\ HasRow
+   /\ /\ 0 <= page_place /\ page_place < RowQ
+      /\ RowE <= page_place
+      /\ Floor(Max(0, RowQ - W)) <= page_place) =>
+      -1 < page_entry
+INV_BACKED_swa_private(page_place, page_entry) ==
+  HasRow /\ Max(RowQ, RowE) <= page_place /\ page_place < Ceil(RowA) => -1 < page_entry
+INV_BACKED_of_full(page_place, page_entry) ==
+  /\ INV_BACKED_full_protected(page_place, page_entry)
+  /\ INV_BACKED_full_private(page_place, page_entry)
+INV_BACKED_of_swa(page_place, page_entry) ==
+  /\ INV_BACKED_swa_protected(page_place, page_entry)
+  /\ INV_BACKED_swa_private(page_place, page_entry)
+
+(* INV-PIN. A locked page is the tree's, and the figure counts it once:
+   whoever's row points to a page below Q has locked it, in the sliding-
+   window pool as far as the window of the prefix reaches. *)
+INV_PIN_counted(page_pins, page_beside) ==
+  /\ 0 <= page_pins
+  /\ 0 <= page_beside
+INV_PIN_tree(page_tree, page_pin, page_pins) ==
+  Pinned(page_pin, page_pins) => page_tree = 1
+INV_PIN_mine(page_here, page_at, page_pin) ==
+  page_pin => HasRow /\ page_here /\ page_at < RowQ
+INV_PIN_full_covers(page_here, page_at, page_pin) ==
+  HasRow /\ page_here /\ 0 <= page_at /\ page_at < RowQ => page_pin
+INV_PIN_swa_covers(page_here, page_at, page_pin) ==
+  (/\ HasRow
+   /\ page_here
+   /\ 0 <= page_at /\ page_at < RowQ
+   /\ RowE <= page_at
+   /\ Floor(Max(0, RowQ - W)) <= page_at) =>
+      page_pin
+INV_PIN_full(page_pin, page_pins, page_beside) ==
+  full_protected = (IF Pinned(page_pin, page_pins) THEN Ceil(1) ELSE 0) + page_beside
+INV_PIN_swa(page_pin, page_pins, page_beside) ==
+  swa_protected = (IF Pinned(page_pin, page_pins) THEN Ceil(1) ELSE 0) + page_beside
+INV_PIN_of_full(page_tree, page_here, page_at, page_pin, page_pins, page_beside) ==
+  /\ INV_PIN_counted(page_pins, page_beside)
+  /\ INV_PIN_tree(page_tree, page_pin, page_pins)
+  /\ INV_PIN_mine(page_here, page_at, page_pin)
+  /\ INV_PIN_full_covers(page_here, page_at, page_pin)
+  /\ INV_PIN_full(page_pin, page_pins, page_beside)
+INV_PIN_of_swa(page_tree, page_here, page_at, page_pin, page_pins, page_beside) ==
+  /\ INV_PIN_counted(page_pins, page_beside)
+  /\ INV_PIN_tree(page_tree, page_pin, page_pins)
+  /\ INV_PIN_mine(page_here, page_at, page_pin)
+  /\ INV_PIN_swa_covers(page_here, page_at, page_pin)
+  /\ INV_PIN_swa(page_pin, page_pins, page_beside)
+
+(* INV-PLACE. A position of a row has one page, and no page lies at two
+   positions that count: those that the row owns, and those of its prefix
+   that it needs. *)
+INV_PLACE_function(page_here, page_at, page_number, page_place, page_entry) ==
+  HasRow /\ page_here /\ page_at = page_place => page_entry = page_number
+INV_PLACE_full_injective(page_here, page_at, page_number, page_place, page_entry) ==
+  (/\ HasRow
+   /\ (0 <= page_place /\ page_place < RowQ) \/ (RowQ <= page_place /\ page_place < Ceil(RowA))
+   /\ page_entry = page_number) =>
+      /\ page_here
+      /\ page_at = page_place
+INV_PLACE_swa_injective(page_here, page_at, page_number, page_place, page_entry) ==
+  (/\ HasRow
+   /\ \/ /\ 0 <= page_place /\ page_place < RowQ
+         /\ RowE <= page_place
+         /\ Floor(Max(0, RowQ - W)) <= page_place
+      \/ Max(RowQ, RowE) <= page_place /\ page_place < Ceil(RowA)
+   /\ page_entry = page_number) =>
+      /\ page_here
+      /\ page_at = page_place
+INV_PLACE_of_full(page_here, page_at, page_number, page_place, page_entry) ==
+  /\ INV_PLACE_function(page_here, page_at, page_number, page_place, page_entry)
+  /\ INV_PLACE_full_injective(page_here, page_at, page_number, page_place, page_entry)
+INV_PLACE_of_swa(page_here, page_at, page_number, page_place, page_entry) ==
+  /\ INV_PLACE_function(page_here, page_at, page_number, page_place, page_entry)
+  /\ INV_PLACE_swa_injective(page_here, page_at, page_number, page_place, page_entry)
 
 (* INV-LOCK. Every tree lock taken is released exactly once: whoever has a
    protected prefix has one. *)
@@ -1585,8 +1704,8 @@ INV_COVER_STEP_computes ==
    /\ HasKv' \/ slot_holding'
    /\ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')) =>
       /\ turn_phase' = PhaseRunning
-      /\ (IF HasKv' THEN turn_E' ELSE slot_E') = (IF HasKv THEN turn_E ELSE slot_E)
-      /\ (IF HasKv' THEN turn_Q' ELSE slot_Q') = (IF HasKv THEN turn_Q ELSE slot_Q)
+      /\ RowE' = RowE
+      /\ RowQ' = RowQ
 INV_COVER_STEP_prefills ==
   turn_phase # PhaseRunning /\ turn_phase' = PhaseRunning => turn_C' <= Known
 INV_COVER_STEP_rounds ==
@@ -1596,8 +1715,8 @@ INV_COVER_STEP_rounds ==
 INV_COVER_STEP_tells ==
   turn_kind # KindNone /\ turn_kind' # KindNone /\ 0 < turn_output' - turn_output =>
       /\ turn_phase' = PhaseRunning
-      /\ (IF HasKv' THEN turn_E' ELSE slot_E') = (IF HasKv THEN turn_E ELSE slot_E)
-      /\ (IF HasKv' THEN turn_Q' ELSE slot_Q') = (IF HasKv THEN turn_Q ELSE slot_Q)
+      /\ RowE' = RowE
+      /\ RowQ' = RowQ
       /\ \/ overlap
          \/ turn_phase # PhaseRunning
          \/ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')
@@ -1622,13 +1741,13 @@ INV_KEEP_STEP_restores ==
    /\ HasKv' \/ slot_holding'
    /\ turn_phase = PhaseWaiting
    /\ turn_phase' = PhaseMatched) =>
-      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(Reusable, IF HasKv THEN turn_E ELSE slot_E)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(Reusable, RowE)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
 INV_KEEP_STEP_ends ==
   (/\ HasKv \/ slot_holding
    /\ HasKv' \/ slot_holding'
    /\ turn_kind # KindNone
    /\ turn_kind' = KindNone) =>
-      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(session_history', IF HasKv THEN turn_E ELSE slot_E)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(session_history', RowE)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
 INV_KEEP_STEP_runs ==
   (/\ HasKv \/ slot_holding
    /\ HasKv' \/ slot_holding'
@@ -1647,14 +1766,12 @@ INV_KEEP_STEP ==
 (* INV-CURSOR-STEP. The cursor moves up in a batch only, and back only as
    far as the KV is cut. *)
 INV_CURSOR_STEP_up ==
-  (/\ HasKv \/ slot_holding
-   /\ HasKv' \/ slot_holding'
-   /\ (IF HasKv THEN turn_E ELSE slot_E) < (IF HasKv' THEN turn_E' ELSE slot_E')) =>
+  (HasKv \/ slot_holding) /\ (HasKv' \/ slot_holding') /\ RowE < RowE' =>
       /\ InBatch
       /\ PhaseParked <= turn_phase'
 INV_CURSOR_STEP_back ==
   (HasKv \/ slot_holding) /\ (HasKv' \/ slot_holding') =>
-      Min(IF HasKv THEN turn_E ELSE slot_E, IF HasKv' THEN turn_C' ELSE slot_C') <= (IF HasKv' THEN turn_E' ELSE slot_E')
+      Min(RowE, IF HasKv' THEN turn_C' ELSE slot_C') <= RowE'
 INV_CURSOR_STEP ==
   /\ INV_CURSOR_STEP_up
   /\ INV_CURSOR_STEP_back
@@ -1673,7 +1790,8 @@ INV_QUEUED_STEP ==
   /\ INV_QUEUED_STEP_slot
 
 (* INV-LOCK-STEP. Protected changes by no more than the locks that are
-   taken or released. *)
+   taken or released; what is matched in the tree is locked, in the
+   sliding-window pool as far as its window reaches. *)
 INV_LOCK_STEP_rises ==
   full_protected' - full_protected <= Max(0, LockSum' - LockSum)
 INV_LOCK_STEP_falls ==
@@ -1682,11 +1800,15 @@ INV_LOCK_STEP_swa_rises ==
   swa_protected' - swa_protected <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum' ELSE Max(0, LockSum' - LockSum))
 INV_LOCK_STEP_swa_falls ==
   0 - (swa_protected' - swa_protected) <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum ELSE Max(0, LockSum - LockSum'))
+INV_LOCK_STEP_window ==
+  has_swa /\ turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched /\ ~slot_holding =>
+      turn_Q' - Floor(Max(0, turn_Q' - W)) <= swa_protected'
 INV_LOCK_STEP ==
   /\ INV_LOCK_STEP_rises
   /\ INV_LOCK_STEP_falls
   /\ INV_LOCK_STEP_swa_rises
   /\ INV_LOCK_STEP_swa_falls
+  /\ INV_LOCK_STEP_window
 
 (* INV-PUBLISH-STEP. Only committed KV of known tokens goes to the tree.
    When a request ends, its KV goes there only if it was in a batch; a
@@ -1704,9 +1826,9 @@ INV_PUBLISH_STEP_plain ==
    /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
       turn_phase = PhaseRunning
 INV_PUBLISH_STEP_committed ==
-  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - (IF HasKv THEN turn_Q ELSE slot_Q)) ELSE 0)
+  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - RowQ) ELSE 0)
 INV_PUBLISH_STEP_swa_committed ==
-  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(IF HasKv THEN turn_Q ELSE slot_Q, IF HasKv THEN turn_E ELSE slot_E)) ELSE 0)
+  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(RowQ, RowE)) ELSE 0)
 INV_PUBLISH_STEP ==
   /\ INV_PUBLISH_STEP_turn
   /\ INV_PUBLISH_STEP_plain

@@ -1,0 +1,93 @@
+"""What the page layer says of one actor's row: its lengths, and which of its positions count.
+
+An actor has one row of KV at most, a turn's or a slot's. A page of the tree may be there
+and not be needed: in the sliding-window pool what lies below the window of the prefix, or
+below the cursor, may be given back, and nobody looks there any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotproof.model.expr import (
+    Expr,
+    ceil_page,
+    conj,
+    floor_page,
+    implies,
+    ite,
+    maximum,
+    substitute,
+)
+from slotproof.model.state import (
+    config,
+    has_row,
+    page,
+    pinned,
+    row_A,
+    row_E,
+    row_Q,
+    slot_kv,
+    turn_kv,
+)
+
+NO_PAGE = -1
+"""Of a position of a row: it points nowhere."""
+ONE_PAGE: Expr = ceil_page(1)
+"""P: the tokens of a page."""
+
+locks: Expr = slot_kv.locked | turn_kv.locked
+"""The actor has a lock."""
+
+
+def in_tree(at: Expr, pool: str) -> Expr:
+    """A position of the prefix that must be backed: all of it, or what its window reaches."""
+    below = (at >= 0) & (at < row_Q)
+    if pool == "full":
+        return below
+    return conj(below, at >= row_E, at >= floor_page(maximum(0, row_Q - config.window)))
+
+
+def in_own(at: Expr, pool: str) -> Expr:
+    """A position of the private part."""
+    first = row_Q if pool == "full" else maximum(row_Q, row_E)
+    return (first <= at) & (at < ceil_page(row_A))
+
+
+def counts(at: Expr, pool: str) -> Expr:
+    """A position that counts: what is there is read, or owned."""
+    return in_tree(at, pool) | in_own(at, pool)
+
+
+def backed(pool: str) -> dict[str, Expr]:
+    """INV-BACKED of one pool: each position that counts has a page.
+
+    Which one, INV-PLACE says; that it is the tree's and locked, or the row's own, say INV-PIN
+    and INV-OWNER of it.
+    """
+    there = page.entry > NO_PAGE
+    return {
+        f"{pool}_protected": implies(has_row & in_tree(page.place, pool), there),
+        f"{pool}_private": implies(has_row & in_own(page.place, pool), there),
+    }
+
+
+def covered(pool: str) -> Expr:
+    """The lock covers what must be backed."""
+    return implies(has_row & page.here & in_tree(page.at, pool), page.pin)
+
+
+def injective(pool: str) -> Expr:
+    """No page lies at two positions that count."""
+    named = has_row & counts(page.place, pool) & (page.entry == page.number)
+    return implies(named, page.here & (page.at == page.place))
+
+
+def protected(figure: Expr) -> Expr:
+    """The figure counts the page if somebody's lock covers it, and all other pages."""
+    return figure == ite(pinned, ONE_PAGE, 0) + page.beside
+
+
+def later(expr: Expr, effect: Mapping[str, Expr]) -> Expr:
+    """The expression of the state after the effect."""
+    return substitute(expr, dict(effect))

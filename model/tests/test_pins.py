@@ -1,0 +1,218 @@
+"""Locks and rows in the page layer: the holes of the review, put back and refuted (ADR 10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import z3
+
+from slotproof.model import others, pages, state, transitions as t
+from slotproof.model.bounded import Search
+from slotproof.model.expr import Expr, implies
+from slotproof.model.invariant import Kind
+from slotproof.model.invariants import DERIVED, ENVIRONMENT
+from slotproof.model.obligations import (
+    INIT,
+    POOLS,
+    ROWS,
+    Goal,
+    Spec,
+    Task,
+    anywhere,
+    conjuncts,
+    tasks,
+)
+from slotproof.model.places import in_own, in_tree
+from slotproof.model.prove import Prover, prove
+from slotproof.model.symbolic import Symbols
+from slotproof.model.transitions import TRANSITIONS
+
+WAY = (
+    "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH", "T-PLAIN-SUBMIT", "T-MATCH",
+    "T-EXTEND", "T-INSERT", "T-EVICT",
+)  # fmt: skip
+"""A request publishes its prompt, another one has the same, and its page is evicted under it."""
+
+
+def _walk(spec: Spec) -> Search:
+    """These transitions and no others, every invariant holding before the last."""
+    search = Search(spec, 1, "full")
+    names = list(spec.transitions)
+    for index, name in enumerate(WAY):
+        search.extend()
+        search.solver.add(search.choices[-1] == names.index(name))
+        if index < len(WAY) - 1:
+            search._assert(search.layers[-1], list(search.invariants.values()))
+    return search
+
+
+@pytest.mark.slow
+def test_a_locked_page_is_evicted_in_nine_steps() -> None:
+    """Hole 1 put back: the way is there, and INV-PIN.tree names what is wrong."""
+    search = _walk(Spec(unruled=frozenset(["unpinned"])))
+    search.solver.add(search.violated())
+    assert search.solver.check() == z3.sat
+    assert search._found().clauses == ("INV-PIN.tree",)
+
+
+@pytest.mark.slow
+def test_the_way_does_not_lead_there_any_more() -> None:
+    search = _walk(Spec())
+    search.solver.add(search.violated())
+    assert search.solver.check() == z3.unsat
+
+
+@pytest.mark.parametrize(
+    ("rule", "transition", "clauses"),
+    [
+        ("unpinned", "T-EVICT", {"INV-PIN.tree"}),
+        ("last_pin", "T-CLOSE", {"INV-PIN.full", "INV-PIN.swa"}),
+        ("first_pin", "T-MATCH", {"INV-PIN.full", "INV-PIN.swa"}),
+        ("fresh", "T-EXTEND", {"INV-ROW.counted"}),
+        ("released", "T-ABORT", {"INV-PIN.mine"}),
+        ("dropped", "T-REFUSE", {"INV-PIN.full", "INV-PIN.swa", "INV-PIN.full_covers",
+                                 "INV-PIN.swa_covers"}),
+        ("covers", "T-INSERT", {"INV-PIN.full_covers", "INV-PIN.swa_covers"}),
+        ("locked", "T-MATCH", {"INV-PIN.tree", "INV-PIN.mine"}),
+        ("found", "T-MATCH", {"INV-BACKED.full_protected", "INV-BACKED.swa_protected"}),
+        ("named", "T-EXTEND", {"INV-PLACE.full_injective", "INV-PLACE.swa_injective"}),
+        ("chosen", "T-INSERT", {"INV-PLACE.function"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("page_size", [1, 4, None])
+def test_a_rule_that_is_not_kept_is_named(
+    rule: str, transition: str, clauses: set[str], page_size: int | None
+) -> None:
+    """Holes 1, 2 and 3 and what is like them: `slotproof prove` would say so."""
+    spec = Spec(unruled=frozenset([rule]))
+    found = [
+        each
+        for task in tasks(spec, transition)
+        if task.layer in (*POOLS, ROWS)
+        for each in Prover([task], page_size).results(task)
+    ]
+    assert {each.clause for each in found if each.status != "proved"} == clauses
+
+
+@pytest.mark.parametrize(
+    ("rule", "transition", "layer", "clause"),
+    [
+        ("unpinned", "T-EVICT", "full", "INV-PIN.tree"),
+        ("last_pin", "T-CLOSE", "swa", "INV-PIN.swa"),
+        ("fresh", "T-EXTEND", "rows", "INV-ROW.counted"),
+        ("taken", "T-DECODE", "full", "INV-OWNER.counted"),
+    ],
+)
+def test_the_actor_that_stands_still_sees_it_too(
+    rule: str, transition: str, layer: str, clause: str
+) -> None:
+    """T-EVICT [others, full]: its page is gone, and it did nothing."""
+    spec = Spec(unruled=frozenset([rule]))
+    found = list(others.results(spec, TRANSITIONS[transition], 4))
+    refuted = [each.name for each in found if each.status == "refuted"]
+    assert f"{transition} [others, {layer}] / {clause} / P=4" in refuted
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("page_size", [1, 4, None])
+def test_a_position_that_counts_lies_in_a_page_of_its_owner(
+    pool: str, page_size: int | None
+) -> None:
+    """INV-BACKED in full: with INV-PLACE, INV-PIN and INV-OWNER it follows; not without."""
+    page = state.page
+    names_it = state.has_row & (page.entry == page.number)
+    goals = (
+        Goal("protected", implies(names_it & in_tree(page.place, pool),
+                                  page.pin & (page.tree == 1))),
+        Goal("private", implies(names_it & in_own(page.place, pool), page.own == 1)),
+    )  # fmt: skip
+    known = {
+        **conjuncts(Spec(), Kind.STATE),
+        **conjuncts(Spec(), Kind.STATE, pool),
+        **{f"environment.{name}": expr for name, expr in ENVIRONMENT.items()},
+        **anywhere(pool),
+    }
+    task = Task(INIT, pool, known, {}, goals)
+    assert {each.status for each in Prover([task], page_size).results(task)} == {"proved"}
+    less = {name: expr for name, expr in known.items() if not name.startswith("INV-PLACE")}
+    task = Task(INIT, pool, less, {}, goals)
+    assert {each.status for each in Prover([task], page_size).results(task)} == {"refuted"}
+
+
+def _possible(transition: str, layer: str, *wanted: Expr) -> bool:
+    (task,) = (each for each in tasks(Spec(), transition) if each.layer == layer)
+    prover = Prover([task], 4)
+    labels = prover._hypotheses(task)
+    terms = [prover.symbols.term(expr, prover.before) for expr in wanted]
+    prover.symbols.settle(prover.solver)
+    return bool(prover.solver.check(*labels, *terms) == z3.sat)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    ("transition", "wanted"),
+    [
+        ("T-EVICT", (pages.evicted,)),
+        ("T-MATCH", (pages.locked, state.page.pins == 0)),
+        ("T-MATCH", (pages.locked, state.page.pins > 1)),
+        ("T-CLOSE", (pages.dropped, state.page.pins == 0)),
+        ("T-CLOSE", (pages.dropped, state.page.pins > 0)),
+        ("T-INSERT", (pages.pointed,)),
+        ("T-INSERT", (pages.locked, ~pages.pointed)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_choice_can_be_made(pool: str, transition: str, wanted: tuple[Expr, ...]) -> None:
+    """The rules leave room: a proof of what never happens would say nothing."""
+    assert _possible(transition, pool, *wanted)
+
+
+def test_a_lock_is_taken_anew_in_the_window_only() -> None:
+    """T-INSERT drops a page that the window has left, and none that it has not."""
+    assert _possible("T-INSERT", "swa", pages.dropped, ~pages.locked)
+    inside = (state.page.at >= state.row_E) & (state.page.at + state.config.window >= t.q)
+    assert not _possible("T-INSERT", "swa", pages.dropped, ~pages.locked, inside)
+
+
+@pytest.mark.parametrize("wanted", [state.line.free == 1, state.line.rest == 1])
+def test_a_row_can_be_anybodys(wanted: Expr) -> None:
+    assert _possible("T-EXTEND", ROWS, wanted)
+    assert not _possible("T-EXTEND", ROWS, state.line.free == 1, state.line.rest == 1)
+
+
+@pytest.mark.parametrize("page_size", [1, 4, None])
+def test_what_is_true_of_all_others_is_proved_actor_by_actor(page_size: int | None) -> None:
+    """lock_max ≤ lock_sum and aligned locks: derived; without INV-ORDER they can't be."""
+    (task,) = (each for each in tasks(Spec(), INIT) if each.layer == "frame")
+    assert {goal.clause for goal in task.goals} >= {f"environment.{name}" for name in DERIVED}
+    assert {each.status for each in Prover([task], page_size).results(task)} == {"proved"}
+    less = {n: e for n, e in task.hypotheses.items() if not n.startswith("INV-ORDER")}
+    lax = replace(task, hypotheses=less)
+    refuted = {e.clause for e in Prover([lax], page_size).results(lax) if e.status == "refuted"}
+    assert refuted >= {"environment.locks", "CONTRIBUTES.lock_sum", "CONTRIBUTES.held"}
+
+
+def test_a_legal_unlock_there_is_always() -> None:
+    """EXISTS: wherever the rest of the guard holds; a guard that asks for more is refuted."""
+    unlocking = [each.id for each in TRANSITIONS.values() if each.allows.always]
+    assert unlocking == [each.id for each in TRANSITIONS.values() if "u_others" in each.guard]
+    results, _ = prove(page_sizes=[4], jobs=1, only=["T-CLOSE"])
+    there = {each.clause for each in results if each.transition == "T-CLOSE [unlock]"}
+    assert there == {"EXISTS.u", "EXISTS.u_others", "EXISTS.swa_u", "EXISTS.swa_u_others"}
+
+
+@pytest.mark.parametrize("layer", [*POOLS, ROWS])
+def test_a_clause_of_a_page_can_be_broken_by_its_own_values(layer: str) -> None:
+    """Within all invariants of figures each can still be wrong: none follows from them."""
+    symbols = Symbols(4, z3.Context())
+    known = [*conjuncts(Spec(), Kind.STATE).values(), *ENVIRONMENT.values()]
+    known += anywhere(layer).values()
+    every = (*state.SEEN, *state.PAGE, *state.LINE)
+    values = {var.name: symbols.var(var) for var in every}
+    solver = symbols.solver()
+    solver.add(*(symbols.term(expr, values) for expr in known))
+    for clause, expr in conjuncts(Spec(), Kind.STATE, layer).items():
+        wrong = z3.Not(symbols.term(expr, values))
+        symbols.settle(solver)
+        assert solver.check(wrong) == z3.sat, clause
