@@ -31,10 +31,11 @@ from slotproof.model.expr import (
     is_aligned,
     ite,
     lift,
+    same,
     substitute,
     variables,
 )
-from slotproof.model.memory import EMPTY, Interval, Mem, Move
+from slotproof.model.memory import Interval, Mem, Move
 from slotproof.model.places import NO_PAGE, ONE_PAGE, counts, in_tree, later, locks
 from slotproof.model.state import has_row, page, row_Q
 from slotproof.model.transition import Transition
@@ -209,8 +210,9 @@ def some_choice(transition: Transition, pool: str) -> dict[str, Expr]:
 
 def _of(transition: Transition, move: Move, pool: str) -> Iterator[Interval]:
     for mem in transition.memory:
-        if mem.move is move and span(mem, pool) is not EMPTY:
-            yield span(mem, pool)
+        interval = span(mem, pool)
+        if mem.move is move and not same(interval.lo, interval.hi):  # a copy of EMPTY, too
+            yield interval
 
 
 def _adds_up(interval: Interval, this: Expr, others: Expr) -> Expr:
