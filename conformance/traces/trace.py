@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.conformance.environments.recipes import RECIPES
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.observation import CONTRACT, Violation
 from slotproof.conformance.lockstep.referee import Iteration, Setup
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
@@ -66,10 +66,10 @@ class Trace:
         return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
 
     def passes(self, entry: Iteration) -> bool:
-        """Whether a replay goes on: only the reporting is wrong, and it was found for something
-        else. A trace may be older than a clause."""
+        """Whether a replay goes on: a client is told what it should not be, and the trace was found
+        for something else. It may be older than such a clause."""
         named = {each.clause for each in self.violations}
-        return all(each.reporting and each.clause not in named for each in entry.violations)
+        return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
 
     @property
     def found_on(self) -> str:

