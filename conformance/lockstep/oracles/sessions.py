@@ -30,6 +30,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-SESSION"] += 1
         if session.hears(told) or _permitted(seen, session, told):
             continue
+        meant = {"opened": "open", "closed": "close"}.get(told)
+        wrongly = next((each for each in session.asked if meant in (None, each.do)), None)
+        if wrongly is not None:  # an answer, if a wrong one
+            session.asked.remove(wrongly)
         words = "{session} was told “{told}”: " + _WRONG[told]
         yield violated(f"INV-SESSION.{told}", words, session=sid, told=told)
     runs = not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
