@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Message, Tokens, joined
+from slotproof.conformance.protocol.snapshot import Message, SessionView, Tokens, joined
 
 
 @dataclass
@@ -36,6 +37,13 @@ class Sent:
         return len(self.prompt) + max(0, self.max_new) > tokens
 
 
+CLOSES = "answers to close"
+"""What an engine names in ``not_observed`` that never says ``closed``, nor ``refused`` to a close.
+Then only its answers to opens are judged."""
+PATIENCE = 2
+"""Iterations, pauses apart, within which a close is done once no turn is in flight."""
+
+
 @dataclass
 class Asked:
     """An open or a close that was read and not answered."""
@@ -45,6 +53,10 @@ class Asked:
     """What may answer it."""
     waits: int = 0
     """Iterations in which nothing hindered the answer."""
+
+    def due(self, free: bool) -> bool:
+        """Whether it should have been answered by now; ``free``: nothing hindered that just now."""
+        return "closed" not in self.answers or self.waits + free > PATIENCE
 
 
 @dataclass
@@ -80,9 +92,12 @@ class Conversation:
 
 
 class Client:
-    """All clients together."""
+    """All clients together. ``hears_closes``: an engine says when a session is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, hears_closes: bool = True) -> None:
+        self.hears_closes = hears_closes
+        self.unexpected: list[tuple[str, str]] = []
+        """What sessions were told in this iteration and nothing that was asked explains."""
         self.requests: dict[str, Sent] = {}
         self.history: dict[str, Tokens] = {}
         """Tokens of the finished turns of each open session."""
@@ -113,6 +128,7 @@ class Client:
 
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
+        self.unexpected = []
         for command in self.unread[:count]:
             do, rid = command["do"], command.get("rid", "")
             if do in ("pause", "continue"):
@@ -124,6 +140,8 @@ class Client:
                 if do == "open" and not session.open:
                     session.used = self.clock
                 session.reads(do, self.busy(sid))
+                if do == "close" and not self.hears_closes:
+                    session.asked.pop()
                 for each in self.unanswered.values() if do == "close" else ():
                     each.closed |= each.session == sid
             elif do == "submit" and not self.requests[rid].read:
@@ -151,12 +169,35 @@ class Client:
         if not sent.answers:
             self.unanswered[rid] = sent
 
+    def free(self, sid: str, runs: bool) -> bool:
+        """Whether an iteration, if it ``runs`` a batch at all, may do what was asked for."""
+        return runs and not self.paused and not self.busy(sid)
+
+    def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
+        """An iteration is over: what is not answered by now will not be; what is open shows."""
+        for sid, session in self.sessions.items():
+            if self.busy(sid):
+                session.idle = self.clock
+            free = self.free(sid, runs)
+            session.asked = [each for each in session.asked if not each.due(free)]
+            for each in session.asked:
+                each.waits += free
+            if not self.hears_closes:
+                view = shown.get(sid)
+                session.open = view is not None and view["open"] and (not view["closing"] or None)
+            elif not session.asked:
+                session.open = sid in self.history
+
     def busy(self, sid: str) -> bool:
         """Whether a turn of the session may be in flight."""
         return any(each.session == sid for each in self.unanswered.values())
 
     def hears(self, message: Message) -> None:
         """Take an answer in; histories grow by what finished turns said."""
+        if message["type"] != "finish" and message["session"] is not None:
+            sid, told = message["session"], message["type"]
+            if not self.sessions.setdefault(sid, Conversation()).hears(told):
+                self.unexpected.append((sid, told))
         if message["type"] == "opened":
             self.history[str(message["session"])] = []
         elif message["type"] == "closed":

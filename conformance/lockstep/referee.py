@@ -14,7 +14,7 @@ from typing import Any
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed
 from slotproof.conformance.lockstep.abstraction import abstract
-from slotproof.conformance.lockstep.client import Client
+from slotproof.conformance.lockstep.client import CLOSES, Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Kept, Observation, Violation
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
@@ -134,7 +134,7 @@ class Referee:
         self.oracles = setup.oracles
         self.passes = passes
         self.coverage = coverage if coverage is not None else Coverage()
-        self.client = Client()
+        self.client = Client(CLOSES not in engine.capabilities.not_observed)
         self.set_aside = frozenset(setup.set_aside)
         self.constants = Constants(
             config.page_size, config.context_len, config.window, setup.choices(engine)
@@ -226,6 +226,7 @@ class Referee:
             for name, oracle in self.looking(snapshot).items()
             for each in oracle(seen)
         ]
+        self.client.settle(snapshot["sessions"], snapshot["iter"] > self.snapshot["iter"])
         self.log[-1].observations.append(seen.kept())
         self.snapshot, self.world = snapshot, after
         return self.pass_over(violations)

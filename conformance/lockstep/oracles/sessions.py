@@ -7,28 +7,15 @@ from collections.abc import Iterator
 from slotproof.conformance.lockstep.client import Conversation
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 
-CLOSES = "answers to close"
-"""What an engine names in ``not_observed`` that never says ``closed``, nor ``refused`` to a close.
-Then only its answers to opens are judged."""
 TIMEOUTS = "timeouts"
-"""What an engine names there that closes no session by itself."""
-PATIENCE = 2
-"""Iterations, pauses apart, within which a close is done once no turn is in flight."""
+"""What an engine names in ``not_observed`` that closes no session by itself."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     client = seen.client
-    silent = CLOSES in seen.capabilities.not_observed
-    if silent:
-        for session in client.sessions.values():
-            session.asked = [each for each in session.asked if each.do == "open"]
-    for message in seen.snapshot["messages"]:
-        if message["type"] == "finish" or message["session"] is None:
-            continue
-        sid, told = message["session"], message["type"]
-        session = client.sessions.setdefault(sid, Conversation())
-        seen.coverage.checked["INV-SESSION"] += 1
-        if session.hears(told) or _permitted(seen, session, told):
+    for sid, told in client.unexpected:
+        session = client.sessions[sid]
+        if _permitted(seen, session, told):
             continue
         meant = {"opened": "open", "closed": "close"}.get(told)
         wrongly = next((each for each in session.asked if meant in (None, each.do)), None)
@@ -36,22 +23,15 @@ def judge(seen: Observation) -> Iterator[Violation]:
             session.asked.remove(wrongly)
         words = "{session} was told “{told}”: " + _WRONG[told]
         yield violated(f"INV-SESSION.{told}", words, session=sid, told=told)
-    runs = not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
+    runs = seen.snapshot["iter"] > seen.previous["iter"]
     for sid, session in client.sessions.items():
-        busy = client.busy(sid)
-        if busy:
-            session.idle = client.clock
-        for asked in tuple(session.asked):
-            asked.waits += runs and not busy
-            if "closed" not in asked.answers or asked.waits > PATIENCE:
-                session.asked.remove(asked)
+        seen.coverage.checked["INV-SESSION"] += 1
+        for asked in session.asked:
+            if asked.due(client.free(sid, runs)):
                 words = "{session}: no answer to its {do}"
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
-        if silent:
-            session.open = _shown_open(seen, sid)
-        elif not session.asked:
-            session.open = sid in client.history
-        yield from _overdue(seen, sid, session)
+        if not runs:
+            yield from _overdue(seen, sid, session)
 
 
 _WRONG = {
@@ -68,27 +48,17 @@ def _permitted(seen: Observation, session: Conversation, told: str) -> bool:
     opens = [each for each in session.asked if each.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])
-        session.open = None
         return True
     return False
 
 
-def _shown_open(seen: Observation, sid: str) -> bool | None:
-    """Whether a session is open, of an engine that does not say when one is closed."""
-    shown = seen.snapshot["sessions"].get(sid)
-    if shown is None or not shown["open"]:
-        return False
-    return None if shown["closing"] else True
-
-
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
-    """Time has passed: is there a session that should have been reaped?"""
+    """Time has passed: should the session have been reaped?"""
     timeout, idle = seen.config.timeout, seen.client.clock - session.idle
-    if TIMEOUTS in seen.capabilities.not_observed:
-        return
-    ticked = seen.snapshot["iter"] == seen.previous["iter"]
     shown = seen.snapshot["sessions"].get(sid)
-    if ticked and session.open and shown and shown["open"] and 0 < timeout < idle:
+    open_still = session.open and shown is not None and shown["open"]
+    idle_for_long = 0 < timeout < idle and not seen.client.busy(sid)
+    if open_still and idle_for_long and TIMEOUTS not in seen.capabilities.not_observed:
         session.idle = seen.client.clock
         words = "{session} has been idle for {engine} s, and is reaped after {spec}"
         yield violated("INV-SESSION.overdue", words, session=sid, spec=timeout, engine=idle)

@@ -18,8 +18,13 @@ from slotproof.conformance.search.plan import Plan
 
 pytestmark = pytest.mark.quality
 
-ALONE = "21499-one-pool-check"
-"""A mutant of the engine that the checker oracle alone catches."""
+ALONE = {
+    "checker": ("21499-one-pool-check", "p1-swa"),
+    "contract": ("abort-unasked", "p1"),
+    "sessions": ("session-silent-close", "p1"),
+    "limits": ("limit-one-more", "p1-one"),
+}
+"""A mutant of the engine that the oracle alone catches, and a configuration."""
 
 
 class Liar(InProcessEngine):
@@ -109,11 +114,12 @@ def test_only_this_oracle_sees_the_lie(oracle: str) -> None:
     assert finds(Liar(LIES[oracle]), "p4", [oracle])
 
 
-def test_only_the_checker_oracle_sees_a_pool_that_is_not_covered() -> None:
-    """INV-CHECKER.covers (#21499): nothing else is wrong."""
-    others = [name for name in oracles.ORACLES if name != "checker"]
-    assert not finds(InProcessEngine(ALONE), "p1-swa", others)
-    assert finds(InProcessEngine(ALONE), "p1-swa", ["checker"])
+@pytest.mark.parametrize("oracle", ALONE)
+def test_only_this_oracle_sees_the_mutant(oracle: str) -> None:
+    mutant, config = ALONE[oracle]
+    others = [name for name in oracles.ORACLES if name != oracle]
+    assert not finds(InProcessEngine(mutant), config, others)
+    assert finds(InProcessEngine(mutant), config, [oracle])
 
 
 def test_the_counts_oracle_alone_sees_a_wrong_state_at_the_start() -> None:
@@ -145,4 +151,4 @@ def test_the_progress_oracle_alone_sees_a_stall() -> None:
 
 
 def test_every_oracle_has_such_a_bug() -> None:
-    assert {*LIES, "counts", "progress"} == set(oracles.ORACLES)
+    assert {*LIES, *ALONE, "counts", "progress"} == set(oracles.ORACLES)
