@@ -15,6 +15,7 @@ from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS, ON_ENGINES
+from slotproof.model.memory import Move
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.transitions import TRANSITIONS
 
@@ -135,10 +136,19 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
+GROWS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if any(mem.move is Move.TO_TREE for mem in each.memory)
+)
+"""What puts pages into the prefix tree."""
+
+
 def unused(coverage: Coverage) -> str | None:
     """A prefix cache that is never of use breaks no rule: it is told."""
     matches = coverage.reached["matches"]
-    no = matches["nothing"] and not matches["found"]
+    cached = not GROWS.isdisjoint(coverage.transitions)
+    no = cached and matches["nothing"] and not matches["found"]
     return "no match found a prefix: the cache may never be used" if no else None
 
 
