@@ -60,7 +60,7 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
     assert "INV-SUM-FULL.equation violated by reference 1 with leak-full, in " in text
-    assert "  1  submit r1 without a session" in text
+    assert "\n  1  open s1\n" in text
     assert "part.py" not in text.split("short test summary")[0], "no traceback of ours"
     properties = {
         each.get("name"): each.get("value", "")
