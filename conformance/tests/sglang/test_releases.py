@@ -21,6 +21,8 @@ DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 STEP: Command = {"do": "step", "n": 1}
 OPEN: Command = {"do": "open", "session": "s1"}
 CLOSE: Command = {"do": "close", "session": "s1"}
+REFUSED = "INV-ANSWER.nothing"
+"""Of every release: docs/findings/refused-token.md."""
 REPORTED = (
     "INV-SUM-FULL.reported",
     "INV-ONCE.reported",
@@ -118,7 +120,7 @@ LATER: dict[str, tuple[str, list[Command]]] = {
 
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
     """Nothing is found, the engine's own check agrees, and all memory comes back."""
-    aside = REPORTED if build.version == OLD else ()
+    aside = (*(REPORTED if build.version == OLD else ()), REFUSED)
     commands = [*commands, CLOSE, steps(2)]
     referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
