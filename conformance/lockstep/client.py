@@ -28,7 +28,6 @@ class Sent:
     turn in flight, which is the engine's to know."""
     aborted: int | None = None
     """Iterations since an abort of it was read; ``None``: none was."""
-
     closed: bool = False
     """A close of its session was read: the engine may end it for that."""
 
@@ -175,10 +174,11 @@ class Client:
 
     def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
         """An iteration is over: what is not answered by now will not be; what is open shows."""
-        for sid, session in self.sessions.items():
-            if self.busy(sid):
+        busy = {each.session for each in self.unanswered.values()}
+        for sid, session in tuple(self.sessions.items()):
+            if sid in busy:
                 session.idle = self.clock
-            free = self.free(sid, runs)
+            free = runs and not self.paused and sid not in busy
             session.asked = [each for each in session.asked if not each.due(free)]
             for each in session.asked:
                 each.waits += free
@@ -187,6 +187,8 @@ class Client:
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
             elif not session.asked:
                 session.open = sid in self.history
+            if session.open is False and not session.asked:
+                del self.sessions[sid]  # as one that was never heard of: a log may be long
 
     def busy(self, sid: str) -> bool:
         """Whether a turn of the session may be in flight."""
