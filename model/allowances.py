@@ -6,10 +6,23 @@ must be possible (:class:`slotproof.model.transition.Allowance`).
 
 from __future__ import annotations
 
-from slotproof.model.language import *
+from slotproof.model.expr import Expr, Var, conj, floor_page, is_aligned, ite, maximum, minimum
+from slotproof.model.state import (
+    WAITING,
+    config,
+    frame,
+    full,
+    known,
+    lock_sum,
+    req,
+    session,
+    slot,
+    swa,
+)
+from slotproof.model.transition import Allowance
 
-waiting = turn.phase == WAITING
-partial_slot = slot.holding & (session.history < slot_kv.C)
+waiting = req.phase == WAITING
+partial_slot = slot.holding & (session.history < slot.C)
 some = Var("given.n")
 """Any number."""
 
@@ -19,12 +32,11 @@ _others, _swa_others = Var("given.others"), Var("given.swa_others")
 """Tree pages that are locked by others, in tokens: what stays protected after an unlock."""
 
 
-def unlocking(when: Expr, locked: Expr, kv: Kv) -> Allowance:
+def unlocking(when: Expr, mine: Expr) -> Allowance:
     """Whatever the others' locks cover, together with mine they cover what is protected.
 
     A legal unlock there is always: of what the others' locks can't cover.
     """
-    mine = ite(locked, kv.Q, 0)
     their_sum = frame.lock_sum + lock_sum - mine
     possible = conj(
         is_aligned(_others),
@@ -71,31 +83,31 @@ matched = conj(
     | ((config.window <= m) & (m - floor_page(m - config.window) <= swa.protected + swa_fresh)),
 )
 
-_length = minimum(slot_kv.C, known - config.reserve)
+_length = minimum(slot.C, known - config.reserve)
 reuse = ite(config.aligned_reuse, floor_page(_length), _length)
 window_alive = (
-    (slot_kv.E == 0)
-    | ((reuse >= slot_kv.E) & (reuse - config.window >= slot_kv.E))
-    | (~config.swa & (reuse >= slot_kv.E))
-    | ((reuse < slot_kv.E) & (floor_page(reuse) == 0))
+    (slot.E == 0)
+    | ((reuse >= slot.E) & (reuse - config.window >= slot.E))
+    | (~config.swa & (reuse >= slot.E))
+    | ((reuse < slot.E) & (floor_page(reuse) == 0))
 )
 
 # To the tree -----------------------------------------------------------------------
 
 q, dup, swa_dup = Var("given.q"), Var("given.dup"), Var("given.swa_dup")
 """What goes to the tree, what of it the tree had already."""
-_cursor = maximum(turn_kv.Q, turn_kv.E)
+_cursor = maximum(req.Q, req.E)
 inserted = conj(
     is_aligned(q),
-    q >= turn_kv.Q,
-    q <= turn_kv.C,
+    q >= req.Q,
+    q <= req.C,
     q <= known,
     is_aligned(dup),
     dup >= 0,
-    turn_kv.Q + dup <= q,
+    req.Q + dup <= q,
     is_aligned(swa_dup),
     swa_dup >= 0,
-    (swa_dup == 0) | (_cursor + swa_dup <= turn_kv.Q + dup),
+    (swa_dup == 0) | (_cursor + swa_dup <= req.Q + dup),
 )
 relock = Var("given.relock")
 """What of the tree's sliding-window pages the request locks anew after an insert."""

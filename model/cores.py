@@ -46,7 +46,7 @@ class Cores:
     needs: Mapping[str, Mapping[str, Need]]
     """By transition and invariant."""
     museum: Mapping[str, tuple[str, ...]]
-    """By known bug: the obligations that fail with it, ``T-REFUSE / INV-CLEAN.own_slot``."""
+    """By known bug: the obligations that fail with it, ``T-REFUSE / INV-LOAN.lent``."""
 
     @property
     def fresh(self) -> bool:

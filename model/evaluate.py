@@ -25,7 +25,7 @@ Params = Mapping[str, int]
 def source(expr: Expr, page_size: int) -> str:
     """Python source that computes the expression on ``v`` and ``p``.
 
-    >>> source(state.private(state.slot_kv), 4) == (
+    >>> source(state.private(state.slot), 4) == (
     ...     f"(-(-v[{INDEX['slot.A']}] // 4) * 4 - v[{INDEX['slot.Q']}])")
     True
     """

@@ -14,7 +14,7 @@ from slotproof.model.layout import INDEX, Values, initial_pools
 from slotproof.model.profiles import PROFILES
 from slotproof.model.world import Constants
 
-_HISTORY, _OUTPUT = INDEX["session.history"], INDEX["turn.output"]
+_HISTORY, _OUTPUT = INDEX["session.history"], INDEX["req.output"]
 _EVICTABLE, _PROTECTED = INDEX["full.evictable"], INDEX["full.protected"]
 _SWA_EVICTABLE, _SWA_PROTECTED = INDEX["swa.evictable"], INDEX["swa.protected"]
 

@@ -37,13 +37,11 @@ ROWS = {state.NO_ROW: "no_row"}
 def words_of(name: str) -> dict[int, str]:
     """The names of a variable's numbers, where they have any.
 
-    >>> words_of("turn.phase'")[4]
+    >>> words_of("req.phase'")[4]
     'running'
     """
     name = name.rstrip("'")
-    return {"turn.kind": KINDS, "turn.phase": PHASES, "slot.row": ROWS, "turn.row": ROWS}.get(
-        name, {}
-    )
+    return {"req.kind": KINDS, "req.phase": PHASES, "slot.row": ROWS, "req.row": ROWS}.get(name, {})
 
 
 def form(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> Form:

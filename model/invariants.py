@@ -10,8 +10,48 @@ engines only.
 from __future__ import annotations
 
 from slotproof.model import places
+from slotproof.model.expr import Expr, conj, iff, implies, is_aligned, ite, maximum
 from slotproof.model.invariant import Invariant, Kind, harness, state
-from slotproof.model.language import *
+from slotproof.model.state import (
+    ABSENT,
+    MATCHED,
+    NO_ROW,
+    NONE,
+    PARKED,
+    PLAIN,
+    RUNNING,
+    TURN,
+    Kv,
+    Pool,
+    config,
+    frame,
+    full,
+    has_kv,
+    has_row,
+    held,
+    known,
+    lengths,
+    line,
+    lock_sum,
+    on_loan,
+    own,
+    owns_full,
+    owns_row,
+    owns_swa,
+    page,
+    pinned,
+    private,
+    req,
+    req_rows,
+    rows,
+    session,
+    slot,
+    slot_rows,
+    swa,
+    swa_held,
+    swa_uncached,
+    uncached,
+)
 from slotproof.model.steps import STEPS
 
 
@@ -46,10 +86,10 @@ ROWS = state(
         "twice": "no row is in the free list twice, or free and used, or used by two",
         "reported": "the engine's count of rows that slots hold is the one that ownership gives",
     },
-    equation=rows.free + slot_rows + turn_rows + frame.rows == rows.total,
-    present=(rows.free >= 0) & iff(slot.holding, slot_kv.row != NO_ROW),
-    distinct=implies(slot.holding & has_kv & ~slot.lent, slot_kv.row != turn_kv.row),
-    numbered=(slot_kv.row >= NO_ROW) & (turn_kv.row >= NO_ROW),
+    equation=rows.free + slot_rows + req_rows + frame.rows == rows.total,
+    present=(rows.free >= 0) & iff(slot.holding, slot.row != NO_ROW),
+    distinct=implies(slot.holding & has_kv & ~slot.lent, slot.row != req.row),
+    numbered=(slot.row >= NO_ROW) & (req.row >= NO_ROW),
 )
 ROW = state(
     "INV-ROW",
@@ -63,13 +103,13 @@ ONCE = state(
     {"reported": "the engine's held and uncached are those that ownership gives"},
     never_both=implies(on_loan, held == 0) & implies(on_loan, slot.lent),
     never_neither=implies(slot.lent, on_loan)
-    & implies(slot.holding & ~on_loan, held == private(slot_kv)),
+    & implies(slot.holding & ~on_loan, held == private(slot)),
 )
 INFLIGHT = state(
     "INV-INFLIGHT",
     "A session is in flight exactly while one accepted, unfinished turn of it exists.",
     {"one": "a session never has two unfinished turns"},
-    iff=iff(session.inflight, turn.kind == TURN),
+    iff=iff(session.inflight, req.kind == TURN),
 )
 
 
@@ -77,13 +117,13 @@ def _order(kv: Kv) -> Expr:
     return conj(kv.Q >= 0, kv.Q <= kv.C, kv.C <= kv.A, config.width >= kv.A)
 
 
-ORDER = state("INV-ORDER", "0 ≤ Q ≤ C ≤ A ≤ row width.", slot=_order(slot_kv), turn=_order(turn_kv))
+ORDER = state("INV-ORDER", "0 ≤ Q ≤ C ≤ A ≤ row width.", slot=_order(slot), req=_order(req))
 ALIGN = state(
     "INV-ALIGN",
     "Q is page-aligned, and only whole pages change hands.",
     {"positions": "position i of a row lies at offset i modulo P of its page"},
-    slot=is_aligned(slot_kv.Q),
-    turn=is_aligned(turn_kv.Q),
+    slot=is_aligned(slot.Q),
+    req=is_aligned(req.Q),
     free=is_aligned(full.available) & is_aligned(swa.available),
     tree=conj(
         *(is_aligned(each) for pool in (full, swa) for each in (pool.evictable, pool.protected))
@@ -93,28 +133,22 @@ CURSOR = state(
     "INV-CURSOR",
     "0 ≤ E ≤ A, and E is page-aligned.",
     {"given_back": "below the cursor the row owns no sliding-window page, above it every one"},
-    slot=(slot_kv.E >= 0) & (slot_kv.E <= slot_kv.A) & is_aligned(slot_kv.E),
-    turn=(turn_kv.E >= 0) & (turn_kv.E <= turn_kv.A) & is_aligned(turn_kv.E),
-    no_window=config.swa | ((slot_kv.E == 0) & (turn_kv.E == 0)),
+    slot=(slot.E >= 0) & (slot.E <= slot.A) & is_aligned(slot.E),
+    req=(req.E >= 0) & (req.E <= req.A) & is_aligned(req.E),
+    no_window=config.swa | ((slot.E == 0) & (req.E == 0)),
 )
 WINDOW = state(
     "INV-WINDOW",
     "Nothing of the window that a request's next token needs is given back: E ≤ max(0, C - W).",
-    turn=implies(config.swa & has_kv, maximum(0, turn_kv.C - config.window) >= turn_kv.E),
+    req=implies(config.swa & has_kv, maximum(0, req.C - config.window) >= req.E),
 )
 COVER = state(
     "INV-COVER",
     "KV covers known tokens only; under overlap scheduling that of a running request is one ahead "
     "at most.",
-    idle=implies(slot.holding & ~session.inflight, session.history >= slot_kv.C),
-    waiting=implies(
-        slot.holding & session.inflight & ~slot.lent, turn.prompt + turn.output >= slot_kv.C
-    ),
-    turn=implies(
-        has_kv,
-        turn.prompt + turn.output + ite(config.overlap & (turn.phase == RUNNING), 1, 0)
-        >= turn_kv.C,
-    ),
+    idle=implies(slot.holding & ~session.inflight, session.history >= slot.C),
+    waiting=implies(slot.holding & session.inflight & ~slot.lent, known >= slot.C),
+    req=implies(has_kv, known + ite(config.overlap & (req.phase == RUNNING), 1, 0) >= req.C),
 )
 OWNER = state(
     "INV-OWNER",
@@ -147,7 +181,7 @@ PIN = state(
     "below Q has locked it, in the sliding-window pool as far as the window of the prefix reaches.",
     counted=(page.pins >= 0) & (page.beside >= 0),
     tree=implies(pinned, page.tree == 1),
-    mine=implies(page.pin, has_row & page.here & (page.at < row_Q)),
+    mine=implies(page.pin, has_row & page.here & (page.at < own.Q)),
     full_covers=places.covered("full"),
     swa_covers=places.covered("swa"),
     full=places.protected(full.protected),
@@ -165,10 +199,10 @@ LOCK = state(
     "INV-LOCK",
     "Every tree lock taken is released exactly once: whoever has a protected prefix has one.",
     {"count": "each tree page is locked once for each prefix that covers it"},
-    slot=iff(slot_kv.locked, slot.holding),
-    turn=iff(turn_kv.locked, has_kv & ~slot.lent),
-    covered=implies(has_kv, full.protected >= turn_kv.Q)
-    & implies(slot.holding, full.protected >= slot_kv.Q)
+    slot=iff(slot.locked, slot.holding),
+    req=iff(req.locked, has_kv & ~slot.lent),
+    covered=implies(has_kv, full.protected >= req.Q)
+    & implies(slot.holding, full.protected >= slot.Q)
     & (frame.lock_max <= full.protected),
     bounded=full.protected <= frame.lock_sum + lock_sum,
     swa_bounded=swa.protected <= frame.lock_sum + lock_sum,
@@ -180,7 +214,7 @@ DRAIN = state(
     drained=implies(
         conj(
             ~session.open,
-            turn.kind == NONE,
+            req.kind == NONE,
             frame.held + frame.uncached == 0,
             frame.swa_held + frame.swa_uncached == 0,
             frame.rows == 0,
@@ -193,30 +227,46 @@ DRAIN = state(
         ),
     ),
 )
-CLEAN = state(
-    "INV-CLEAN",
-    "What is not there is zero, and a turn never runs beside its session's slot.",
-    slot=slot.holding | (~slot.lent & conj(*(each == 0 for each in lengths(slot_kv)))),
-    turn=has_kv | ((turn_kv.row == NO_ROW) & conj(*(each == 0 for each in lengths(turn_kv)))),
+ABSENT_IS_ZERO = state(
+    "INV-ABSENT",
+    "What is not there is zero: a session, a slot, a request, KV of a request that has none.",
     session=session.open
     | (~slot.holding & ~session.inflight & ~session.closing & (session.history == 0)),
-    request=(turn.kind != NONE) | conj(turn.phase == ABSENT, turn.prompt == 0, turn.output == 0),
-    kinds=conj(turn.kind >= NONE, turn.kind <= PLAIN, turn.phase >= ABSENT, turn.phase <= RUNNING)
-    & iff(turn.kind == NONE, turn.phase == ABSENT),
-    tokens=conj(session.history >= 0, turn.prompt >= 0, turn.output >= 0),
-    row=implies(turn.phase >= PARKED, turn_kv.row != NO_ROW),
-    alone=implies(turn.kind == PLAIN, ~session.open),
-    own_slot=implies((turn.kind == TURN) & has_kv & slot.holding, slot.lent),
-    loan=implies(slot.lent, turn_kv.Q == slot_kv.Q)
-    & implies(
-        slot.lent & (turn.phase == MATCHED),
-        conj(turn_kv.C == slot_kv.C, turn_kv.A == slot_kv.A, turn_kv.E == slot_kv.E),
+    slot=slot.holding | (~slot.lent & conj(*(each == 0 for each in lengths(slot)))),
+    req=(req.kind != NONE) | conj(req.phase == ABSENT, req.prompt == 0, req.output == 0),
+    kv=has_kv | ((req.row == NO_ROW) & conj(*(each == 0 for each in lengths(req)))),
+)
+KIND = state(
+    "INV-KIND",
+    "A request is a turn of its session, or has none; there is a kind and a phase exactly while "
+    "there is a request.",
+    range=conj(req.kind >= NONE, req.kind <= PLAIN, req.phase >= ABSENT, req.phase <= RUNNING),
+    both=iff(req.kind == NONE, req.phase == ABSENT),
+    alone=implies(req.kind == PLAIN, ~session.open),
+)
+PHASE = state(
+    "INV-PHASE",
+    "A matched request without a slot has the tree's prefix and nothing else; one in a batch has "
+    "a row; one between chunks has some of its prompt to prefill.",
+    matched=implies(~slot.lent & (req.phase == MATCHED), (req.row == NO_ROW) & (req.A == req.Q)),
+    row=implies(req.phase >= PARKED, req.row != NO_ROW),
+    parked=implies(req.phase == PARKED, known > req.C),
+)
+LOAN = state(
+    "INV-LOAN",
+    "A turn that has KV has its slot on loan, if there is one; until it runs, both describe the "
+    "same.",
+    lent=implies((req.kind == TURN) & has_kv & slot.holding, slot.lent),
+    prefix=implies(slot.lent, req.Q == slot.Q),
+    same=implies(
+        slot.lent & (req.phase == MATCHED), conj(req.C == slot.C, req.A == slot.A, req.E == slot.E)
     ),
-    matched=implies(
-        ~slot.lent & (turn.phase == MATCHED), (turn_kv.row == NO_ROW) & (turn_kv.A == turn_kv.Q)
-    ),
-    prompt=implies(turn.kind == TURN, session.history <= turn.prompt),
-    parked=implies(turn.phase == PARKED, turn.prompt + turn.output > turn_kv.C),
+)
+TOKENS = state(
+    "INV-TOKENS",
+    "No count of tokens is negative, and a turn's prompt is not shorter than the history.",
+    counted=conj(session.history >= 0, req.prompt >= 0, req.output >= 0),
+    prompt=implies(req.kind == TURN, session.history <= req.prompt),
 )
 
 ENVIRONMENT: dict[str, Expr] = {

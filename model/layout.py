@@ -30,8 +30,8 @@ def _part(group: Iterable[Var]) -> slice:
 
 
 SESSION = _part(state.session)
-SLOT = _part((*state.slot, *state.slot_kv))
-TURN = _part((*state.turn, *state.turn_kv))
+SLOT = _part(state.slot)
+REQUEST = _part(state.req)
 """Parts of an actor's values."""
 
 
@@ -61,7 +61,7 @@ def initial_pools(full: int, swa: int, rows: int) -> Values:
 def alone(prompt: int) -> Values:
     """The values of a request that goes on alone.
 
-    >>> alone(9)[OWN["turn.prompt"]]
+    >>> alone(9)[OWN["req.prompt"]]
     9
     """
     return _numbers(state.alone(prompt).values(), {})

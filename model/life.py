@@ -33,7 +33,7 @@ class Life:
 
 
 _FLAGS = tuple(var for var in state.STATE if var.sort is Sort.BOOL)
-_RANGES: dict[str, range] = {"turn.kind": range(3), "turn.phase": range(5)}
+_RANGES: dict[str, range] = {"req.kind": range(3), "req.phase": range(5)}
 
 
 @cache
@@ -51,9 +51,9 @@ def _situations() -> tuple[Mapping[str, Known], ...]:
 
 
 def _phase(kind: int, known: Mapping[str, Known]) -> str | None:
-    if known["turn.kind"] not in (state.NONE, kind):
+    if known["req.kind"] not in (state.NONE, kind):
         return None
-    return next(name for name, number in state.PHASES.items() if number == known["turn.phase"])
+    return next(name for name, number in state.PHASES.items() if number == known["req.phase"])
 
 
 def _slot(known: Mapping[str, Known]) -> str:
@@ -118,7 +118,7 @@ def lives() -> Mapping[str, Life]:
     phases = tuple(state.PHASES)
     return {
         "turn": _life(
-            "The life of a turn", phases, "turn.", lambda known: _phase(state.TURN, known)
+            "The life of a turn", phases, "req.", lambda known: _phase(state.TURN, known)
         ),
         "slot": _life("The life of a slot", ("no slot", "holding", "on loan"), "slot.", _slot),
         "session": _life(
@@ -130,7 +130,7 @@ def lives() -> Mapping[str, Life]:
         "request": _life(
             "The life of a request without a session",
             phases,
-            "turn.",
+            "req.",
             lambda known: _phase(state.PLAIN, known),
         ),
     }

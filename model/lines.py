@@ -10,13 +10,13 @@ from __future__ import annotations
 from slotproof.model.expr import Expr, implies, ite
 from slotproof.model.memory import Move
 from slotproof.model.places import later
-from slotproof.model.state import has_kv, line, slot_kv, turn_kv
+from slotproof.model.state import has_kv, line, req, slot
 from slotproof.model.transition import Transition
 
 ANYWHERE = {"choice.row": line.number >= 0}
 """The row may be any."""
 
-_mine: Expr = ite(has_kv, turn_kv.row, slot_kv.row)
+_mine: Expr = ite(has_kv, req.row, slot.row)
 
 
 def effect(transition: Transition) -> tuple[dict[str, Expr], dict[str, Expr]]:
@@ -25,7 +25,7 @@ def effect(transition: Transition) -> tuple[dict[str, Expr], dict[str, Expr]]:
     rules: dict[str, Expr] = {}
     for mem in transition.memory:
         if mem.move is Move.TAKE_ROW:
-            takes = (mem.full.length == 1) & (later(turn_kv.row, transition.effect) == line.number)
+            takes = (mem.full.length == 1) & (later(req.row, transition.effect) == line.number)
             rules["fresh"] = implies(takes, line.free == 1)
             free = free - ite(takes, 1, 0)
         elif mem.move is Move.GIVE_ROW:

@@ -67,9 +67,12 @@ def free(kv: Kv, lo: Operand, hi: Operand) -> Mem:
     return Mem(Move.FREE, Interval(lift(lo), lift(hi)), Interval(maximum(lo, kv.E), lift(hi)))
 
 
-def release(kv: Kv, row_owned: Expr, u: Operand, swa_u: Operand) -> tuple[Mem, ...]:
-    """Give back everything that the row owns, its lock and the row itself."""
-    return (free(kv, kv.Q, ceil_page(kv.A)), unlock(u, swa_u), give_row(row_owned))
+def release(
+    kv: Kv, row_owned: Expr, u: Operand, swa_u: Operand, since: Operand | None = None
+) -> tuple[Mem, ...]:
+    """Give back all that the row owns (from ``since`` on), its lock and the row itself."""
+    first = kv.Q if since is None else since
+    return (free(kv, first, ceil_page(kv.A)), unlock(u, swa_u), give_row(row_owned))
 
 
 def lock(u: Operand, swa_u: Operand) -> Mem:

@@ -24,11 +24,9 @@ from slotproof.model.state import (
     held,
     known,
     private,
+    req,
     session,
     slot,
-    slot_kv,
-    turn,
-    turn_kv,
     uncached,
 )
 from slotproof.model.transition import assign
@@ -62,37 +60,34 @@ def _from(span: Interval, lo: Expr) -> Interval:
     return Interval(lo, lo + span.length)
 
 
-def _merged_cut(kv: Kv, n: Expr) -> tuple[Mem, tuple[Expr, Expr, Expr]]:
+def merged_cut(kv: Kv, n: Expr) -> t.Cut:
     """`_free_tail` (#22862) and `_trim_overshoot` (#22900) as merged: every length is capped at n,
     the cursor in the middle of a page that is given back already included."""
     gone = free(kv, ceil_page(n), ceil_page(kv.A))
-    return gone, (minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n))
+    return t.Cut(n, gone, minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n))
 
 
-def _merged_restore() -> Spec:
-    gone, lengths = _merged_cut(slot_kv, t.reusable)
-    effect = {**t.T_RESTORE.effect, **t.kept(slot_kv, lengths), **t.kept(turn_kv, lengths)}
-    return _restore(memory=(gone,), effect=effect)
+def _restored(left: t.Cut) -> Spec:
+    effect = {**t.T_RESTORE.effect, **t.kept(slot, left), **t.kept(req, left)}
+    return _restore(memory=(left.memory,), effect=effect)
 
 
 def _merged_save() -> Spec:
-    gone, lengths = _merged_cut(turn_kv, turn.prompt + t.F)
-    effect = {**t.T_SAVE.effect, **t.kept(slot_kv, lengths)}
-    return changed(replace(t.T_SAVE, memory=(gone,), effect=effect))
+    left = merged_cut(req, req.prompt + t.F)
+    effect = {**t.T_SAVE.effect, **t.kept(slot, left)}
+    return changed(replace(t.T_SAVE, memory=(left.memory,), effect=effect))
 
 
 def _one_less() -> Spec:
-    n = minimum(slot_kv.C, maximum(known - config.reserve - 1, 0))
-    _, gone, lengths = t.cut(slot_kv, ite(config.aligned_reuse, floor_page(n), n))
-    effect = {**t.T_RESTORE.effect, **t.kept(slot_kv, lengths), **t.kept(turn_kv, lengths)}
-    return _restore(memory=(gone,), effect=effect)
+    n = minimum(slot.C, maximum(known - config.reserve - 1, 0))
+    return _restored(t.cut(slot, ite(config.aligned_reuse, floor_page(n), n)))
 
 
 _EXHIBITS = (
     Exhibit(
         "22213-double-count",
         "a lent slot is counted as held and as uncached",
-        lambda: figure(held, ite(slot.holding, private(slot_kv), 0)),
+        lambda: figure(held, ite(slot.holding, private(slot), 0)),
         6,
     ),
     Exhibit(
@@ -104,7 +99,7 @@ _EXHIBITS = (
     Exhibit(
         "20070-unaligned-protected",
         "a restore takes all committed KV for the tree's",
-        lambda: _restore(effect={**t.T_RESTORE.effect, "turn.Q": t.T_RESTORE.effect["turn.C"]}),
+        lambda: _restore(effect={**t.T_RESTORE.effect, "req.Q": t.T_RESTORE.effect["req.C"]}),
         6,
     ),
     Exhibit(
@@ -127,9 +122,7 @@ _EXHIBITS = (
                 t.T_DOOM,
                 effect={
                     **t.T_DOOM.effect,
-                    **assign(
-                        (slot_kv.C, ite(slot.holding, 1, 0)), (slot_kv.A, ite(slot.holding, 1, 0))
-                    ),
+                    **assign((slot.C, ite(slot.holding, 1, 0)), (slot.A, ite(slot.holding, 1, 0))),
                 },
             )
         ),
@@ -138,7 +131,7 @@ _EXHIBITS = (
     Exhibit(
         "22790a-abort-drops-row",
         "a mid-flight abort gives back the row only",
-        lambda: changed(replace(t.T_ABORT, memory=(give_row(turn_kv.row != NO_ROW),))),
+        lambda: changed(replace(t.T_ABORT, memory=(give_row(req.row != NO_ROW),))),
         5,
     ),
     Exhibit(
@@ -189,7 +182,7 @@ _EXHIBITS = (
                 Mem(
                     Move.FREE,
                     Interval(t.T_RESTORE.effect["slot.A"], _tail.full.hi),
-                    Interval(maximum(t.T_RESTORE.effect["slot.A"], slot_kv.E), _tail.swa.hi),
+                    Interval(maximum(t.T_RESTORE.effect["slot.A"], slot.E), _tail.swa.hi),
                 ),
             )
         ),
@@ -205,7 +198,7 @@ _EXHIBITS = (
     Exhibit(
         "22862-merged",
         "as merged: free_tail caps the cursor inside a page that is given back already",
-        _merged_restore,
+        lambda: _restored(merged_cut(slot, t.reusable)),
         9,
         page_size=2,
     ),
@@ -216,10 +209,7 @@ _EXHIBITS = (
             replace(
                 t.T_SAVE,
                 memory=(),
-                effect={
-                    **t.T_SAVE.effect,
-                    **assign((slot_kv.C, turn_kv.C), (slot_kv.A, turn_kv.A)),
-                },
+                effect={**t.T_SAVE.effect, **assign((slot.C, req.C), (slot.A, req.A))},
             )
         ),
         6,
@@ -227,9 +217,7 @@ _EXHIBITS = (
     Exhibit(
         "22900-trim-forgets-cursor",
         "trim caps C and A and leaves the sliding-window cursor behind",
-        lambda: changed(
-            replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot_kv.E, turn_kv.E))})
-        ),
+        lambda: changed(replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot.E, req.E))})),
         7,
     ),
     Exhibit(
@@ -243,14 +231,14 @@ _EXHIBITS = (
         "37502-parked-not-counted",
         "a turn between two chunks is in neither batch and is not counted",
         lambda: figure(
-            uncached, ite((turn.phase == MATCHED) | (turn.phase == RUNNING), private(turn_kv), 0)
+            uncached, ite((req.phase == MATCHED) | (req.phase == RUNNING), private(req), 0)
         ),
         4,
     ),
     Exhibit(
         "26676-restore-does-nothing",
         "a restore reports success and hands over nothing",
-        lambda: changed(less(t.T_RESTORE, "turn.row", "turn.C", "turn.A", "turn.Q", "turn.E")),
+        lambda: changed(less(t.T_RESTORE, "req.row", "req.C", "req.A", "req.Q", "req.E")),
         6,
     ),
     Exhibit(
@@ -272,7 +260,7 @@ _EXHIBITS = (
             memory=(
                 Mem(
                     Move.FREE,
-                    _from(_tail.full, slot_kv.Q),
+                    _from(_tail.full, slot.Q),
                     _from(_tail.swa, ceil_page(t.T_RESTORE.effect["slot.E"])),
                 ),
             )

@@ -8,11 +8,13 @@ module only names it.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from slotproof.model import state, transitions
-from slotproof.model.expr import App, Const, Expr, Var, ite
+from slotproof.model.expr import App, Const, Expr, Var
 
 
 @dataclass(frozen=True)
@@ -30,31 +32,28 @@ _PARTS: tuple[tuple[str, str, str, str], ...] = (
     ("known", "Known", "known", "tokens that the request knows"),
     ("has_kv", "HasKv", "has_kv", "the request is matched, parked or running"),
     ("in_batch", "InBatch", "in_batch", "the request is running, or between chunks"),
-    ("on_loan", "OnLoan", "on_loan", "slot and turn describe the same KV"),
-    ("locks_tree", "LocksTree", "turn_locked", "the turn or its slot has a lock"),
-    ("locks(either)", "LocksEither", "turn_locked", "what an abort unlocks"),
+    ("on_loan", "OnLoan", "on_loan", "slot and request describe the same KV"),
+    ("locks_tree", "LocksTree", "locks_tree", "the request or its slot has a lock"),
+    ("locks_either", "LocksEither", "locks_either", "what an abort unlocks"),
     ("reusable", "Reusable", "reusable", "how much of the slot's KV a restore keeps"),
     ("held", "Held", "held", "private tokens of a slot that is not on loan"),
     ("uncached", "Uncached", "uncached", "private tokens of a request that has KV"),
     ("swa_held", "SwaHeld", "swa_held", "the same of the sliding-window pool"),
     ("swa_uncached", "SwaUncached", "swa_uncached", "the same of the sliding-window pool"),
     ("slot_rows", "SlotRows", "slot_rows", "rows of the slot"),
-    ("turn_rows", "TurnRows", "turn_rows", "rows of the request, without one on loan"),
+    ("req_rows", "ReqRows", "req_rows", "rows of the request, without one on loan"),
     ("lock_sum", "LockSum", "lock_sum", "prefixes that slot and request lock, added up"),
     ("lock_max", "LockMax", "lock_max", "the longer of them"),
     ("has_row", "HasRow", "has_row", "the actor has KV, of a turn or in its slot"),
-    ("row.Q", "RowQ", "row_Q", "the protected prefix of that KV"),
-    ("row.A", "RowA", "row_A", "what of it is allocated"),
-    ("row.E", "RowE", "row_E", "its cursor"),
+    ("own.C", "OwnC", "own.C", "committed of that KV"),
+    ("own.A", "OwnA", "own.A", "what of it is allocated"),
+    ("own.Q", "OwnQ", "own.Q", "its protected prefix"),
+    ("own.E", "OwnE", "own.E", "its cursor"),
     ("pinned", "Pinned", "pinned", "somebody's lock covers the arbitrary page"),
     ("owns_full", "OwnsFull", "owns_full", "the row owns the arbitrary page, full pool"),
     ("owns_row", "OwnsRow", "owns_row", "how often slot and request have the arbitrary row"),
     ("owns_swa", "OwnsSwa", "owns_swa", "the same of the sliding-window pool"),
 )  # fmt: skip
-
-
-def _locks(kv: state.Kv) -> Expr:
-    return ite(kv.locked, kv.Q, 0)
 
 
 @cache
@@ -66,7 +65,7 @@ def named() -> tuple[Named, ...]:
     """
     found = [
         Named(f"{word}{pool}({who})", f"{who.capitalize()}{symbol}", make(kv), sentence)
-        for who, kv in (("slot", state.slot_kv), ("turn", state.turn_kv))
+        for who, kv in (("slot", state.slot), ("req", state.req))
         for word, pool, symbol, make, sentence in (
             ("private", "", "Private", state.private, f"tokens that the {who}'s row owns"),
             (
@@ -76,16 +75,15 @@ def named() -> tuple[Named, ...]:
                 state.swa_private,
                 f"tokens that the {who}'s row owns in the sliding-window pool",
             ),
-            ("locks", "", "Locks", _locks, f"tokens of the tree that the {who} itself locks"),
+            ("locks", "", "Locks", state.locks, f"tokens of the tree that the {who} itself locks"),
         )
     ]
     for name, symbol, attribute, sentence in _PARTS:
         # An older version of the spec may lack it, or have it elsewhere.
-        expr = getattr(transitions, attribute, getattr(state, attribute, None))
-        if expr is not None and name == "locks(either)":
-            expr = ite(expr, state.turn_kv.Q, 0)
-        if expr is not None:
-            found.append(Named(name, symbol, expr, sentence))
+        for place in (transitions, state):
+            with suppress(AttributeError):
+                found.append(Named(name, symbol, attrgetter(attribute)(place), sentence))
+                break
     return tuple(found)
 
 
@@ -105,14 +103,5 @@ def by_structure() -> dict[Hashable, tuple[Named, bool]]:
     result: dict[Hashable, tuple[Named, bool]] = {}
     for each in named():
         result[key(each.expr)] = (each, False)
-        result[key(_after(each.expr))] = (each, True)
+        result[key(state.after(each.expr))] = (each, True)
     return result
-
-
-def _after(expr: Expr) -> Expr:
-    """The same of the state after the step; the configuration stays."""
-    if isinstance(expr, Var):
-        return expr if expr.name.startswith("config.") else Var(expr.name + "'", expr.of)
-    if isinstance(expr, App):
-        return App(expr.op, tuple(map(_after, expr.args)))
-    return expr

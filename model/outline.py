@@ -24,7 +24,7 @@ def outline() -> Outline:
     """The spec of this package.
 
     >>> outline()["transitions"]["T-PARK"]["guard.running"]
-    'turn.phase = running'
+    'req.phase = running'
     """
     return {
         "transitions": {each.id: _transition(each) for each in TRANSITIONS.values()},
@@ -77,6 +77,11 @@ def _transition(each: Transition) -> dict[str, str]:
     says = {"sentence": each.sentence}
     if each.params:
         says["parameters"] = ", ".join(render.symbol(var.name) for var in each.params)
+        says |= {
+            f"parameter {render.symbol(var.name)}": var.sentence
+            for var in each.params
+            if getattr(var, "sentence", "")  # an older spec has none
+        }
     cut = render.cut_of(each)
     if cut:
         says["where m"] = cut

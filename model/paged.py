@@ -19,8 +19,8 @@ from slotproof.model.invariant import Kind
 from slotproof.model.layout import EMPTY_ACTOR, LAYOUT
 from slotproof.model.memory import Interval, Move
 from slotproof.model.obligations import Spec, conjuncts
-from slotproof.model.places import NO_PAGE, later, locks
-from slotproof.model.state import row_Q
+from slotproof.model.places import NO_PAGE, has_lock, later
+from slotproof.model.state import own
 from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import Constants, World
@@ -293,7 +293,7 @@ def _effect(transition: str, pool: str) -> tuple[dict[str, Expr], dict[str, Expr
 @cache
 def _lock_after(transition: str) -> tuple[Expr, Expr]:
     """How far the prefix reaches, and whether the actor has a lock, after it."""
-    upto, still = (later(each, TRANSITIONS[transition].effect) for each in (row_Q, locks))
+    upto, still = (later(each, TRANSITIONS[transition].effect) for each in (own.Q, has_lock))
     return upto, still
 
 

@@ -36,8 +36,8 @@ from slotproof.model.expr import (
     variables,
 )
 from slotproof.model.memory import Interval, Mem, Move
-from slotproof.model.places import NO_PAGE, ONE_PAGE, counts, in_tree, later, locks
-from slotproof.model.state import has_row, page, row_Q
+from slotproof.model.places import NO_PAGE, ONE_PAGE, counts, has_lock, in_tree, later
+from slotproof.model.state import has_row, own, page
 from slotproof.model.transition import Transition
 
 taken = Var("param.page_taken", Sort.BOOL)
@@ -160,7 +160,7 @@ def _locks(
     rules: dict[str, Expr] = {}
     pin: Expr = page.pin
     beside: Expr = page.beside
-    still = later(locks, transition.effect)
+    still = later(has_lock, transition.effect)
     taking = list(_of(transition, Move.LOCK, pool))
     for interval in _of(transition, Move.UNLOCK, pool):
         rules["dropped"] = implies(dropped, page.pin & (lift(bool(taking)) | ~still))
@@ -169,7 +169,7 @@ def _locks(
         rules["unlocked_beside"] = (beside_unlocked >= 0) & (beside_unlocked <= page.beside)
         pin, beside = pin & ~dropped, beside - beside_unlocked
     for interval in taking:
-        upto = later(row_Q, transition.effect)
+        upto = later(own.Q, transition.effect)
         there = moved[page.here.name] & (moved[page.at.name] < upto)
         rules["locked"] = implies(locked, conj(there, moved[page.tree.name] >= 1, ~pin))
         rules["covers"] = implies(_lockable(transition, pool, moved), pin | locked)
@@ -196,10 +196,10 @@ def some_choice(transition: Transition, pool: str) -> dict[str, Expr]:
         **{var.name: lift(False) for var in (taken, evicted, pointed)},
         **{var.name: lift(0) for var in (taken_at, pointed_at)},
         named.name: page.number + 1,
-        dropped.name: page.pin & ~later(locks, transition.effect),
+        dropped.name: page.pin & ~later(has_lock, transition.effect),
     }
     moved = {name: after[name] for name in (page.here.name, page.at.name, page.tree.name)}
-    kept = page.pin & later(locks, transition.effect)
+    kept = page.pin & later(has_lock, transition.effect)
     alone[locked.name] = substitute(_lockable(transition, pool, moved), alone) & ~kept
     return {
         name: substitute(rule, alone)

@@ -13,10 +13,10 @@ Known = int | bool | None
 def partly(expr: Expr, known: Mapping[str, Known]) -> Known:
     """The value of an expression of which some variables are known.
 
-    >>> from slotproof.model.state import slot, turn
-    >>> partly(slot.holding & (turn.prompt > 0), {"slot.holding": False})
+    >>> from slotproof.model.state import req, slot
+    >>> partly(slot.holding & (req.prompt > 0), {"slot.holding": False})
     False
-    >>> partly(slot.holding & (turn.prompt > 0), {"slot.holding": True}) is None
+    >>> partly(slot.holding & (req.prompt > 0), {"slot.holding": True}) is None
     True
     """
     if isinstance(expr, Const):

@@ -19,39 +19,29 @@ from slotproof.model.expr import (
     maximum,
     substitute,
 )
-from slotproof.model.state import (
-    config,
-    has_row,
-    page,
-    pinned,
-    row_A,
-    row_E,
-    row_Q,
-    slot_kv,
-    turn_kv,
-)
+from slotproof.model.state import config, has_row, own, page, pinned, req, slot
 
 NO_PAGE = -1
 """Of a position of a row: it points nowhere."""
 ONE_PAGE: Expr = ceil_page(1)
 """P: the tokens of a page."""
 
-locks: Expr = slot_kv.locked | turn_kv.locked
+has_lock: Expr = slot.locked | req.locked
 """The actor has a lock."""
 
 
 def in_tree(at: Expr, pool: str) -> Expr:
     """A position of the prefix that must be backed: all of it, or what its window reaches."""
-    below = (at >= 0) & (at < row_Q)
+    below = (at >= 0) & (at < own.Q)
     if pool == "full":
         return below
-    return conj(below, at >= row_E, at >= floor_page(maximum(0, row_Q - config.window)))
+    return conj(below, at >= own.E, at >= floor_page(maximum(0, own.Q - config.window)))
 
 
 def in_own(at: Expr, pool: str) -> Expr:
     """A position of the private part."""
-    first = row_Q if pool == "full" else maximum(row_Q, row_E)
-    return (first <= at) & (at < ceil_page(row_A))
+    first = own.Q if pool == "full" else maximum(own.Q, own.E)
+    return (first <= at) & (at < ceil_page(own.A))
 
 
 def counts(at: Expr, pool: str) -> Expr:

@@ -2,8 +2,8 @@
 
 >>> from slotproof.model.transitions import T_PARK
 >>> formula(T_PARK.guard["unfinished"])
-'turn.C < known'
->>> new_value("turn.phase", T_PARK.effect["turn.phase"])
+'req.C < known'
+>>> new_value("req.phase", T_PARK.effect["req.phase"])
 'parked'
 """
 
@@ -195,7 +195,7 @@ def moves(transition: Transition) -> list[MoveText]:
 
     >>> from slotproof.model.transitions import T_DECODE
     >>> moves(T_DECODE)[0].full
-    '[⌈turn.A⌉, ⌈turn.A + d⌉)'
+    '[⌈req.A⌉, ⌈req.A + d⌉)'
     """
     short = _shortener(transition)
     return [_move(each, short) for each in transition.memory]
@@ -233,7 +233,7 @@ def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
 
     >>> from slotproof.model.transitions import T_DECODE
     >>> guard(T_DECODE)["full_available"]
-    ['max(0, ⌈turn.A + d⌉ − ⌈turn.A⌉) ≤ full.available']
+    ['max(0, ⌈req.A + d⌉ − ⌈req.A⌉) ≤ full.available']
     """
     short = _shortener(transition)
     return {
@@ -293,9 +293,9 @@ def text(transition: Transition) -> str:
     >>> from slotproof.model.transitions import T_PARK
     >>> print(text(T_PARK))
     T-PARK
-      when   turn.phase = running
-           ∧ turn.C < known
-      then   turn.phase' = parked
+      when   req.phase = running
+           ∧ req.C < known
+      then   req.phase' = parked
     """
     short = _shortener(transition)
     when = [short(each) for expr in transition.guard.values() for each in _conjunct(form(expr))]

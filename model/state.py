@@ -13,11 +13,11 @@ E ``swa_evicted_seqlen``, ``lent`` is ``is_active``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, overload
 
 from typing_extensions import TypeVar
 
-from slotproof.model.expr import FALSE, Expr, Operand, Sort, Var, ceil_page, ite, lift, maximum
+from slotproof.model.expr import FALSE, App, Expr, Operand, Sort, Var, ceil_page, ite, lift, maximum
 
 NO_ROW = -1
 
@@ -49,17 +49,6 @@ class Pool(NamedTuple, Generic[Each]):
     protected: Each
 
 
-class Kv(NamedTuple, Generic[Each]):
-    """KV that a slot or a request describes: positions of one row."""
-
-    row: Each  # line of req_to_token, NO_ROW when none
-    C: Each  # committed: valid KV
-    A: Each  # allocated: KV that owns memory
-    Q: Each  # protected prefix: what the tree owns
-    E: Each  # SWA cursor: sliding-window KV before it was given back
-    locked: Each  # owns the tree lock on the first Q positions
-
-
 class Rows(NamedTuple, Generic[Each]):
     total: Each
     free: Each
@@ -72,16 +61,45 @@ class Session(NamedTuple, Generic[Each]):
     history: Each  # tokens of finished turns, prompts and outputs
 
 
+class Slot(NamedTuple, Generic[Each]):
+    """What a session keeps between turns: KV in one row of ``req_to_token``."""
+
+    holding: Each
+    lent: Each
+    row: Each  # line of req_to_token, NO_ROW when none
+    C: Each  # committed: valid KV
+    A: Each  # allocated: KV that owns memory
+    Q: Each  # protected prefix: what the tree owns
+    E: Each  # SWA cursor: sliding-window KV before it was given back
+    locked: Each  # owns the tree lock on the first Q positions
+
+
 class Request(NamedTuple, Generic[Each]):
+    """The request of an actor: a turn of its session, or one without a session."""
+
     kind: Each
     phase: Each
     prompt: Each  # a turn's prompt includes the history
     output: Each
+    row: Each  # these as a slot's
+    C: Each
+    A: Each
+    Q: Each
+    E: Each
+    locked: Each
 
 
-class SlotFlags(NamedTuple, Generic[Each]):
-    holding: Each
-    lent: Each
+class Lengths(NamedTuple, Generic[Each]):
+    """Of some KV: committed, allocated, protected prefix, SWA cursor."""
+
+    C: Each
+    A: Each
+    Q: Each
+    E: Each
+
+
+Kv: TypeAlias = Slot[Each] | Request[Each]
+"""Who describes KV: the slot, or the request to which it is on loan."""
 
 
 class Frame(NamedTuple, Generic[Each]):
@@ -138,7 +156,7 @@ class Config(NamedTuple, Generic[Each]):
 
 
 _BOOLEANS = {
-    "slot.holding", "slot.lent", "slot.locked", "turn.locked",
+    "slot.holding", "slot.lent", "slot.locked", "req.locked",
     "session.open", "session.closing", "session.inflight",
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
     "config.abort_publishes", "config.overlap",
@@ -155,10 +173,8 @@ full = Pool(*_declare("full", Pool._fields))
 swa = Pool(*_declare("swa", Pool._fields))
 rows = Rows(*_declare("rows", Rows._fields))
 session = Session(*_declare("session", Session._fields))
-slot = SlotFlags(*_declare("slot", SlotFlags._fields))
-slot_kv = Kv(*_declare("slot", Kv._fields))
-turn = Request(*_declare("turn", Request._fields))
-turn_kv = Kv(*_declare("turn", Kv._fields))
+slot = Slot(*_declare("slot", Slot._fields))
+req = Request(*_declare("req", Request._fields))
 frame = Frame(*_declare("frame", Frame._fields))
 page = Page(*_declare("page", Page._fields))
 line = Line(*_declare("line", Line._fields))
@@ -166,7 +182,7 @@ config = Config(*_declare("config", Config._fields))
 
 POOLS: tuple[Var, ...] = (*full, *swa, *rows)
 """What all actors share."""
-ACTOR: tuple[Var, ...] = (*session, *slot, *slot_kv, *turn, *turn_kv)
+ACTOR: tuple[Var, ...] = (*session, *slot, *req)
 STATE: tuple[Var, ...] = (*POOLS, *ACTOR)
 """What a transition may write, in the order of the state vector."""
 FRAME: tuple[Var, ...] = tuple(frame)
@@ -179,28 +195,44 @@ TOTALS = (full.total, swa.total, rows.total)
 """Of the state, but never written."""
 
 
-def after(var: Var) -> Var:
-    """The variable's value after the transition (in step invariants)."""
-    return Var(var.name + "'", var.of)
+@overload
+def after(expr: Var) -> Var: ...
+@overload
+def after(expr: Expr) -> Expr: ...
+def after(expr: Expr) -> Expr:
+    """The same of the state after the transition (in step invariants); constants stay."""
+    if isinstance(expr, Var):
+        return expr if expr.name.startswith("config.") else Var(expr.name + "'", expr.of)
+    return App(expr.op, tuple(map(after, expr.args))) if isinstance(expr, App) else expr
 
 
 # Derived figures ----------------------------------------------------------
 
-is_turn: Expr = turn.kind == TURN
-is_plain: Expr = turn.kind == PLAIN
-has_kv: Expr = turn.phase >= MATCHED  # matched, parked or running
-in_batch: Expr = (turn.phase == RUNNING) | (turn.phase == PARKED)
-known: Expr = turn.prompt + turn.output
+is_turn: Expr = req.kind == TURN
+is_plain: Expr = req.kind == PLAIN
+has_kv: Expr = req.phase >= MATCHED  # matched, parked or running
+in_batch: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
+known: Expr = req.prompt + req.output
 """Tokens that the request knows: all that KV may be computed for."""
-turn_row: Expr = turn_kv.row != NO_ROW
-turn_locked: Expr = turn_kv.locked | (slot.lent & slot_kv.locked)
-on_loan: Expr = has_kv & slot.holding & (turn.kind == TURN) & (turn_kv.row == slot_kv.row)
+req_has_row: Expr = req.row != NO_ROW
+locks_tree: Expr = req.locked | (slot.lent & slot.locked)
+"""The request has a tree lock, its own or that of the slot on loan to it."""
+on_loan: Expr = has_kv & slot.holding & (req.kind == TURN) & (req.row == slot.row)
 """The slot's KV and the turn's are the same: told from ownership, not from a flag."""
 
 
-def lengths(kv: Kv) -> tuple[Var, Var, Var, Var]:
+def lengths(kv: Kv) -> Lengths[Var]:
     """All lengths of the KV."""
-    return (kv.C, kv.A, kv.Q, kv.E)
+    return Lengths(kv.C, kv.A, kv.Q, kv.E)
+
+
+def locks(kv: Kv) -> Expr:
+    """Tokens of the tree that it locks: its first Q positions, if the lock is its own."""
+    return ite(kv.locked, kv.Q, 0)
+
+
+locks_either: Expr = ite(locks_tree, req.Q, 0)
+"""What the request locks, or the slot on loan to it."""
 
 
 def private(kv: Kv) -> Expr:
@@ -215,18 +247,17 @@ def swa_private(kv: Kv) -> Expr:
 
 has_row: Expr = slot.holding | has_kv
 """The actor has KV, of a turn or in its slot: in one row."""
-row_Q, row_A, row_E = (
-    ite(has_kv, mine, kept)
-    for mine, kept in ((turn_kv.Q, slot_kv.Q), (turn_kv.A, slot_kv.A), (turn_kv.E, slot_kv.E))
+own = Lengths(
+    *(ite(has_kv, of, kept) for of, kept in zip(lengths(req), lengths(slot), strict=True))
 )
-"""Its lengths, whoever describes them."""
+"""Its lengths: the request's, or those of the slot at rest."""
 pinned: Expr = page.pin | (page.pins > 0)
 """Somebody's lock covers the page."""
 
-held: Expr = ite(slot.holding & ~slot.lent, private(slot_kv), 0)
-swa_held: Expr = ite(slot.holding & ~slot.lent, swa_private(slot_kv), 0)
-uncached: Expr = ite(has_kv, private(turn_kv), 0)
-swa_uncached: Expr = ite(has_kv, swa_private(turn_kv), 0)
+held: Expr = ite(slot.holding & ~slot.lent, private(slot), 0)
+swa_held: Expr = ite(slot.holding & ~slot.lent, swa_private(slot), 0)
+uncached: Expr = ite(has_kv, private(req), 0)
+swa_uncached: Expr = ite(has_kv, swa_private(req), 0)
 
 
 def _owns(first: Callable[[Kv], Expr]) -> Expr:
@@ -235,27 +266,27 @@ def _owns(first: Callable[[Kv], Expr]) -> Expr:
     def covers(kv: Kv) -> Expr:
         return (first(kv) <= page.at) & (page.at < ceil_page(kv.A))
 
-    return page.here & ((slot.holding & ~slot.lent & covers(slot_kv)) | (has_kv & covers(turn_kv)))
+    return page.here & ((slot.holding & ~slot.lent & covers(slot)) | (has_kv & covers(req)))
 
 
 owns_full: Expr = _owns(lambda kv: kv.Q)
 owns_swa: Expr = config.swa & _owns(lambda kv: maximum(kv.Q, kv.E))
 
-owns_row: Expr = ite(slot.holding & (slot_kv.row == line.number), 1, 0) + ite(
-    has_kv & ~slot.lent & (turn_kv.row == line.number), 1, 0
+owns_row: Expr = ite(slot.holding & (slot.row == line.number), 1, 0) + ite(
+    has_kv & ~slot.lent & (req.row == line.number), 1, 0
 )
 
-lock_sum: Expr = ite(slot_kv.locked, slot_kv.Q, 0) + ite(turn_kv.locked, turn_kv.Q, 0)
-lock_max: Expr = maximum(ite(slot_kv.locked, slot_kv.Q, 0), ite(turn_kv.locked, turn_kv.Q, 0))
+lock_sum: Expr = locks(slot) + locks(req)
+lock_max: Expr = maximum(locks(slot), locks(req))
 slot_rows: Expr = ite(slot.holding, 1, 0)
-turn_rows: Expr = ite(has_kv & ~slot.lent & (turn_kv.row != NO_ROW), 1, 0)
+req_rows: Expr = ite(has_kv & ~slot.lent & (req.row != NO_ROW), 1, 0)
 
 CONTRIBUTIONS: dict[str, Expr] = {
     frame.held.name: held,
     frame.uncached.name: uncached,
     frame.swa_held.name: swa_held,
     frame.swa_uncached.name: swa_uncached,
-    frame.rows.name: slot_rows + turn_rows,
+    frame.rows.name: slot_rows + req_rows,
     frame.lock_max.name: lock_max,
     frame.lock_sum.name: lock_sum,
 }
@@ -303,7 +334,7 @@ def alone(prompt: Operand) -> dict[str, Expr]:
     """A request that goes on alone: it waits, holds nothing, belongs to no session."""
     return {
         **{var.name: INITIAL[var.name] for var in ACTOR},
-        turn.kind.name: lift(PLAIN),
-        turn.phase.name: lift(WAITING),
-        turn.prompt.name: lift(prompt),
+        req.kind.name: lift(PLAIN),
+        req.phase.name: lift(WAITING),
+        req.prompt.name: lift(prompt),
     }

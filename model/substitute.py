@@ -1,6 +1,6 @@
 """One thing taken for another: what a mutant may put in the place of a variable, or of a part.
 
-A length is taken for its neighbour (C for A, Q for E), the slot's for the turn's, one pool's
+A length is taken for its neighbour (C for A, Q for E), the slot's for the request's, one pool's
 figure for the other's, a parameter for another of the event; a rounding goes the other way, a
 phase is another. A transition has the effect, or the memory moves, of one of the same stage.
 """
@@ -35,8 +35,8 @@ _NEIGHBOURS: dict[str, tuple[str, ...]] = {
     "lock_sum": ("lock_max",),
 }
 _COUNTERPARTS = (
-    {"slot": "turn", "turn": "slot", "full": "swa", "swa": "full"},
-    {"session.history": "turn.prompt", "turn.prompt": "session.history"},
+    {"slot": "req", "req": "slot", "full": "swa", "swa": "full"},
+    {"session.history": "req.prompt", "req.prompt": "session.history"},
     {"param.u": "param.swa_u", "param.swa_u": "param.u", "param.q": "param.dup"},
     {"param.dup": "param.swa_dup", "param.swa_dup": "param.dup", "param.swa_x": "param.swa_u"},
     {"param.d": "param.k", "param.k": "param.d", "param.n": "param.k"},
@@ -47,15 +47,15 @@ def mistaken(expr: Expr) -> Iterator[Expr]:
     """What may be put in the place of an expression, itself and not what is in it.
 
     >>> from slotproof.model.expr import show
-    >>> [show(each) for each in mistaken(state.slot_kv.C)]
-    ['slot.A', 'turn.C']
+    >>> [show(each) for each in mistaken(state.slot.C)]
+    ['slot.A', 'req.C']
     """
     if isinstance(expr, Var):
         names = dict.fromkeys(_others(expr.name))
         yield from (found for name in names if (found := _named(name, expr.sort)) is not None)
     elif isinstance(expr, App) and expr.op in (Op.CEIL, Op.FLOOR):
         yield App(Op.FLOOR if expr.op is Op.CEIL else Op.CEIL, expr.args)
-    elif isinstance(expr, App) and expr.op is Op.EQ and same(expr.args[0], state.turn.phase):
+    elif isinstance(expr, App) and expr.op is Op.EQ and same(expr.args[0], state.req.phase):
         for phase in state.PHASES.values():
             if not same(expr.args[1], lift(phase)):
                 yield expr.args[0] == phase

@@ -23,7 +23,7 @@ from slotproof.model.transitions import TRANSITIONS
 MODULE = "Slotproof"
 _GROUPS: tuple[tuple[str, str], ...] = (
     ("Pools", "full"), ("SwaPool", "swa"), ("Rows", "rows"), ("Session", "session"),
-    ("Slot", "slot"), ("Turn", "turn"),
+    ("Slot", "slot"), ("Request", "req"),
 )  # fmt: skip
 
 

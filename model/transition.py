@@ -47,7 +47,7 @@ class Transition:
     by: Cause
     stage: Stage
     guard: dict[str, Expr]
-    params: tuple[Var, ...] = ()
+    params: tuple[Param, ...] = ()
     memory: tuple[Mem, ...] = ()
     effect: dict[str, Expr] = field(default_factory=dict)
     detaches: str | None = None
@@ -108,7 +108,7 @@ class Transition:
         """``session``, ``turn`` or ``request`` (one without a session); empty where nothing."""
         if self.becomes(state.session.open):
             return "session"
-        kind = self.becomes(state.turn.kind)
+        kind = self.becomes(state.req.kind)
         return "turn" if kind == state.TURN else "request" if kind == state.PLAIN else ""
 
     @cached_property
@@ -123,12 +123,18 @@ class Transition:
         }
 
 
-def param(name: str) -> Var:
+@dataclass(frozen=True, eq=False, slots=True)
+class Param(Var):
     """A parameter: chosen by the client, the scheduler or the tree; the guard says how freely."""
-    return Var(f"param.{name}")
+
+    sentence: str = ""
 
 
-def given(chosen: Var) -> Var:
+def param(name: str, sentence: str) -> Param:
+    return Param(f"param.{name}", Sort.INT, sentence)
+
+
+def given(chosen: Param) -> Var:
     """A parameter as the environment chooses it, where it must be allowed."""
     return Var(f"given.{chosen.name.removeprefix('param.')}")
 

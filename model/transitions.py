@@ -1,13 +1,15 @@
 """Every transition of a session slot and of the life around it.
 
-Read top to bottom. ``turn`` is the actor's request: a turn of the session, or
-a request without one. Lengths in tokens; P is the page size, ⌈·⌉ and ⌊·⌋ round
+Read top to bottom. ``req`` is the actor's request: a turn of the session, or one
+without a session. Lengths in tokens; P is the page size, ⌈·⌉ and ⌊·⌋ round
 to it. Pools and rows change only through the ``memory`` of a transition.
 
 One long file on purpose: this and the invariants are what a reviewer reads.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from slotproof.model.allowances import (
     fresh,
@@ -23,10 +25,75 @@ from slotproof.model.allowances import (
     waiting,
     window_alive,
 )
-from slotproof.model.language import *
+from slotproof.model.expr import (
+    FALSE,
+    TRUE,
+    Expr,
+    Operand,
+    Var,
+    ceil_page,
+    conj,
+    floor_page,
+    implies,
+    is_aligned,
+    ite,
+    maximum,
+    minimum,
+)
+from slotproof.model.memory import (
+    EMPTY,
+    Interval,
+    Mem,
+    Move,
+    alloc,
+    count,
+    free,
+    lock,
+    point,
+    release,
+    take_row,
+    unlock,
+)
+from slotproof.model.state import (
+    ABSENT,
+    ACTOR,
+    MATCHED,
+    NO_ROW,
+    NONE,
+    PARKED,
+    PLAIN,
+    RUNNING,
+    TURN,
+    WAITING,
+    Kv,
+    after,
+    config,
+    frame,
+    full,
+    has_kv,
+    in_batch,
+    is_plain,
+    is_turn,
+    known,
+    lock_sum,
+    locks,
+    locks_either,
+    page,
+    req,
+    req_has_row,
+    rows,
+    session,
+    slot,
+    swa,
+)
+from slotproof.model.transition import Allowance, Transition, assign, given, param
 
-u, swa_u, swa_x = param("u"), param("swa_u"), param("swa_x")
-dup, swa_dup, q = param("dup"), param("swa_dup"), param("q")
+u = param("u", "tokens of the tree that only this actor locks: evictable to protected, or back")
+swa_u = param("swa_u", "the same of the sliding-window pool")
+swa_x = param("swa_x", "sliding-window tokens whose lock an insert drops, to lock its window anew")
+q = param("q", "the position up to which the row's pages go to the tree")
+dup = param("dup", "tokens among them that the tree had already: they are freed")
+swa_dup = param("swa_dup", "the same of the sliding-window pool")
 LOCK = (u, swa_u)
 
 
@@ -37,42 +104,51 @@ def clear(kv: Kv) -> dict[str, Expr]:
     return assign((kv.row, NO_ROW), (kv.C, 0), (kv.A, 0), (kv.Q, 0), (kv.E, 0), (kv.locked, FALSE))
 
 
-no_slot = {**assign((slot.holding, FALSE), (slot.lent, FALSE)), **clear(slot_kv)}
-no_turn = {
-    **assign((turn.kind, NONE), (turn.phase, ABSENT), (turn.prompt, 0), (turn.output, 0)),
-    **clear(turn_kv),
+no_slot = {**assign((slot.holding, FALSE), (slot.lent, FALSE)), **clear(slot)}
+no_request = {
+    **assign((req.kind, NONE), (req.phase, ABSENT), (req.prompt, 0), (req.output, 0)),
+    **clear(req),
 }
-back_to_waiting = {**assign((turn.phase, WAITING)), **clear(turn_kv)}
-turn_over = {**no_turn, **assign((session.inflight, FALSE))}
+back_to_waiting = {**assign((req.phase, WAITING)), **clear(req)}
+turn_over = {**no_request, **assign((session.inflight, FALSE))}
 
 
-def cut(kv: Kv, n: Operand) -> tuple[Expr, Mem, tuple[Expr, Expr, Expr]]:
+class Cut(NamedTuple):
+    """KV cut at position m, and what that gives back."""
+
+    m: Expr
+    memory: Mem
+    C: Expr
+    A: Expr
+    E: Expr
+
+
+def cut(kv: Kv, n: Operand) -> Cut:
     """The one rule behind free_tail and trim: keep at most n positions (#22862, #22900).
 
-    Returns m, the memory given back, and the new C, A, E. A cut inside a page
-    at or below the cursor would hand that page back twice, so it moves down.
+    A cut inside a page at or below the cursor would hand that page back twice, so it moves
+    down.
     """
     m = ite(n >= kv.E, n, floor_page(n))
     gone = free(kv, ceil_page(m), ceil_page(kv.A))
-    return m, gone, (minimum(kv.C, m), minimum(kv.A, m), minimum(kv.E, m))
+    return Cut(m, gone, minimum(kv.C, m), minimum(kv.A, m), minimum(kv.E, m))
 
 
-def kept(kv: Kv, lengths: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
-    return assign(*zip((kv.C, kv.A, kv.E), lengths, strict=True))
+def kept(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
+    return assign((kv.C, of.C), (kv.A, of.A), (kv.E, of.E))
 
 
-def to_slot(lengths: tuple[Expr, Expr, Expr]) -> dict[str, Expr]:
-    """The turn's KV, row and lock become (or stay) the slot's; nothing is on loan."""
+def to_slot(left: Kv | Cut) -> dict[str, Expr]:
+    """What is left of the turn's KV, its row and lock become (or stay) the slot's."""
     return {
         **assign((slot.holding, TRUE), (slot.lent, FALSE)),
-        **assign((slot_kv.row, turn_kv.row), (slot_kv.Q, turn_kv.Q), (slot_kv.locked, TRUE)),
-        **kept(slot_kv, lengths),
+        **assign((slot.row, req.row), (slot.Q, req.Q), (slot.locked, TRUE)),
+        **kept(slot, left),
     }
 
 
-def dropped(locked: Expr, length: Operand) -> dict[str, Expr]:
-    """Legality of an unlock: u tokens were locked by nobody else."""
-    mine = ite(locked, length, 0)
+def dropped(mine: Expr) -> dict[str, Expr]:
+    """Legality of an unlock of so many tokens: u of them were locked by nobody else."""
     left = frame.lock_sum + lock_sum - mine
     return {
         "u": (u >= 0) & is_aligned(u) & (u <= mine),
@@ -90,20 +166,17 @@ given_back = {
     "u": u == full.protected - after(full.protected),
     "swa_u": swa_u == swa.protected - after(swa.protected),
 }
-_rounded = ceil_page(turn_kv.A)
+_rounded = ceil_page(req.A)
 to_tree_pages = {
-    "full": implies(after(page.tree) > page.tree, (turn_kv.Q + dup <= page.at) & (page.at < q)),
+    "full": implies(after(page.tree) > page.tree, (req.Q + dup <= page.at) & (page.at < q)),
     "swa": implies(
-        after(page.tree) > page.tree,
-        (maximum(turn_kv.Q, turn_kv.E) + swa_dup <= page.at) & (page.at < q),
+        after(page.tree) > page.tree, (maximum(req.Q, req.E) + swa_dup <= page.at) & (page.at < q)
     ),
 }
 """Which pages go to the tree: up to q, but those that it had."""
 published = {
     "dup": dup == gain(full.available) - (_rounded - q),
-    "swa_dup": implies(
-        config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, turn_kv.E))
-    ),
+    "swa_dup": implies(config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, req.E))),
     **given_back,
     **to_tree_pages,
 }
@@ -114,33 +187,30 @@ def unchanged(*figures: Var) -> Expr:
     return conj(*(after(each) == each for each in figures))
 
 
-over = {"ends": after(turn.kind) == NONE}
+over = {"ends": after(req.kind) == NONE}
 aborted = {**over, "history": unchanged(session.history)}
-waits = {"waits": after(turn.phase) == WAITING}
-session_stays = {"stays": unchanged(session.open, turn.kind, turn.phase)}
+waits = {"waits": after(req.phase) == WAITING}
+session_stays = {"stays": unchanged(session.open, req.kind, req.phase)}
 """What becomes of the request, and of the session, as the sentences say."""
 
 
 def keeps(kv: Kv, upto: Expr) -> Expr:
     """A cut keeps every valid position that it may: recomputing them would break no invariant."""
-    return implies(upto >= kv.E, after(slot_kv.C) == minimum(kv.C, upto))
+    return implies(upto >= kv.E, after(slot.C) == minimum(kv.C, upto))
 
 
-def to_tree(upto: Var) -> tuple[Mem, Mem]:
-    """Private [Q, upto) goes to the tree but for what it had: dup tokens are freed."""
-    cursor = maximum(turn_kv.Q, turn_kv.E)
-    return (
-        Mem(Move.FREE, Interval(turn_kv.Q, turn_kv.Q + dup), Interval(cursor, cursor + swa_dup)),
-        Mem(Move.TO_TREE, Interval(turn_kv.Q + dup, upto), Interval(cursor + swa_dup, upto)),
-    )
-
+_cursor = maximum(req.Q, req.E)
+had = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
+"""What the tree had of [Q, q) is freed,"""
+to_tree = Mem(Move.TO_TREE, Interval(req.Q + dup, q), Interval(_cursor + swa_dup, q))
+"""and the rest of it is the tree's."""
 
 insertable = {
-    "q": (q >= turn_kv.Q) & (q <= floor_page(minimum(turn_kv.C, known))) & is_aligned(q),
-    "dup": (dup >= 0) & (dup <= q - turn_kv.Q) & is_aligned(dup),
+    "q": (q >= req.Q) & (q <= floor_page(minimum(req.C, known))) & is_aligned(q),
+    "dup": (dup >= 0) & (dup <= q - req.Q) & is_aligned(dup),
     "swa_dup": (swa_dup >= 0)
     & is_aligned(swa_dup)
-    & (swa_dup <= maximum(0, turn_kv.Q + dup - maximum(turn_kv.Q, turn_kv.E))),
+    & (swa_dup <= maximum(0, req.Q + dup - maximum(req.Q, req.E))),
 }
 
 
@@ -152,14 +222,14 @@ T_OPEN = Transition(
     by="a client",
     stage="session",
     course="every request",
-    guard={"closed": ~session.open & (turn.kind == NONE)},
+    guard={"closed": ~session.open & (req.kind == NONE)},
     effect=assign(
         (session.open, TRUE),
         (session.closing, FALSE),
         (session.inflight, FALSE),
         (session.history, 0),
     ),
-    allows=Allowance(~session.open & (turn.kind == NONE)),
+    allows=Allowance(~session.open & (req.kind == NONE)),
 )
 
 session_over = {
@@ -175,13 +245,13 @@ T_CLOSE = Transition(
     guard={
         "open": session.open & ~session.closing,
         "idle": ~session.inflight,
-        **dropped(slot_kv.locked, slot_kv.Q),
+        **dropped(locks(slot)),
     },
     params=LOCK,
-    memory=release(slot_kv, slot.holding, u, swa_u),
+    memory=release(slot, slot.holding, u, swa_u),
     effect=session_over,
     means={**given_back, "closed": ~after(session.open)},
-    allows=unlocking(session.open & ~session.closing & ~session.inflight, slot_kv.locked, slot_kv),
+    allows=unlocking(session.open & ~session.closing & ~session.inflight, locks(slot)),
 )
 
 T_CLOSE_DEFER = Transition(
@@ -201,17 +271,18 @@ T_REAP = Transition(
     "A deferred close happens, or an idle session times out (time is environment).",
     by="time",
     stage="session",
-    guard={"open": session.open, "idle": ~session.inflight, **dropped(slot_kv.locked, slot_kv.Q)},
+    guard={"open": session.open, "idle": ~session.inflight, **dropped(locks(slot))},
     params=LOCK,
-    memory=release(slot_kv, slot.holding, u, swa_u),
+    memory=release(slot, slot.holding, u, swa_u),
     effect=session_over,
     means={**given_back, "closed": ~after(session.open)},
-    allows=unlocking(session.open & ~session.inflight, slot_kv.locked, slot_kv),
+    allows=unlocking(session.open & ~session.inflight, locks(slot)),
 )
 
 # A turn is queued, or is not ------------------------------------------------
 
-new, prompt = param("new"), param("prompt")
+new = param("new", "tokens that the client adds to the history")
+prompt = param("prompt", "tokens of its prompt")
 
 T_SUBMIT = Transition(
     "T-SUBMIT",
@@ -226,13 +297,13 @@ T_SUBMIT = Transition(
     },
     params=(new,),
     effect=assign(
-        (turn.kind, TURN),
-        (turn.phase, WAITING),
-        (turn.prompt, session.history + new),
-        (turn.output, 0),
+        (req.kind, TURN),
+        (req.phase, WAITING),
+        (req.prompt, session.history + new),
+        (req.output, 0),
         (session.inflight, TRUE),
     ),
-    means={"new": after(turn.prompt) == session.history + new, "nonempty": after(turn.prompt) >= 1},
+    means={"new": after(req.prompt) == session.history + new, "nonempty": after(req.prompt) >= 1},
     allows=Allowance(
         conj(
             session.open & ~session.closing & ~session.inflight,
@@ -266,14 +337,14 @@ T_DOOM = Transition(
     stage="queue",
     guard={
         "turn": is_turn,
-        "waiting": turn.phase == WAITING,
-        "covered": implies(slot.holding, session.history >= slot_kv.C),
+        "waiting": req.phase == WAITING,
+        "covered": implies(slot.holding, session.history >= slot.C),
         "prompt": prompt >= 0,
     },
     params=(prompt,),
     effect=turn_over,
     detaches="doomed",
-    means={"doomed": turn.kind == TURN, **aborted},
+    means={"doomed": req.kind == TURN, **aborted},
     allows=Allowance(is_turn & waiting & ~partial_slot & (some >= 0), {"prompt": some}),
 )
 
@@ -284,21 +355,19 @@ T_PLAIN_SUBMIT = Transition(
     stage="queue",
     course="every request",
     guard={
-        "new": turn.kind == NONE,
+        "new": req.kind == NONE,
         "no_session": ~session.open & ~session.inflight,
         "nonempty": prompt >= 1,
     },
     params=(prompt,),
-    effect=assign(
-        (turn.kind, PLAIN), (turn.phase, WAITING), (turn.prompt, prompt), (turn.output, 0)
-    ),
-    means={"prompt": after(turn.prompt) == prompt},
-    allows=Allowance((turn.kind == NONE) & ~session.open & (some >= 1), {"prompt": some}),
+    effect=assign((req.kind, PLAIN), (req.phase, WAITING), (req.prompt, prompt), (req.output, 0)),
+    means={"prompt": after(req.prompt) == prompt},
+    allows=Allowance((req.kind == NONE) & ~session.open & (some >= 1), {"prompt": some}),
 )
 
 # Matching --------------------------------------------------------------------
 
-m = param("m")
+m = param("m", "tokens of the prompt that the tree has, and the request may reuse")
 
 _points_below_m = implies(after(page.here), after(page.at) < m)
 """What is matched, and no more, is what the row points to."""
@@ -311,7 +380,7 @@ T_MATCH = Transition(
     stage="match",
     course="every request",
     guard={
-        "waiting": turn.phase == WAITING,
+        "waiting": req.phase == WAITING,
         "no_slot": is_plain | (is_turn & ~slot.holding),
         "m": (m >= 0) & is_aligned(m) & (m <= known - config.reserve) & (m <= config.width),
         "u": (u >= 0) & is_aligned(u) & (u <= m) & (m <= full.protected + u),
@@ -322,15 +391,10 @@ T_MATCH = Transition(
     params=(m, u, swa_u),
     memory=(point(0, m), lock(u, swa_u)),
     effect=assign(
-        (turn.phase, MATCHED),
-        (turn_kv.C, m),
-        (turn_kv.A, m),
-        (turn_kv.Q, m),
-        (turn_kv.E, 0),
-        (turn_kv.locked, TRUE),
+        (req.phase, MATCHED), (req.C, m), (req.A, m), (req.Q, m), (req.E, 0), (req.locked, TRUE)
     ),
     means={
-        "m": after(turn_kv.Q) == m,
+        "m": after(req.Q) == m,
         "u": gain(full.protected) == u,
         "swa_u": gain(swa.protected) == swa_u,
         "full": _points_below_m,
@@ -341,10 +405,9 @@ T_MATCH = Transition(
     ),
 )
 
-_n = minimum(slot_kv.C, known - config.reserve)
+_n = minimum(slot.C, known - config.reserve)
 reusable = ite(config.aligned_reuse, floor_page(_n), _n)
-_m, _tail, _cut = cut(slot_kv, reusable)
-_window_alive = _cut[2] <= maximum(0, _m - config.window)
+_restored = cut(slot, reusable)
 
 T_RESTORE = Transition(
     "T-RESTORE",
@@ -355,20 +418,20 @@ T_RESTORE = Transition(
     stage="match",
     course="every later turn",
     guard={
-        "turn": is_turn & (turn.phase == WAITING),
+        "turn": is_turn & (req.phase == WAITING),
         "holding": slot.holding,
         "not_lent": ~slot.lent,
-        "prefix": reusable >= slot_kv.Q,
-        "window": _window_alive,
+        "prefix": reusable >= slot.Q,
+        "window": maximum(0, _restored.m - config.window) >= _restored.E,
     },
-    memory=(_tail,),
+    memory=(_restored.memory,),
     effect={
-        **kept(slot_kv, _cut),
-        **kept(turn_kv, _cut),
-        **assign((turn_kv.row, slot_kv.row), (turn_kv.Q, slot_kv.Q), (turn_kv.locked, FALSE)),
-        **assign((slot.lent, TRUE), (turn.phase, MATCHED)),
+        **kept(slot, _restored),
+        **kept(req, _restored),
+        **assign((req.row, slot.row), (req.Q, slot.Q), (req.locked, FALSE)),
+        **assign((slot.lent, TRUE), (req.phase, MATCHED)),
     },
-    allows=Allowance(is_turn & waiting & slot.holding & (reuse >= slot_kv.Q) & window_alive),
+    allows=Allowance(is_turn & waiting & slot.holding & (reuse >= slot.Q) & window_alive),
 )
 
 T_DISCARD = Transition(
@@ -377,12 +440,12 @@ T_DISCARD = Transition(
     "or a lost window.",
     by="the scheduler",
     stage="match",
-    guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(slot_kv.locked, slot_kv.Q)},
+    guard={"holding": slot.holding, "not_lent": ~slot.lent, **dropped(locks(slot))},
     params=LOCK,
-    memory=release(slot_kv, TRUE, u, swa_u),
+    memory=release(slot, TRUE, u, swa_u),
     effect=no_slot,
     means={**given_back, **session_stays},
-    allows=unlocking(slot.holding & ~slot.lent, slot_kv.locked, slot_kv),
+    allows=unlocking(slot.holding & ~slot.lent, locks(slot)),
 )
 
 T_REFUSE = Transition(
@@ -392,17 +455,19 @@ T_REFUSE = Transition(
     source="#20476, #22753",
     by="the scheduler",
     stage="match",
-    guard={"matched": turn.phase == MATCHED, **dropped(turn_kv.locked, turn_kv.Q)},
+    guard={"matched": req.phase == MATCHED, **dropped(locks(req))},
     params=LOCK,
     memory=(unlock(u, swa_u),),
     effect={**back_to_waiting, **assign((slot.lent, FALSE))},
     means={**given_back, **waits},
-    allows=unlocking(turn.phase == MATCHED, turn_kv.locked, turn_kv),
+    allows=unlocking(req.phase == MATCHED, locks(req)),
 )
 
 # Running -----------------------------------------------------------------------
 
-t, sampled, row = param("t"), param("sampled"), param("row")
+t = param("t", "positions that have KV from now on")
+sampled = param("sampled", "1 where a token was sampled, 0 after a chunk of the prefill")
+row = param("row", "the line of req_to_token that it writes to")
 
 T_EXTEND = Transition(
     "T-EXTEND",
@@ -411,38 +476,34 @@ T_EXTEND = Transition(
     stage="run",
     course="every request",
     guard={
-        "matched": (turn.phase == MATCHED) | (turn.phase == PARKED),
-        "t": (t >= turn_kv.C) & (t <= known) & (t <= config.width),
+        "matched": (req.phase == MATCHED) | (req.phase == PARKED),
+        "t": (t >= req.C) & (t <= known) & (t <= config.width),
         "sampled": (sampled >= 0) & (sampled <= 1) & implies(sampled == 1, t == known),
-        "row": (row >= 0) & implies(turn_row, row == turn_kv.row),
+        "row": (row >= 0) & implies(req_has_row, row == req.row),
     },
     params=(t, sampled, row),
-    memory=(take_row(~turn_row), alloc(ceil_page(turn_kv.A), ceil_page(t))),
+    memory=(take_row(~req_has_row), alloc(ceil_page(req.A), ceil_page(t))),
     effect=assign(
-        (turn.phase, RUNNING),
-        (turn.output, turn.output + sampled),
-        (turn_kv.row, row),
-        (turn_kv.C, t),
-        (turn_kv.A, maximum(turn_kv.A, t)),
+        (req.phase, RUNNING),
+        (req.output, req.output + sampled),
+        (req.row, row),
+        (req.C, t),
+        (req.A, maximum(req.A, t)),
     ),
     means={
-        "t": after(turn_kv.C) == t,
-        "sampled": gain(turn.output) == sampled,
-        "row": after(turn_kv.row) == row,
+        "t": after(req.C) == t,
+        "sampled": gain(req.output) == sampled,
+        "row": after(req.row) == row,
     },
     allows=Allowance(
         conj(
-            (turn.phase == MATCHED) | (turn.phase == PARKED),
-            given(t) >= turn_kv.C,
+            (req.phase == MATCHED) | (req.phase == PARKED),
+            given(t) >= req.C,
             given(t) <= known,
             given(t) <= config.width,
             (given(sampled) == 0) | ((given(sampled) == 1) & (given(t) == known)),
-            ite(
-                turn_kv.row == NO_ROW,
-                (given(row) >= 0) & (rows.free >= 1),
-                given(row) == turn_kv.row,
-            ),
-            room(ceil_page(given(t)) - ceil_page(turn_kv.A)),
+            ite(req.row == NO_ROW, (given(row) >= 0) & (rows.free >= 1), given(row) == req.row),
+            room(ceil_page(given(t)) - ceil_page(req.A)),
         )
     ),
 )
@@ -454,13 +515,12 @@ T_PARK = Transition(
     by="the scheduler",
     stage="run",
     needs="chunked prefill",
-    guard={"running": turn.phase == RUNNING, "unfinished": known > turn_kv.C},
-    effect=assign((turn.phase, PARKED)),
-    allows=Allowance((turn.phase == RUNNING) & (known > turn_kv.C)),
+    guard={"running": req.phase == RUNNING, "unfinished": known > req.C},
+    effect=assign((req.phase, PARKED)),
+    allows=Allowance((req.phase == RUNNING) & (known > req.C)),
 )
 
-_had = to_tree(q)[0]
-_rewritten = Mem(Move.POINT, _had.full, _had.swa)
+_rewritten = Mem(Move.POINT, had.full, had.swa)
 """Where the tree has the same tokens already, the row points to its pages from now on."""
 
 T_INSERT = Transition(
@@ -474,18 +534,18 @@ T_INSERT = Transition(
         "running": in_batch,
         "no_slot": ~slot.lent,
         **insertable,
-        "u": (q - turn_kv.Q - dup <= u) & is_aligned(u) & (u <= q - turn_kv.Q),
+        "u": (q - req.Q - dup <= u) & is_aligned(u) & (u <= q - req.Q),
         "covered": q <= full.protected + u,
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, q, 0)),
-        "swa_x": (swa_x >= 0) & is_aligned(swa_x) & (swa_x <= ite(config.swa, turn_kv.Q, 0)),
+        "swa_x": (swa_x >= 0) & is_aligned(swa_x) & (swa_x <= ite(config.swa, req.Q, 0)),
         "swa_mine": (swa_x <= swa.protected)
         & (swa.protected - swa_x + swa_u <= frame.lock_sum + q),
     },
     params=(q, dup, swa_dup, u, swa_u, swa_x),
-    memory=(*to_tree(q), _rewritten, lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
-    effect=assign((turn_kv.Q, q)),
+    memory=(had, to_tree, _rewritten, lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
+    effect=assign((req.Q, q)),
     means={
-        "q": after(turn_kv.Q) == q,
+        "q": after(req.Q) == q,
         "dup": gain(full.available) == dup,
         "swa_dup": implies(config.swa, gain(swa.available) == swa_dup),
         "u": gain(full.protected) == u,
@@ -497,11 +557,11 @@ T_INSERT = Transition(
             in_batch & ~slot.lent,
             inserted,
             is_aligned(fresh),
-            fresh >= given(q) - turn_kv.Q - given(dup),
-            fresh <= given(q) - turn_kv.Q,
-            fresh <= full.evictable + (given(q) - turn_kv.Q - given(dup)),
+            fresh >= given(q) - req.Q - given(dup),
+            fresh <= given(q) - req.Q,
+            fresh <= full.evictable + (given(q) - req.Q - given(dup)),
             full.protected + fresh >= given(q),
-            is_aligned(relock) & (relock >= 0) & (relock <= turn_kv.Q),
+            is_aligned(relock) & (relock >= 0) & (relock <= req.Q),
             is_aligned(swa_fresh) & (swa_fresh >= 0) & (swa_fresh <= given(q)),
             swa_fresh <= swa.evictable,
             config.swa | ((relock == 0) & (swa_fresh == 0)),
@@ -512,7 +572,8 @@ T_INSERT = Transition(
     ),
 )
 
-d, k, n = param("d"), param("k"), param("n")
+d = param("d", "positions that the round allocates")
+k = param("k", "tokens that the round commits")
 
 T_DECODE = Transition(
     "T-DECODE",
@@ -523,30 +584,28 @@ T_DECODE = Transition(
     course="every request",
     guard={
         "overlap": ~config.overlap,
-        "running": turn.phase == RUNNING,
-        "prefilled": known - 1 <= turn_kv.C,
+        "running": req.phase == RUNNING,
+        "prefilled": known - 1 <= req.C,
         "d": d >= 0,
-        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A + d),
-        "width": turn_kv.A + d <= config.width,
+        "k": (k >= 0) & (req.C + k <= req.A + d),
+        "width": req.A + d <= config.width,
     },
     params=(d, k),
-    memory=(alloc(ceil_page(turn_kv.A), ceil_page(turn_kv.A + d)),),
-    effect=assign(
-        (turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k), (turn.output, turn.output + k)
-    ),
+    memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
+    effect=assign((req.A, req.A + d), (req.C, req.C + k), (req.output, req.output + k)),
     means={
-        "d": gain(turn_kv.A) == d,
-        "k": (gain(turn_kv.C) == k) & (gain(turn.output) == k),
+        "d": gain(req.A) == d,
+        "k": (gain(req.C) == k) & (gain(req.output) == k),
         "profile": ~config.overlap,
     },
     allows=Allowance(
         conj(
-            ~config.overlap & (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
+            ~config.overlap & (req.phase == RUNNING) & (known <= req.C + 1),
             given(d) >= 0,
             given(k) >= 0,
-            turn_kv.C + given(k) <= turn_kv.A + given(d),
-            turn_kv.A + given(d) <= config.width,
-            room(ceil_page(turn_kv.A + given(d)) - ceil_page(turn_kv.A)),
+            req.C + given(k) <= req.A + given(d),
+            req.A + given(d) <= config.width,
+            room(ceil_page(req.A + given(d)) - ceil_page(req.A)),
         )
     ),
 )
@@ -559,34 +618,36 @@ T_LAUNCH = Transition(
     stage="run",
     guard={
         "overlap": config.overlap,
-        "running": turn.phase == RUNNING,
-        "prefilled": known - 1 <= turn_kv.C,
+        "running": req.phase == RUNNING,
+        "prefilled": known - 1 <= req.C,
         "d": d >= 0,
-        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A + d),
-        "ahead": turn_kv.C + k <= known + 1,
-        "width": turn_kv.A + d <= config.width,
+        "k": (k >= 0) & (req.C + k <= req.A + d),
+        "ahead": req.C + k <= known + 1,
+        "width": req.A + d <= config.width,
     },
     params=(d, k),
-    memory=(alloc(ceil_page(turn_kv.A), ceil_page(turn_kv.A + d)),),
-    effect=assign((turn_kv.A, turn_kv.A + d), (turn_kv.C, turn_kv.C + k)),
+    memory=(alloc(ceil_page(req.A), ceil_page(req.A + d)),),
+    effect=assign((req.A, req.A + d), (req.C, req.C + k)),
     means={
-        "d": gain(turn_kv.A) == d,
-        "k": gain(turn_kv.C) == k,
-        "unknown": unchanged(turn.output),
+        "d": gain(req.A) == d,
+        "k": gain(req.C) == k,
+        "unknown": unchanged(req.output),
         "profile": config.overlap,
     },
     allows=Allowance(
         conj(
-            config.overlap & (turn.phase == RUNNING) & (known <= turn_kv.C + 1),
+            config.overlap & (req.phase == RUNNING) & (known <= req.C + 1),
             given(d) >= 0,
             given(k) >= 0,
-            turn_kv.C + given(k) <= turn_kv.A + given(d),
-            turn_kv.C + given(k) <= known + 1,
-            turn_kv.A + given(d) <= config.width,
-            room(ceil_page(turn_kv.A + given(d)) - ceil_page(turn_kv.A)),
+            req.C + given(k) <= req.A + given(d),
+            req.C + given(k) <= known + 1,
+            req.A + given(d) <= config.width,
+            room(ceil_page(req.A + given(d)) - ceil_page(req.A)),
         )
     ),
 )
+
+n = param("n", "tokens that become known")
 
 T_RESULT = Transition(
     "T-RESULT",
@@ -596,25 +657,25 @@ T_RESULT = Transition(
     stage="run",
     guard={
         "overlap": config.overlap,
-        "running": turn.phase == RUNNING,
-        "k": (k >= 0) & (turn_kv.C + k <= turn_kv.A),
-        "n": (n >= k) & (known + n <= turn_kv.C + k + 1),
+        "running": req.phase == RUNNING,
+        "k": (k >= 0) & (req.C + k <= req.A),
+        "n": (n >= k) & (known + n <= req.C + k + 1),
     },
     params=(k, n),
-    effect=assign((turn_kv.C, turn_kv.C + k), (turn.output, turn.output + n)),
-    means={"k": gain(turn_kv.C) == k, "n": gain(turn.output) == n, "profile": config.overlap},
+    effect=assign((req.C, req.C + k), (req.output, req.output + n)),
+    means={"k": gain(req.C) == k, "n": gain(req.output) == n, "profile": config.overlap},
     allows=Allowance(
         conj(
-            config.overlap & (turn.phase == RUNNING),
+            config.overlap & (req.phase == RUNNING),
             given(k) >= 0,
             given(k) <= given(n),
-            turn_kv.C + given(k) <= turn_kv.A,
-            known + given(n) <= turn_kv.C + given(k) + 1,
+            req.C + given(k) <= req.A,
+            known + given(n) <= req.C + given(k) + 1,
         )
     ),
 )
 
-e = param("e")
+e = param("e", "the new cursor")
 
 T_SWA_ADVANCE = Transition(
     "T-SWA-ADVANCE",
@@ -623,26 +684,26 @@ T_SWA_ADVANCE = Transition(
     stage="run",
     guard={
         "swa": config.swa & in_batch,
-        "e": (e > turn_kv.E) & is_aligned(e) & (e <= floor_page(turn_kv.C - config.window)),
+        "e": (e > req.E) & is_aligned(e) & (e <= floor_page(req.C - config.window)),
     },
     params=(e,),
-    memory=(Mem(Move.FREE, EMPTY, Interval(maximum(turn_kv.Q, turn_kv.E), e)),),
-    effect=assign((turn_kv.E, e)),
-    means={"e": after(turn_kv.E) == e},
+    memory=(Mem(Move.FREE, EMPTY, Interval(maximum(req.Q, req.E), e)),),
+    effect=assign((req.E, e)),
+    means={"e": after(req.E) == e},
     allows=Allowance(
         config.swa
         & in_batch
         & is_aligned(given(e))
-        & (given(e) > turn_kv.E)
-        & (given(e) + config.window <= turn_kv.C)
+        & (given(e) > req.E)
+        & (given(e) + config.window <= req.C)
     ),
 )
 
 # A turn ends, or is interrupted ---------------------------------------------------
 
-F = param("F")
-_target = turn.prompt + F
-_, _overshoot, _trimmed = cut(turn_kv, _target)
+F = param("F", "tokens of the answer that count: those up to its end")
+_target = req.prompt + F
+_trimmed = cut(req, _target)
 
 T_SAVE = Transition(
     "T-SAVE",
@@ -654,39 +715,39 @@ T_SAVE = Transition(
     course="every request",
     guard={
         "turn": is_turn & session.inflight,
-        "running": turn.phase == RUNNING,
-        "F": (F >= 0) & (turn.output >= F) & (_target >= turn_kv.Q),
-        "prefilled": turn.prompt <= turn_kv.C,
+        "running": req.phase == RUNNING,
+        "F": (F >= 0) & (req.output >= F) & (_target >= req.Q),
+        "prefilled": req.prompt <= req.C,
     },
     params=(F,),
-    memory=(_overshoot,),
+    memory=(_trimmed.memory,),
     effect={**to_slot(_trimmed), **turn_over, **assign((session.history, _target))},
     means={
-        "F": after(session.history) == turn.prompt + F,
-        "kept": keeps(turn_kv, turn.prompt + F),
+        "F": after(session.history) == req.prompt + F,
+        "kept": keeps(req, req.prompt + F),
         **over,
     },
     allows=Allowance(
         conj(
-            is_turn & (turn.phase == RUNNING),
-            turn.prompt <= turn_kv.C,
+            is_turn & (req.phase == RUNNING),
+            req.prompt <= req.C,
             given(F) >= 0,
-            turn.output >= given(F),
-            turn.prompt + given(F) >= turn_kv.Q,
+            req.output >= given(F),
+            req.prompt + given(F) >= req.Q,
         )
     ),
 )
 
 _abort_effect = {**no_slot, **turn_over}
-_abort_memory = release(turn_kv, turn_row, u, swa_u)
+everything = release(req, req_has_row, u, swa_u)
 _abort_guard = {
     "turn": is_turn,
     "has_kv": has_kv,
     "own_slot": implies(slot.holding, slot.lent),
-    **dropped(turn_locked, turn_kv.Q),
+    **dropped(locks_either),
 }
 
-_abort_allowed = unlocking(is_turn & has_kv, turn_locked, turn_kv)
+_abort_allowed = unlocking(is_turn & has_kv, locks_either)
 
 T_ABORT = Transition(
     "T-ABORT",
@@ -697,7 +758,7 @@ T_ABORT = Transition(
     stage="abort",
     guard=_abort_guard,
     params=LOCK,
-    memory=_abort_memory,
+    memory=everything,
     effect=_abort_effect,
     means={**given_back, **aborted},
     allows=_abort_allowed,
@@ -710,10 +771,10 @@ T_ABORT_PUBLISH = Transition(
     stage="abort",
     guard={**_abort_guard, "in_batch": in_batch, "publishes": config.abort_publishes, **insertable},
     params=(q, dup, swa_dup, u, swa_u),
-    memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
+    memory=(had, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
     effect=_abort_effect,
     means={**published, **aborted, "profile": config.abort_publishes},
-    allows=unlocking(is_turn & in_batch & config.abort_publishes & inserted, turn_locked, turn_kv),
+    allows=unlocking(is_turn & in_batch & config.abort_publishes & inserted, locks_either),
 )
 
 T_OOM = Transition(
@@ -723,26 +784,26 @@ T_OOM = Transition(
     stage="abort",
     guard=_abort_guard,
     params=LOCK,
-    memory=_abort_memory,
+    memory=everything,
     effect=_abort_effect,
     means={**given_back, **aborted},
     allows=_abort_allowed,
 )
 
-_queued = {"turn": is_turn, "waiting": turn.phase == WAITING, "not_lent": ~slot.lent}
+_queued = {"turn": is_turn, "waiting": req.phase == WAITING, "not_lent": ~slot.lent}
 
 T_ABORT_WAITING = Transition(
     "T-ABORT-WAITING",
     "A queued turn is aborted: it holds nothing and frees nothing.",
     by="a client",
     stage="abort",
-    guard={**_queued, "covered": implies(slot.holding, session.history >= slot_kv.C)},
+    guard={**_queued, "covered": implies(slot.holding, session.history >= slot.C)},
     effect=turn_over,
     means=aborted,
     allows=Allowance(is_turn & waiting & ~partial_slot),
 )
 
-_, _unfinished, _to_history = cut(slot_kv, session.history)
+_to_history = cut(slot, session.history)
 
 T_ABORT_PARTIAL = Transition(
     "T-ABORT-PARTIAL",
@@ -752,13 +813,13 @@ T_ABORT_PARTIAL = Transition(
     stage="abort",
     guard={
         **_queued,
-        "partial": slot.holding & (session.history < slot_kv.C),
-        "possible": session.history >= slot_kv.Q,
+        "partial": slot.holding & (session.history < slot.C),
+        "possible": session.history >= slot.Q,
     },
-    memory=(_unfinished,),
-    effect={**kept(slot_kv, _to_history), **turn_over},
-    means={"kept": keeps(slot_kv, session.history), **aborted},
-    allows=Allowance(conj(is_turn & waiting, partial_slot & (session.history >= slot_kv.Q))),
+    memory=(_to_history.memory,),
+    effect={**kept(slot, _to_history), **turn_over},
+    means={"kept": keeps(slot, session.history), **aborted},
+    allows=Allowance(conj(is_turn & waiting, partial_slot & (session.history >= slot.Q))),
 )
 
 T_RETRACT = Transition(
@@ -772,11 +833,11 @@ T_RETRACT = Transition(
         "turn": is_turn,
         "in_batch": in_batch,
         "keeps": config.retract_keeps,
-        "covered": known >= turn_kv.C,
+        "covered": known >= req.C,
     },
-    effect={**to_slot((turn_kv.C, turn_kv.A, turn_kv.E)), **back_to_waiting},
+    effect={**to_slot(req), **back_to_waiting},
     means={"profile": config.retract_keeps & after(slot.holding), **waits},
-    allows=Allowance(is_turn & in_batch & config.retract_keeps & (known >= turn_kv.C)),
+    allows=Allowance(is_turn & in_batch & config.retract_keeps & (known >= req.C)),
 )
 
 T_RETRACT_WIPE = Transition(
@@ -789,18 +850,19 @@ T_RETRACT_WIPE = Transition(
         "turn": is_turn,
         "in_batch": in_batch,
         "wipes": ~config.retract_keeps,
-        **dropped(turn_locked, turn_kv.Q),
+        **dropped(locks_either),
     },
     params=LOCK,
-    memory=_abort_memory,
+    memory=everything,
     effect={**no_slot, **back_to_waiting},
     means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding), **waits},
-    allows=unlocking(is_turn & in_batch & ~config.retract_keeps, turn_locked, turn_kv),
+    allows=unlocking(is_turn & in_batch & ~config.retract_keeps, locks_either),
 )
 
 # The tree, and requests without a session -------------------------------------------
 
-swa_n = param("swa_n")
+n = param("n", "tokens that the tree gives up")
+swa_n = param("swa_n", "the same of the sliding-window pool")
 
 T_EVICT = Transition(
     "T-EVICT",
@@ -830,17 +892,12 @@ T_PLAIN_FINISH = Transition(
     by="the scheduler",
     stage="finish",
     course="every request",
-    guard={
-        "plain": is_plain,
-        "running": turn.phase == RUNNING,
-        **insertable,
-        **dropped(turn_kv.locked, turn_kv.Q),
-    },
+    guard={"plain": is_plain, "running": req.phase == RUNNING, **insertable, **dropped(locks(req))},
     params=(q, dup, swa_dup, u, swa_u),
-    memory=(*to_tree(q), free(turn_kv, q, ceil_page(turn_kv.A)), *_abort_memory[1:]),
-    effect=no_turn,
+    memory=(had, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
+    effect=no_request,
     means={**published, **over},
-    allows=unlocking(is_plain & (turn.phase == RUNNING) & inserted, turn_kv.locked, turn_kv),
+    allows=unlocking(is_plain & (req.phase == RUNNING) & inserted, locks(req)),
 )
 
 T_PLAIN_ABORT = Transition(
@@ -848,12 +905,12 @@ T_PLAIN_ABORT = Transition(
     "A request without a session is aborted, queued or running: whatever it holds goes back.",
     by="a client",
     stage="abort",
-    guard={"plain": is_plain, **dropped(turn_kv.locked, turn_kv.Q)},
+    guard={"plain": is_plain, **dropped(locks(req))},
     params=LOCK,
-    memory=_abort_memory,
-    effect=no_turn,
+    memory=everything,
+    effect=no_request,
     means={**given_back, **over},
-    allows=unlocking(is_plain, turn_kv.locked, turn_kv),
+    allows=unlocking(is_plain, locks(req)),
 )
 
 T_PLAIN_RETRACT = Transition(
@@ -861,12 +918,12 @@ T_PLAIN_RETRACT = Transition(
     "A request without a session is taken out of the batch and gives everything back; it waits.",
     by="the scheduler",
     stage="retract",
-    guard={"plain": is_plain, "in_batch": in_batch, **dropped(turn_kv.locked, turn_kv.Q)},
+    guard={"plain": is_plain, "in_batch": in_batch, **dropped(locks(req))},
     params=LOCK,
-    memory=_abort_memory,
+    memory=everything,
     effect=back_to_waiting,
     means={**given_back, **waits},
-    allows=unlocking(is_plain & in_batch, turn_kv.locked, turn_kv),
+    allows=unlocking(is_plain & in_batch, locks(req)),
 )
 
 TRANSITIONS: dict[str, Transition] = {

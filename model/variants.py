@@ -10,9 +10,21 @@ from dataclasses import dataclass, replace
 
 from slotproof.model import transitions as t
 from slotproof.model.altered import becomes, changed, guarded
-from slotproof.model.expr import substitute
-from slotproof.model.language import *
+from slotproof.model.expr import (
+    FALSE,
+    Expr,
+    ceil_page,
+    conj,
+    floor_page,
+    is_aligned,
+    ite,
+    maximum,
+    substitute,
+)
+from slotproof.model.memory import Interval, Mem, Move, free
 from slotproof.model.obligations import Spec
+from slotproof.model.state import config, in_batch, is_turn, req, session, slot
+from slotproof.model.transition import Allowance, Transition, assign, given
 
 
 @dataclass(frozen=True)
@@ -31,10 +43,10 @@ def _otherwise(transition: Transition) -> Spec:
     return changed(replace(transition, means={}, allows=Allowance(conj(*allowed))))
 
 
-_, _past_history, _at_history = t.cut(turn_kv, session.history)
-_, _slack, _without_slack = t.cut(turn_kv, turn_kv.C)
-_whole = ceil_page(t._trimmed[1])
-_q_of_slot = (t.q >= slot_kv.Q) & (t.q <= floor_page(slot_kv.C)) & is_aligned(t.q)
+_at_history = t.cut(req, session.history)
+_without_slack = t.cut(req, req.C)
+_whole = ceil_page(t._trimmed.A)
+_q_of_slot = (t.q >= slot.Q) & (t.q <= floor_page(slot.C)) & is_aligned(t.q)
 
 _VARIANTS = (
     Variant(
@@ -46,14 +58,10 @@ _VARIANTS = (
                 params=(),
                 guard={
                     "turn": is_turn & in_batch & slot.lent,
-                    "possible": session.history >= turn_kv.Q,
+                    "possible": session.history >= req.Q,
                 },
-                memory=(_past_history,),
-                effect={
-                    **t.kept(slot_kv, _at_history),
-                    **assign((slot.lent, FALSE)),
-                    **t.turn_over,
-                },
+                memory=(_at_history.memory,),
+                effect={**t.kept(slot, _at_history), **assign((slot.lent, FALSE)), **t.turn_over},
             )
         ),
     ),
@@ -68,11 +76,11 @@ _VARIANTS = (
                     **t.T_DISCARD.guard,
                     "idle": ~session.inflight,
                     "q": _q_of_slot,
-                    "cursor": slot_kv.E <= slot_kv.Q,
+                    "cursor": slot.E <= slot.Q,
                 },
                 memory=(
-                    Mem(Move.TO_TREE, Interval(slot_kv.Q, t.q), Interval(slot_kv.Q, t.q)),
-                    free(slot_kv, t.q, ceil_page(slot_kv.A)),
+                    Mem(Move.TO_TREE, Interval(slot.Q, t.q), Interval(slot.Q, t.q)),
+                    free(slot, t.q, ceil_page(slot.A)),
                     *t.T_DISCARD.memory[1:],
                 ),
             )
@@ -84,23 +92,22 @@ _VARIANTS = (
         _otherwise(
             replace(
                 t.T_RETRACT,
-                memory=(_slack,),
-                effect={**t.T_RETRACT.effect, **t.kept(slot_kv, _without_slack)},
+                memory=(_without_slack.memory,),
+                effect={**t.T_RETRACT.effect, **t.kept(slot, _without_slack)},
             )
         ),
     ),
     Variant(
         "save-whole-pages",
         "an engine that tracks blocks: A of a saved slot is a multiple of the page size",
-        _otherwise(guarded(becomes(t.T_SAVE, (slot_kv.A, _whole)), width=_whole <= config.width)),
+        _otherwise(guarded(becomes(t.T_SAVE, (slot.A, _whole)), width=_whole <= config.width)),
     ),
     Variant(
         "match-moves-cursor",
         "a match sets the cursor where the window begins",
         _otherwise(
             becomes(
-                t.T_MATCH,
-                (turn_kv.E, ite(config.swa, floor_page(maximum(0, t.m - config.window)), 0)),
+                t.T_MATCH, (req.E, ite(config.swa, floor_page(maximum(0, t.m - config.window)), 0))
             )
         ),
     ),

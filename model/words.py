@@ -31,11 +31,11 @@ WORDS: dict[str, str] = {
     "slot.holding": "the session keeps KV between turns",
     "slot.lent": "that KV is on loan to a turn (`is_active`)",
     **{f"slot.{name}": text for name, text in _KV.items()},
-    "turn.kind": "`none`, `turn` (of the session) or `plain` (a request without one)",
-    "turn.phase": "`absent` < `waiting` < `matched` < `parked` < `running`",
-    "turn.prompt": "tokens of the prompt; a turn's includes the history",
-    "turn.output": "tokens sampled so far",
-    **{f"turn.{name}": text for name, text in _KV.items()},
+    "req.kind": "`none`, `turn` (of the session) or `plain` (a request without one)",
+    "req.phase": "`absent` < `waiting` < `matched` < `parked` < `running`",
+    "req.prompt": "tokens of the prompt; a turn's includes the history",
+    "req.output": "tokens sampled so far",
+    **{f"req.{name}": text for name, text in _KV.items()},
     "frame.held": "held by slots of others",
     "frame.uncached": "private KV of requests of others",
     "frame.swa_held": "the same in the sliding-window pool",
@@ -72,8 +72,8 @@ WORDS: dict[str, str] = {
 def word(var: Var) -> str:
     """What a variable means.
 
-    >>> from slotproof.model.state import slot_kv
-    >>> word(slot_kv.C)
+    >>> from slotproof.model.state import slot
+    >>> word(slot.C)
     'committed: positions with valid KV (`kv_committed_len`)'
     """
     return WORDS[var.name]

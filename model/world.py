@@ -16,7 +16,7 @@ from slotproof.model.profiles import Profile
 from slotproof.model.transitions import TRANSITIONS
 
 _NOBODY = list(EMPTY_ACTOR)
-_PHASE = INDEX["turn.phase"]
+_PHASE = INDEX["req.phase"]
 _FIGURES = tuple(var.name for var in state.POOLS)
 
 
@@ -179,7 +179,7 @@ class World:
 
 def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> Iterator[Problem]:
     """Lengths that the event says the KV has after it, where the spec says otherwise."""
-    whose = "turn" if after[_PHASE] >= state.MATCHED else "slot"
+    whose = "req" if after[_PHASE] >= state.MATCHED else "slot"
     for name in ("C", "A", "Q", "E"):
         said = params.get(name)
         if said is not None and said != after[INDEX[f"{whose}.{name}"]]:

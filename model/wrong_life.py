@@ -7,11 +7,31 @@ from dataclasses import replace
 from slotproof.model import transitions as t
 from slotproof.model.allowances import unlocking
 from slotproof.model.altered import Wrong, becomes, changed, guarded, less, moving
-from slotproof.model.language import *
+from slotproof.model.expr import FALSE, TRUE, conj, implies, ite, minimum
+from slotproof.model.memory import point, release, take_row
+from slotproof.model.state import (
+    MATCHED,
+    PARKED,
+    RUNNING,
+    TURN,
+    WAITING,
+    config,
+    has_kv,
+    is_plain,
+    known,
+    lengths,
+    locks,
+    locks_either,
+    req,
+    rows,
+    session,
+    slot,
+)
+from slotproof.model.transition import Allowance, given
 
-_prefilled = turn.prompt <= turn_kv.C
+_prefilled = req.prompt <= req.C
 
-_both_lengths = tuple(zip(lengths(turn_kv), lengths(slot_kv), strict=True))
+_both_lengths = tuple(zip(lengths(req), lengths(slot), strict=True))
 
 LIFE = (
     # What is in flight
@@ -28,7 +48,7 @@ LIFE = (
         changed(
             becomes(
                 t.T_REJECT,
-                (turn.prompt, ite(turn.phase == WAITING, session.history + t.prompt, turn.prompt)),
+                (req.prompt, ite(req.phase == WAITING, session.history + t.prompt, req.prompt)),
             )
         ),
     ),
@@ -40,7 +60,7 @@ LIFE = (
             replace(
                 guarded(t.T_REJECT, **t._abort_guard),
                 params=(t.prompt, *t.LOCK),
-                memory=t._abort_memory,
+                memory=t.everything,
                 effect=t._abort_effect,
                 allows=t._abort_allowed,
             )
@@ -77,11 +97,11 @@ LIFE = (
                     "open": session.open & ~session.closing,
                     "busy": has_kv,
                     "own": implies(slot.holding, slot.lent),
-                    **t.dropped(turn_locked, turn_kv.Q),
+                    **t.dropped(locks_either),
                 },
-                memory=t._abort_memory,
+                memory=t.everything,
                 effect={**t._abort_effect, **t.session_over},
-                allows=unlocking(session.open & ~session.closing & has_kv, turn_locked, turn_kv),
+                allows=unlocking(session.open & ~session.closing & has_kv, locks_either),
             )
         ),
         alone=True,
@@ -92,7 +112,7 @@ LIFE = (
         "T-REAP / INV-INFLIGHT-STEP.ends",
         changed(
             replace(
-                guarded(t.T_REAP, idle=~session.inflight | (turn.phase == WAITING)),
+                guarded(t.T_REAP, idle=~session.inflight | (req.phase == WAITING)),
                 effect={**t.T_REAP.effect, **t.turn_over},
             )
         ),
@@ -100,7 +120,7 @@ LIFE = (
     Wrong(
         "discard-ends-session",
         "a session ends with its slot, a turn of it may wait",
-        "T-DISCARD / INV-CLEAN.session",
+        "T-DISCARD / INV-ABSENT.session",
         changed(becomes(t.T_DISCARD, (session.open, FALSE), (session.history, 0))),
     ),
     Wrong(
@@ -129,7 +149,7 @@ LIFE = (
         "an aborted turn's prompt stays in the history",
         "T-ABORT / INV-HISTORY.only_at_finish",
         changed(
-            becomes(t.T_ABORT, (session.history, ite(_prefilled, turn.prompt, session.history)))
+            becomes(t.T_ABORT, (session.history, ite(_prefilled, req.prompt, session.history)))
         ),
     ),
     Wrong(
@@ -141,8 +161,8 @@ LIFE = (
     Wrong(
         "submit-without-history",
         "a prompt is the new tokens alone",
-        "T-SUBMIT / INV-CLEAN.prompt",
-        changed(becomes(t.T_SUBMIT, (turn.prompt, t.new))),
+        "T-SUBMIT / INV-TOKENS.prompt",
+        changed(becomes(t.T_SUBMIT, (req.prompt, t.new))),
     ),
     Wrong(
         "open-with-history",
@@ -173,8 +193,8 @@ LIFE = (
             replace(
                 t.T_DOOM,
                 params=(t.prompt, *t.LOCK),
-                guard={**t.T_DOOM.guard, **t.dropped(slot_kv.locked, slot_kv.Q)},
-                memory=release(slot_kv, slot.holding, *t.LOCK),
+                guard={**t.T_DOOM.guard, **t.dropped(locks(slot))},
+                memory=release(slot, slot.holding, *t.LOCK),
                 effect={**t.T_DOOM.effect, **t.no_slot},
             )
         ),
@@ -197,7 +217,7 @@ LIFE = (
         "retract-merges-output",
         "a retracted request without a session takes its output into the prompt",
         "T-PLAIN-RETRACT / INV-LIFE-STEP.prompt",
-        changed(becomes(t.T_PLAIN_RETRACT, (turn.prompt, known))),
+        changed(becomes(t.T_PLAIN_RETRACT, (req.prompt, known))),
         alone=True,
     ),
     Wrong(
@@ -205,10 +225,7 @@ LIFE = (
         "a request is matched when it is queued",
         "T-PLAIN-SUBMIT / INV-LIFE-STEP.begins",
         changed(
-            moving(
-                becomes(t.T_PLAIN_SUBMIT, (turn.phase, MATCHED), (turn_kv.locked, TRUE)),
-                point(0, 0),
-            )
+            moving(becomes(t.T_PLAIN_SUBMIT, (req.phase, MATCHED), (req.locked, TRUE)), point(0, 0))
         ),
         alone=True,
     ),
@@ -219,7 +236,7 @@ LIFE = (
         changed(
             becomes(
                 guarded(t.T_OPEN, closed=~session.open),
-                (turn.kind, ite(is_plain, TURN, turn.kind)),
+                (req.kind, ite(is_plain, TURN, req.kind)),
                 (session.inflight, is_plain),
             )
         ),
@@ -233,7 +250,7 @@ LIFE = (
             becomes(
                 t.T_PARK,
                 (
-                    turn.phase,
+                    req.phase,
                     ite(slot.lent & conj(*(a == b for a, b in _both_lengths)), MATCHED, PARKED),
                 ),
             )
@@ -248,8 +265,8 @@ LIFE = (
             replace(
                 becomes(
                     moving(t.T_MATCH, *t.T_MATCH.memory, take_row(TRUE)),
-                    (turn.phase, RUNNING),
-                    (turn_kv.row, 0),
+                    (req.phase, RUNNING),
+                    (req.row, 0),
                 ),
                 allows=replace(t.T_MATCH.allows, when=t.T_MATCH.allows.when & (rows.free >= 1)),
             )
@@ -260,22 +277,20 @@ LIFE = (
         "restore-runs",
         "a turn on loan runs at once",
         "T-RESTORE / INV-LIFE-STEP.runs",
-        changed(becomes(t.T_RESTORE, (turn.phase, RUNNING))),
+        changed(becomes(t.T_RESTORE, (req.phase, RUNNING))),
     ),
     Wrong(
         "extend-parks",
         "a chunk that leaves something to prefill parks the request with it",
         "T-EXTEND / INV-COVER-STEP.computes",
-        changed(becomes(t.T_EXTEND, (turn.phase, ite(t.t < known, PARKED, RUNNING)))),
+        changed(becomes(t.T_EXTEND, (req.phase, ite(t.t < known, PARKED, RUNNING)))),
     ),
     Wrong(
         "extend-parks-idle",
         "a chunk of nothing parks a request that was matched",
         "T-EXTEND / INV-LIFE-STEP.parked",
         changed(
-            becomes(
-                t.T_EXTEND, (turn.phase, ite((t.t == turn_kv.C) & (t.t < known), PARKED, RUNNING))
-            )
+            becomes(t.T_EXTEND, (req.phase, ite((t.t == req.C) & (t.t < known), PARKED, RUNNING)))
         ),
         alone=True,
     ),
@@ -283,7 +298,7 @@ LIFE = (
         "doom-forgets-committed",
         "a doomed turn leaves the slot its memory, and nothing committed in it",
         "T-DOOM / INV-KEEP-STEP.ends",
-        changed(becomes(t.T_DOOM, (slot_kv.C, slot_kv.Q))),
+        changed(becomes(t.T_DOOM, (slot.C, slot.Q))),
         alone=True,
     ),
     # Known and computed
@@ -291,13 +306,13 @@ LIFE = (
         "retract-forgets-output",
         "a retracted turn starts its output again",
         "T-RETRACT / INV-COVER-STEP.keeps",
-        changed(becomes(t.T_RETRACT, (turn.output, 0))),
+        changed(becomes(t.T_RETRACT, (req.output, 0))),
     ),
     Wrong(
         "decode-tells-one",
         "a speculative round commits k and tells one",
-        "T-DECODE / INV-COVER.turn",
-        changed(becomes(t.T_DECODE, (turn.output, turn.output + minimum(t.k, 1)))),
+        "T-DECODE / INV-COVER.req",
+        changed(becomes(t.T_DECODE, (req.output, req.output + minimum(t.k, 1)))),
     ),
     Wrong(
         "result-tells-fewer",
@@ -307,13 +322,13 @@ LIFE = (
             replace(
                 guarded(
                     t.T_RESULT,
-                    n=(t.n >= 0) & (t.n >= t.k - 1) & (known + t.n <= turn_kv.C + t.k + 1),
-                    read=(turn_kv.C + t.k <= known + t.n) & (known - 1 <= turn_kv.C),
+                    n=(t.n >= 0) & (t.n >= t.k - 1) & (known + t.n <= req.C + t.k + 1),
+                    read=(req.C + t.k <= known + t.n) & (known - 1 <= req.C),
                 ),
                 allows=Allowance(
                     t.T_RESULT.allows.when
-                    & (turn_kv.C + given(t.k) <= known + given(t.n))
-                    & (known - 1 <= turn_kv.C)
+                    & (req.C + given(t.k) <= known + given(t.n))
+                    & (known - 1 <= req.C)
                 ),
             )
         ),
@@ -339,8 +354,8 @@ LIFE = (
     Wrong(
         "prefill-past-row",
         "a prefill does not look at the row's width",
-        "T-EXTEND / INV-ORDER.turn",
-        changed(guarded(t.T_EXTEND, t=(t.t >= turn_kv.C) & (t.t <= known))),
+        "T-EXTEND / INV-ORDER.req",
+        changed(guarded(t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known))),
     ),
     Wrong(
         "prefill-computes-sampled",
@@ -349,7 +364,7 @@ LIFE = (
         changed(
             guarded(
                 t.T_EXTEND,
-                t=(t.t >= turn_kv.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
+                t=(t.t >= req.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
                 sampled=(t.sampled >= 0) & (t.sampled <= 1) & implies(t.sampled == 1, t.t >= known),
             )
         ),
@@ -362,7 +377,7 @@ LIFE = (
         changed(
             becomes(
                 t.T_RESTORE,
-                (turn.output, turn.output + ite(t.T_RESTORE.effect["turn.C"] >= known, 1, 0)),
+                (req.output, req.output + ite(t.T_RESTORE.effect["req.C"] >= known, 1, 0)),
             )
         ),
         alone=True,
@@ -371,7 +386,7 @@ LIFE = (
         "insert-samples",
         "an insert samples a token whose KV is there",
         "T-INSERT / INV-COVER-STEP.tells",
-        changed(becomes(t.T_INSERT, (turn.output, turn.output + ite(known <= turn_kv.C, 1, 0)))),
+        changed(becomes(t.T_INSERT, (req.output, req.output + ite(known <= req.C, 1, 0)))),
     ),
     Wrong(
         "cursor-commits-slack",
@@ -380,12 +395,7 @@ LIFE = (
         changed(
             becomes(
                 t.T_SWA_ADVANCE,
-                (
-                    turn_kv.C,
-                    ite(
-                        (known - 1 == turn_kv.C) & (turn_kv.A > turn_kv.C), turn_kv.C + 1, turn_kv.C
-                    ),
-                ),
+                (req.C, ite((known - 1 == req.C) & (req.A > req.C), req.C + 1, req.C)),
             )
         ),
     ),

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from slotproof.model import transitions as t
 from slotproof.model.altered import Wrong, changed, guarded, unguarded
-from slotproof.model.language import *
+from slotproof.model.expr import Var
 from slotproof.model.obligations import Spec
+from slotproof.model.state import frame, full
 
 
 def _breaks(name: str, sentence: str, by: str, *rules: str) -> Wrong:

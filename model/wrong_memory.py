@@ -17,19 +17,56 @@ from slotproof.model.altered import (
     only_if,
     unguarded,
 )
-from slotproof.model.language import *
-from slotproof.model.memory import give_row
+from slotproof.model.expr import (
+    FALSE,
+    TRUE,
+    Expr,
+    ceil_page,
+    conj,
+    floor_page,
+    is_aligned,
+    ite,
+    maximum,
+    minimum,
+)
+from slotproof.model.memory import (
+    EMPTY,
+    Interval,
+    Mem,
+    Move,
+    alloc,
+    count,
+    free,
+    give_row,
+    lock,
+    take_row,
+    unlock,
+)
+from slotproof.model.museum import merged_cut
+from slotproof.model.state import (
+    MATCHED,
+    NO_ROW,
+    config,
+    has_kv,
+    known,
+    locks_either,
+    private,
+    req,
+    rows,
+    slot,
+)
+from slotproof.model.transition import Allowance, Transition, given
 
 
 def _restore_to(n: Expr) -> Transition:
     """A restore that reuses n positions, and asks for what that takes."""
-    m, tail, lengths = t.cut(slot_kv, n)
-    window = lengths[2] <= maximum(0, m - config.window)
-    restore = guarded(moving(t.T_RESTORE, tail), prefix=n >= slot_kv.Q, window=window)
+    left = t.cut(slot, n)
+    window = maximum(0, left.m - config.window) >= left.E
+    restore = guarded(moving(t.T_RESTORE, left.memory), prefix=n >= slot.Q, window=window)
     return replace(
         restore,
-        effect={**restore.effect, **t.kept(slot_kv, lengths), **t.kept(turn_kv, lengths)},
-        allows=Allowance(t.T_RESTORE.allows.when & (n >= slot_kv.Q) & window),
+        effect={**restore.effect, **t.kept(slot, left), **t.kept(req, left)},
+        allows=Allowance(t.T_RESTORE.allows.when & (n >= slot.Q) & window),
     )
 
 
@@ -37,31 +74,26 @@ def _aligned(n: Expr) -> Expr:
     return ite(config.aligned_reuse, floor_page(n), n)
 
 
-def _min_cursor(kv: Kv, n: Expr) -> tuple[Expr, Expr, Expr]:
-    """As upstream: the cursor goes down to n, in mid-page."""
-    return minimum(kv.C, n), minimum(kv.A, n), minimum(kv.E, n)
-
-
 def _upto(limit: Expr) -> Expr:
-    return (t.q >= turn_kv.Q) & (t.q <= floor_page(limit)) & is_aligned(t.q)
+    return (t.q >= req.Q) & (t.q <= floor_page(limit)) & is_aligned(t.q)
 
 
-_cursor = maximum(turn_kv.Q, turn_kv.E)
-_below_window = floor_page(maximum(0, turn_kv.Q - config.window)) >= turn_kv.E
-_saved = turn.prompt + t.F
-_one_less = minimum(slot_kv.C, known - config.reserve) - 1
+_cursor = maximum(req.Q, req.E)
+_below_window = floor_page(maximum(0, req.Q - config.window)) >= req.E
+_saved = req.prompt + t.F
+_one_less = minimum(slot.C, known - config.reserve) - 1
 
 _last_of_window = Interval(maximum(_cursor, t.q - t.swa_dup), t.q)
-_all_full = Interval(turn_kv.Q + t.dup, floor_page(turn_kv.A))
-_all_swa = Interval(_cursor + t.swa_dup, floor_page(turn_kv.A))
+_all_full = Interval(req.Q + t.dup, floor_page(req.A))
+_all_swa = Interval(_cursor + t.swa_dup, floor_page(req.A))
 
 
 def _finish(to_tree: Interval, swa_to_tree: Interval, *unsaid: str) -> Transition:
     """A request ends: these go to the tree, what lies past them is freed; the event does not
     say how far that is."""
     first, _, _, *rest = t.T_PLAIN_FINISH.memory
-    end = ceil_page(turn_kv.A)
-    swa_rest = Interval(maximum(swa_to_tree.hi, turn_kv.E), end)
+    end = ceil_page(req.A)
+    swa_rest = Interval(maximum(swa_to_tree.hi, req.E), end)
     tail = Mem(Move.FREE, Interval(to_tree.hi, end), swa_rest)
     published = Mem(Move.TO_TREE, to_tree, swa_to_tree)
     means = {name: expr for name, expr in t.T_PLAIN_FINISH.means.items() if name not in unsaid}
@@ -73,20 +105,20 @@ MEMORY = (
     Wrong(
         "restore-forgets-prefix",
         "the turn on loan has no protected prefix",
-        "T-RESTORE / INV-CLEAN.loan",
-        changed(becomes(t.T_RESTORE, (turn_kv.Q, 0))),
+        "T-RESTORE / INV-LOAN.prefix",
+        changed(becomes(t.T_RESTORE, (req.Q, 0))),
     ),
     Wrong(
         "restore-copies-lock",
         "turn and slot both think the lock is theirs",
-        "T-RESTORE / INV-LOCK.turn",
-        changed(becomes(t.T_RESTORE, (turn_kv.locked, TRUE))),
+        "T-RESTORE / INV-LOCK.req",
+        changed(becomes(t.T_RESTORE, (req.locked, TRUE))),
     ),
     Wrong(
         "restore-moves-lock",
         "the lock goes with the loan",
         "T-RESTORE / INV-LOCK.slot",
-        changed(becomes(t.T_RESTORE, (turn_kv.locked, TRUE), (slot_kv.locked, FALSE))),
+        changed(becomes(t.T_RESTORE, (req.locked, TRUE), (slot.locked, FALSE))),
     ),
     Wrong(
         "restore-one-less",
@@ -99,19 +131,19 @@ MEMORY = (
         "restore-tree-only",
         "a restore keeps what the tree has and frees the rest",
         "T-RESTORE / INV-KEEP-STEP.restores",
-        changed(_restore_to(slot_kv.Q)),
+        changed(_restore_to(slot.Q)),
     ),
     Wrong(
         "restore-all-known",
         "every known token is reused: none is left to compute the logits from",
         "T-RESTORE / INV-KEEP-STEP.reserve",
-        changed(_restore_to(_aligned(minimum(slot_kv.C, known)))),
+        changed(_restore_to(_aligned(minimum(slot.C, known)))),
     ),
     Wrong(
         "restore-in-mid-page",
         "reuse stops in mid-page though the kernels of the profile can't (#32163)",
         "T-RESTORE / INV-ALIGN-STEP.reuse",
-        changed(_restore_to(minimum(slot_kv.C, known - config.reserve))),
+        changed(_restore_to(minimum(slot.C, known - config.reserve))),
         alone=True,
     ),
     Wrong(
@@ -130,7 +162,7 @@ MEMORY = (
         "cut-frees-kept-page",
         "free_tail begins at the page boundary below what it keeps",
         "T-RESTORE / INV-SUM-FULL.equation",
-        changed(moving(t.T_RESTORE, free(slot_kv, floor_page(t._m), ceil_page(slot_kv.A)))),
+        changed(moving(t.T_RESTORE, free(slot, floor_page(t._restored.m), ceil_page(slot.A)))),
     ),
     Wrong(
         "free-tail-cursor-in-mid-page",
@@ -138,11 +170,11 @@ MEMORY = (
         "T-RESTORE / INV-CURSOR.slot",
         changed(
             replace(
-                moving(t.T_RESTORE, free(slot_kv, ceil_page(t.reusable), ceil_page(slot_kv.A))),
+                moving(t.T_RESTORE, free(slot, ceil_page(t.reusable), ceil_page(slot.A))),
                 effect={
                     **t.T_RESTORE.effect,
-                    **t.kept(slot_kv, _min_cursor(slot_kv, t.reusable)),
-                    **t.kept(turn_kv, _min_cursor(slot_kv, t.reusable)),
+                    **t.kept(slot, merged_cut(slot, t.reusable)),
+                    **t.kept(req, merged_cut(slot, t.reusable)),
                 },
             )
         ),
@@ -153,8 +185,8 @@ MEMORY = (
         "T-SAVE / INV-CURSOR.slot",
         changed(
             replace(
-                moving(t.T_SAVE, free(turn_kv, ceil_page(_saved), ceil_page(turn_kv.A))),
-                effect={**t.T_SAVE.effect, **t.kept(slot_kv, _min_cursor(turn_kv, _saved))},
+                moving(t.T_SAVE, free(req, ceil_page(_saved), ceil_page(req.A))),
+                effect={**t.T_SAVE.effect, **t.kept(slot, merged_cut(req, _saved))},
             )
         ),
     ),
@@ -164,8 +196,8 @@ MEMORY = (
         "T-SAVE / INV-COVER.idle",
         changed(
             replace(
-                moving(t.T_SAVE, t.cut(turn_kv, known)[1]),
-                effect={**t.T_SAVE.effect, **t.kept(slot_kv, t.cut(turn_kv, known)[2])},
+                moving(t.T_SAVE, t.cut(req, known).memory),
+                effect={**t.T_SAVE.effect, **t.kept(slot, t.cut(req, known))},
             )
         ),
     ),
@@ -173,7 +205,7 @@ MEMORY = (
         "save-trims-allocated-only",
         "trim caps A and leaves C",
         "T-SAVE / INV-ORDER.slot",
-        changed(becomes(t.T_SAVE, (slot_kv.C, turn_kv.C))),
+        changed(becomes(t.T_SAVE, (slot.C, req.C))),
     ),
     Wrong(
         "save-forgets-output",
@@ -181,9 +213,9 @@ MEMORY = (
         "T-SAVE / INV-KEEP-STEP.ends",
         changed(
             replace(
-                moving(t.T_SAVE, t.cut(turn_kv, turn.prompt)[1]),
-                guard={**t.T_SAVE.guard, "prompt": turn.prompt >= turn_kv.Q},
-                effect={**t.T_SAVE.effect, **t.kept(slot_kv, t.cut(turn_kv, turn.prompt)[2])},
+                moving(t.T_SAVE, t.cut(req, req.prompt).memory),
+                guard={**t.T_SAVE.guard, "prompt": req.prompt >= req.Q},
+                effect={**t.T_SAVE.effect, **t.kept(slot, t.cut(req, req.prompt))},
             )
         ),
     ),
@@ -191,13 +223,13 @@ MEMORY = (
         "save-forgets-lock",
         "the first save takes the row and not the lock",
         "T-SAVE / INV-LOCK.slot",
-        changed(becomes(t.T_SAVE, (slot_kv.locked, slot.holding))),
+        changed(becomes(t.T_SAVE, (slot.locked, slot.holding))),
     ),
     Wrong(
         "retract-forgets-slack",
         "a retract takes what lies past C for free, and frees nothing",
         "T-RETRACT / INV-SUM-FULL.equation",
-        changed(becomes(t.T_RETRACT, (slot_kv.A, turn_kv.C))),
+        changed(becomes(t.T_RETRACT, (slot.A, req.C))),
     ),
     Wrong(
         "retract-cuts-to-prompt",
@@ -205,10 +237,10 @@ MEMORY = (
         "T-RETRACT / INV-KEEP-STEP.runs",
         changed(
             replace(
-                moving(t.T_RETRACT, t.cut(turn_kv, turn.prompt)[1]),
-                guard={**t.T_RETRACT.guard, "prompt": turn.prompt >= turn_kv.Q},
-                effect={**t.T_RETRACT.effect, **t.kept(slot_kv, t.cut(turn_kv, turn.prompt)[2])},
-                allows=Allowance(t.T_RETRACT.allows.when & (turn.prompt >= turn_kv.Q)),
+                moving(t.T_RETRACT, t.cut(req, req.prompt).memory),
+                guard={**t.T_RETRACT.guard, "prompt": req.prompt >= req.Q},
+                effect={**t.T_RETRACT.effect, **t.kept(slot, t.cut(req, req.prompt))},
+                allows=Allowance(t.T_RETRACT.allows.when & (req.prompt >= req.Q)),
             )
         ),
         alone=True,
@@ -217,14 +249,14 @@ MEMORY = (
         "retract-counts-slack",
         "a retract takes drafts for committed, as far as tokens are known",
         "T-RETRACT / INV-COVER-STEP.computes",
-        changed(becomes(t.T_RETRACT, (slot_kv.C, maximum(turn_kv.C, minimum(turn_kv.A, known))))),
+        changed(becomes(t.T_RETRACT, (slot.C, maximum(req.C, minimum(req.A, known))))),
         alone=True,
     ),
     Wrong(
         "save-counts-slack",
         "a save takes drafts for committed up to the finished length",
         "T-SAVE / INV-COVER-STEP.computes",
-        changed(becomes(t.T_SAVE, (slot_kv.C, t._trimmed[1]))),
+        changed(becomes(t.T_SAVE, (slot.C, t._trimmed.A))),
     ),
     Wrong(
         "partial-cut-to-prompt",
@@ -232,11 +264,8 @@ MEMORY = (
         "T-ABORT-PARTIAL / INV-COVER.idle",
         changed(
             replace(
-                moving(t.T_ABORT_PARTIAL, t.cut(slot_kv, turn.prompt)[1]),
-                effect={
-                    **t.T_ABORT_PARTIAL.effect,
-                    **t.kept(slot_kv, t.cut(slot_kv, turn.prompt)[2]),
-                },
+                moving(t.T_ABORT_PARTIAL, t.cut(slot, req.prompt).memory),
+                effect={**t.T_ABORT_PARTIAL.effect, **t.kept(slot, t.cut(slot, req.prompt))},
             )
         ),
     ),
@@ -254,7 +283,7 @@ MEMORY = (
         changed(
             moving(
                 t.T_ABORT,
-                free(turn_kv, maximum(ceil_page(slot_kv.A), turn_kv.Q), ceil_page(turn_kv.A)),
+                free(req, maximum(ceil_page(slot.A), req.Q), ceil_page(req.A)),
                 *t.T_ABORT.memory[1:],
             )
         ),
@@ -275,8 +304,8 @@ MEMORY = (
     Wrong(
         "refuse-leaves-lock",
         "a refused request keeps its lock",
-        "T-REFUSE / INV-LOCK.turn",
-        changed(less(moving(t.T_REFUSE), "turn.locked")),
+        "T-REFUSE / INV-LOCK.req",
+        changed(less(moving(t.T_REFUSE), "req.locked")),
     ),
     Wrong(
         "refuse-releases-slot",
@@ -284,9 +313,9 @@ MEMORY = (
         "T-REFUSE / INV-KEEP-STEP.refused",
         changed(
             replace(
-                guarded(moving(t.T_REFUSE, *t._abort_memory), **t.dropped(turn_locked, turn_kv.Q)),
+                guarded(moving(t.T_REFUSE, *t.everything), **t.dropped(locks_either)),
                 effect={**t.back_to_waiting, **t.no_slot},
-                allows=unlocking(turn.phase == MATCHED, turn_locked, turn_kv),
+                allows=unlocking(req.phase == MATCHED, locks_either),
             )
         ),
         alone=True,
@@ -302,15 +331,13 @@ MEMORY = (
         "extend-allocates-from-committed",
         "a prefill allocates from C on and overwrites the row (before #22862)",
         "T-EXTEND / INV-SUM-FULL.equation",
-        changed(
-            moving(t.T_EXTEND, t.T_EXTEND.memory[0], alloc(ceil_page(turn_kv.C), ceil_page(t.t)))
-        ),
+        changed(moving(t.T_EXTEND, t.T_EXTEND.memory[0], alloc(ceil_page(req.C), ceil_page(t.t)))),
     ),
     Wrong(
         "decode-page-late",
         "a decoding round allocates a page when it is full, not when it begins",
         "T-DECODE / INV-SUM-FULL.equation",
-        changed(moving(t.T_DECODE, alloc(floor_page(turn_kv.A), floor_page(turn_kv.A + t.d)))),
+        changed(moving(t.T_DECODE, alloc(floor_page(req.A), floor_page(req.A + t.d)))),
     ),
     Wrong(
         "park-gives-row",
@@ -322,15 +349,15 @@ MEMORY = (
         "park-changes-row",
         "a request between two chunks gets another row",
         "T-PARK [rows] / INV-ROW.one",
-        changed(becomes(t.T_PARK, (turn_kv.row, ite(slot.lent, turn_kv.row, 0)))),
+        changed(becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, 0)))),
     ),
     Wrong(
         "park-exchanges-row",
         "a request between two chunks gives its row back and takes another that is free",
-        "T-PARK / INV-ROWS-STEP.turn",
+        "T-PARK / INV-ROWS-STEP.req",
         changed(
             replace(
-                becomes(t.T_PARK, (turn_kv.row, ite(slot.lent, turn_kv.row, t.row))),
+                becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, t.row))),
                 guard={**t.T_PARK.guard, "row": t.row >= 0},
                 params=(t.row,),
                 memory=(give_row(~slot.lent), take_row(~slot.lent)),
@@ -343,18 +370,16 @@ MEMORY = (
         "cursor-frees-prefix",
         "the cursor frees pages of the tree's prefix",
         "T-SWA-ADVANCE / INV-SUM-SWA.equation",
-        changed(moving(t.T_SWA_ADVANCE, Mem(Move.FREE, EMPTY, Interval(turn_kv.E, t.e)))),
+        changed(moving(t.T_SWA_ADVANCE, Mem(Move.FREE, EMPTY, Interval(req.E, t.e)))),
     ),
     Wrong(
         "cursor-from-allocated",
         "the window is measured from A, drafts included",
-        "T-SWA-ADVANCE / INV-WINDOW.turn",
+        "T-SWA-ADVANCE / INV-WINDOW.req",
         changed(
             guarded(
                 t.T_SWA_ADVANCE,
-                e=(t.e > turn_kv.E)
-                & is_aligned(t.e)
-                & (t.e <= floor_page(turn_kv.A - config.window)),
+                e=(t.e > req.E) & is_aligned(t.e) & (t.e <= floor_page(req.A - config.window)),
             )
         ),
     ),
@@ -362,7 +387,7 @@ MEMORY = (
         "cursor-goes-back",
         "what waits again looks at the tree's part of the window anew",
         "T-RETRACT / INV-CURSOR-STEP.back",
-        changed(becomes(t.T_RETRACT, (slot_kv.E, ite(_below_window, 0, turn_kv.E)))),
+        changed(becomes(t.T_RETRACT, (slot.E, ite(_below_window, 0, req.E)))),
         alone=True,
     ),
     Wrong(
@@ -372,10 +397,7 @@ MEMORY = (
         changed(
             becomes(
                 t.T_SAVE,
-                (
-                    slot_kv.E,
-                    ite(config.swa & (turn_kv.E < turn_kv.Q), turn_kv.Q, t.T_SAVE.effect["slot.E"]),
-                ),
+                (slot.E, ite(config.swa & (req.E < req.Q), req.Q, t.T_SAVE.effect["slot.E"])),
             )
         ),
         alone=True,
@@ -389,11 +411,7 @@ MEMORY = (
             moving(
                 t.T_INSERT,
                 Mem(Move.FREE, Interval(t.q - t.dup, t.q), Interval(_cursor, _cursor + t.swa_dup)),
-                Mem(
-                    Move.TO_TREE,
-                    Interval(turn_kv.Q, t.q - t.dup),
-                    Interval(_cursor + t.swa_dup, t.q),
-                ),
+                Mem(Move.TO_TREE, Interval(req.Q, t.q - t.dup), Interval(_cursor + t.swa_dup, t.q)),
                 *t.T_INSERT.memory[2:],
             )
         ),
@@ -406,7 +424,7 @@ MEMORY = (
             moving(
                 t.T_INSERT,
                 Mem(Move.EVICT, count(t.dup), count(t.swa_dup)),
-                Mem(Move.TO_TREE, Interval(turn_kv.Q, t.q), Interval(_cursor, t.q)),
+                Mem(Move.TO_TREE, Interval(req.Q, t.q), Interval(_cursor, t.q)),
                 *t.T_INSERT.memory[2:],
             )
         ),
@@ -415,7 +433,7 @@ MEMORY = (
         "insert-drafts",
         "an insert publishes KV that is allocated and not committed",
         "T-INSERT / INV-PUBLISH-STEP.committed",
-        changed(guarded(t.T_INSERT, q=_upto(minimum(turn_kv.A, known)))),
+        changed(guarded(t.T_INSERT, q=_upto(minimum(req.A, known)))),
     ),
     Wrong(
         "insert-takes-no-swa-lock",
@@ -426,14 +444,14 @@ MEMORY = (
     Wrong(
         "insert-on-loan",
         "a turn on loan inserts, and only its own Q moves",
-        "T-INSERT / INV-CLEAN.loan",
+        "T-INSERT / INV-LOAN.prefix",
         changed(unguarded(t.T_INSERT, "no_slot")),
     ),
     Wrong(
         "finish-publishes-drafts",
         "a request that ends publishes KV that is allocated and not committed",
         "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
-        changed(guarded(t.T_PLAIN_FINISH, q=_upto(minimum(turn_kv.A, known)))),
+        changed(guarded(t.T_PLAIN_FINISH, q=_upto(minimum(req.A, known)))),
     ),
     Wrong(
         "finish-publishes-swa-drafts",
@@ -472,19 +490,19 @@ MEMORY = (
         "finish-publishes-rejected",
         "a request that ends publishes all that is allocated, rejected drafts included",
         "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
-        changed(guarded(t.T_PLAIN_FINISH, q=_upto(turn_kv.A))),
+        changed(guarded(t.T_PLAIN_FINISH, q=_upto(req.A))),
     ),
     Wrong(
         "abort-publishes-drafts",
         "an abort publishes KV that is allocated and not committed",
         "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
-        changed(guarded(t.T_ABORT_PUBLISH, q=_upto(minimum(turn_kv.A, known)))),
+        changed(guarded(t.T_ABORT_PUBLISH, q=_upto(minimum(req.A, known)))),
     ),
     Wrong(
         "publishes-unknown",
         "an abort publishes the KV of a token that nobody has read (overlap)",
         "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
-        changed(guarded(t.T_ABORT_PUBLISH, q=_upto(turn_kv.C))),
+        changed(guarded(t.T_ABORT_PUBLISH, q=_upto(req.C))),
     ),
     Wrong(
         "finish-leaves-lock",
@@ -505,7 +523,7 @@ MEMORY = (
         "held-without-rounding",
         "held is A - Q, not whole pages",
         "T-REFUSE / INV-SUM-FULL.equation",
-        figure(state.held, ite(slot.holding & ~slot.lent, slot_kv.A - slot_kv.Q, 0)),
+        figure(state.held, ite(slot.holding & ~slot.lent, slot.A - slot.Q, 0)),
     ),
     Wrong(
         "swa-held-with-prefix",
@@ -513,19 +531,19 @@ MEMORY = (
         "T-CLOSE / INV-SUM-SWA.equation",
         figure(
             state.swa_held,
-            ite(slot.holding & ~slot.lent, ite(config.swa, ceil_page(slot_kv.A) - slot_kv.E, 0), 0),
+            ite(slot.holding & ~slot.lent, ite(config.swa, ceil_page(slot.A) - slot.E, 0), 0),
         ),
     ),
     Wrong(
         "uncached-without-loans",
         "what is on loan is in neither figure",
         "T-RESTORE / INV-SUM-FULL.equation",
-        figure(state.uncached, ite(has_kv & ~slot.lent, private(turn_kv), 0)),
+        figure(state.uncached, ite(has_kv & ~slot.lent, private(req), 0)),
     ),
     Wrong(
         "row-on-loan-twice",
         "the row of a slot on loan counts for the turn as well",
         "T-RESTORE / INV-ROWS.equation",
-        figure(state.turn_rows, ite(has_kv & (turn_kv.row != NO_ROW), 1, 0)),
+        figure(state.req_rows, ite(has_kv & (req.row != NO_ROW), 1, 0)),
     ),
 )

@@ -19,23 +19,12 @@ from slotproof.conformance.protocol.snapshot import (
     SlotView,
     Snapshot,
 )
-from slotproof.model.layout import EMPTY_ACTOR, SESSION, SLOT, TURN, Values
-from slotproof.model.state import (
-    KINDS,
-    NO_ROW,
-    PHASES,
-    PLAIN,
-    Kv,
-    Pool,
-    Request,
-    Rows,
-    Session,
-    SlotFlags,
-)
+from slotproof.model.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
+from slotproof.model.state import KINDS, NO_ROW, PHASES, PLAIN, Pool, Request, Rows, Session, Slot
 from slotproof.model.world import Constants, World
 
 _NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
-_NO_SESSION, _NO_SLOT, _NO_TURN = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, TURN))
+_NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))
 _HAS_KV = ("matched", "parked", "running")
 
 
@@ -53,12 +42,12 @@ def abstract(snapshot: Snapshot, constants: Constants) -> World:
             assert sid is not None
             turns[sid] = request
         else:
-            alone = _turn(request, constants, alone=True)
+            alone = _request(request, constants, alone=True)
             world.put("/" + rid, [*_NO_SESSION, *_NO_SLOT, *alone])
     for sid in dict.fromkeys([*snapshot["sessions"], *snapshot["slots"]]):
         session = snapshot["sessions"].get(sid)
         slot = _slot(snapshot["slots"].get(sid), constants, sid in loans)
-        turn = _turn(turns[sid], constants) if sid in turns else _NO_TURN
+        turn = _request(turns[sid], constants) if sid in turns else _NO_REQUEST
         world.put(sid, [*_session(session), *slot, *turn])
     return world
 
@@ -84,22 +73,34 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     if slot is None:
         return _NO_SLOT
     lent = on_loan if slot["lent"] is None else slot["lent"]
-    flags = SlotFlags(holding=1, lent=int(lent))
-    return (*flags, *_kv(slot, constants, slot["Q"] == 0 or slot["locks"] > 0))
+    return Slot(
+        holding=1,
+        lent=int(lent),
+        row=slot["row"],
+        C=slot["C"],
+        A=slot["A"],
+        Q=slot["Q"],
+        E=_cursor(slot, constants),
+        locked=int(slot["Q"] == 0 or slot["locks"] > 0),
+    )
 
 
-def _turn(request: RequestView, constants: Constants, alone: bool = False) -> Values:
-    known = Request(
+def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
+    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
+    locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
+    return Request(
         kind=PLAIN if alone else KINDS[request["kind"]],
         phase=PHASES[request["phase"]],
         prompt=request["prompt"],
         output=request["output"],
+        row=request["row"],
+        C=request["C"],
+        A=request["A"],
+        Q=request["Q"],
+        E=_cursor(request, constants),
+        locked=int(locked),
     )
-    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
-    locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
-    return (*known, *_kv(request, constants, locked))
 
 
-def _kv(view: SlotView | RequestView, constants: Constants, locked: bool) -> Values:
-    cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
-    return Kv(row=view["row"], C=view["C"], A=view["A"], Q=view["Q"], E=cursor, locked=int(locked))
+def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
+    return view["E"] if constants.window and view["E"] > view["Q"] else 0

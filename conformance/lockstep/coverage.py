@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from slotproof.model.evaluate import outcomes
 from slotproof.model.layout import EMPTY_ACTOR, OWN
-from slotproof.model.state import RUNNING, turn
+from slotproof.model.state import RUNNING, req
 from slotproof.model.world import World
 
-_PHASE, _OUTPUT = OWN[turn.phase.name], OWN[turn.output.name]
+_PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]
 
 
 @dataclass

@@ -18,6 +18,7 @@ from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.protocol.shapes import Shape, Text, shape
 from slotproof.conformance.terminal import json_text
+from slotproof.conformance.traces import older
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -121,10 +122,11 @@ def load(path: Path) -> Baseline:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     entries: list[Entry] = []
     for number, fields in enumerate(data["findings"], 1):
-        clause = fields["id"].partition("@")[0]
+        clause, at, where = fields["id"].partition("@")
+        clause = older.clause(clause)
         if clause not in clauses():
             raise BadBaseline(f"{path}, entry {number}: there is no clause {clause!r}")
-        entry = Entry(**fields)
+        entry = Entry(**{**fields, "id": clause + at + where})
         if any((each.id, each.engine) == (entry.id, entry.engine) for each in entries):
             raise BadBaseline(
                 f"{path}, entry {number}: {entry.id} of {entry.engine} is there twice"

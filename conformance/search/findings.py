@@ -37,11 +37,11 @@ from slotproof.conformance.lockstep.referee import Iteration
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
-from slotproof.model.state import RUNNING, TURN, WAITING, session, turn
+from slotproof.model.state import RUNNING, TURN, WAITING, req, session
 from slotproof.model.transitions import TRANSITIONS
 
 _ALL = TRANSITIONS.values()
-_RUNNING = {turn.kind.name: TURN, turn.phase.name: RUNNING, session.inflight.name: True}
+_RUNNING = {req.kind.name: TURN, req.phase.name: RUNNING, session.inflight.name: True}
 
 INTAKE = frozenset(each.id for each in _ALL if each.starts)
 """May as well have happened some iterations before."""
@@ -50,7 +50,7 @@ ORDINARY = frozenset(each.id for each in _ALL if each.course == "every request")
 LATER = frozenset(each.id for each in _ALL if each.course != "some")
 """What every later turn of a session goes through."""
 RETRACTED = frozenset(
-    each.id for each in _ALL if each.possible(_RUNNING) and each.becomes(turn.phase) == WAITING
+    each.id for each in _ALL if each.possible(_RUNNING) and each.becomes(req.phase) == WAITING
 )
 """What takes a turn out of the batch."""
 

@@ -217,7 +217,7 @@ def from_itf(data: Any) -> Trace:
 
 
 def _violation(violated: dict[str, Any]) -> Violation:
-    known = {**older.shown(violated), **violated}
+    known = older.violation(violated)
     known["transition"] = known["transition"] or None
     known["owners"] = tuple(Holder(**each) for each in known.get("owners", ()))
     return Violation(**known)

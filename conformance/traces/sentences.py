@@ -50,7 +50,7 @@ CLAUSES = {
     "INV-CHECKER.figures": "The figures of the engine's own check are not those of ownership",
     "INV-COVER.idle": "A slot keeps more KV than its session has history",
     "INV-ORDER.slot": "The lengths of a slot contradict each other",
-    "INV-ORDER.turn": "The lengths of a turn contradict each other",
+    "INV-ORDER.req": "The lengths of a turn contradict each other",
     "INV-LOCK.count": "A page of the tree is locked too often, or too seldom",
     "INV-ROWS.equation": "A row is lost, or belongs to two",
     "INV-ROWS.present": "Who has KV has no row, or who has none has one",

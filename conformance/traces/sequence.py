@@ -38,7 +38,7 @@ def _way(each: Transition) -> tuple[str, str]:
         ends = (mem.full.lo, mem.full.hi, mem.swa.lo, mem.swa.hi)
         names = {name for end in ends for name in variables(end)}
         return "slot" if any(name.startswith("slot.") for name in names) else "turn", "pool"
-    if any(name.startswith("turn.") for name in each.effect):
+    if any(name.startswith("req.") for name in each.effect):
         return "scheduler", "turn"
     return ("client", "scheduler") if each.effect else ("scheduler", "client")
 

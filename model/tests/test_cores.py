@@ -50,7 +50,7 @@ def test_needs_can_be_too_few() -> None:
 def _within(whose: str, name: str) -> Expr:
     """Being in a state of a life, as a formula."""
     kind = state.TURN if whose == "turn" else state.PLAIN
-    phase = state.turn.phase == state.PHASES.get(name, 0)
+    phase = state.req.phase == state.PHASES.get(name, 0)
     session, slot = state.session, state.slot
     return {
         "no slot": ~slot.holding,
@@ -60,8 +60,8 @@ def _within(whose: str, name: str) -> Expr:
         "closing": session.open & session.closing,
         "idle": session.open & ~session.closing & ~session.inflight,
         "in flight": session.open & ~session.closing & session.inflight,
-        "absent": phase & (state.turn.kind == state.NONE),
-    }.get(name, phase & (state.turn.kind == kind))
+        "absent": phase & (state.req.kind == state.NONE),
+    }.get(name, phase & (state.req.kind == kind))
 
 
 def test_every_arrow_can_be_walked() -> None:

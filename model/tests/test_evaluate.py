@@ -85,9 +85,9 @@ def entry(name: str) -> st.SearchStrategy[int]:
         return st.integers(0, 1)
     if name.endswith(".row"):
         return st.integers(-1, 2)
-    if name == "turn.kind":
+    if name == "req.kind":
         return st.integers(0, 2)
-    if name == "turn.phase":
+    if name == "req.phase":
         return st.integers(0, 4)
     if name.startswith("frame"):
         return st.integers(0, 40)
@@ -210,11 +210,11 @@ def test_source_of_any_term_is_right(page: int) -> None:
 def test_effects_are_simultaneous() -> None:
     """T-RETRACT moves the turn's KV to the slot and clears the turn: old values count."""
     vector = [0] * len(LAYOUT)
-    for name, number in (("turn.C", 5), ("turn.A", 7), ("turn.Q", 2), ("turn.row", 1)):
+    for name, number in (("req.C", 5), ("req.A", 7), ("req.Q", 2), ("req.row", 1)):
         vector[INDEX[name]] = number
     steps(1)["T-RETRACT"].apply(vector, {})
     assert [vector[INDEX[f"slot.{name}"]] for name in ("row", "C", "A", "Q")] == [1, 5, 7, 2]
-    assert [vector[INDEX[f"turn.{name}"]] for name in ("row", "C", "A", "Q")] == [-1, 0, 0, 0]
+    assert [vector[INDEX[f"req.{name}"]] for name in ("row", "C", "A", "Q")] == [-1, 0, 0, 0]
 
 
 def test_compiled_once() -> None:

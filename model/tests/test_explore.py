@@ -139,7 +139,7 @@ def as_world(bounds: Bounds, state: State) -> World:
 
 
 def numbered(values: tuple[int, ...], row: int) -> list[int]:
-    rows = {6, 16}  # slot.row, turn.row
+    rows = {6, 16}  # slot.row, req.row
     return [
         row if index in rows and value != NO_ROW else value for index, value in enumerate(values)
     ]

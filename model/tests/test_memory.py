@@ -25,7 +25,7 @@ from slotproof.model.memory import (
     unlock,
 )
 from slotproof.model.profiles import PROFILES
-from slotproof.model.state import slot, slot_kv
+from slotproof.model.state import slot
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import Constants, World
 
@@ -101,7 +101,7 @@ class Hand:
 
     def turn(self) -> tuple[int, ...]:
         actor = self.world.actors["s"]
-        return tuple(actor[OWN[f"turn.{name}"]] for name in "CAQE")
+        return tuple(actor[OWN[f"req.{name}"]] for name in "CAQE")
 
 
 def test_turn_1_leaves_the_museums_slot() -> None:
@@ -225,7 +225,7 @@ def test_plain_finish_leaves_the_tree_only() -> None:
 
 def test_every_move_changes_the_figures_it_names() -> None:
     """Counts are derived from the moves: never written twice."""
-    span = Interval(slot_kv.Q, slot_kv.A)
+    span = Interval(slot.Q, slot.A)
     length = "max(0, slot.A - slot.Q)"
     shown = {
         Move.ALLOC: {"full.available": f"full.available - {length}"},
@@ -259,13 +259,13 @@ def test_every_move_changes_the_figures_it_names() -> None:
 
 def test_moves_add_up() -> None:
     """Two moves of one figure are both counted."""
-    figures = counts((free(slot_kv, 3, 5), alloc(0, 1)))
+    figures = counts((free(slot, 3, 5), alloc(0, 1)))
     assert show(figures["full.available"]) == "full.available + max(0, 5 - 3) - max(0, 1 - 0)"
 
 
 def test_a_free_leaves_out_what_the_cursor_gave_back() -> None:
     """INV-CURSOR: in the SWA pool an interval starts at the cursor at least."""
-    figures = counts((free(slot_kv, 3, 5),))
+    figures = counts((free(slot, 3, 5),))
     assert show(figures["swa.available"]) == (
         "swa.available + ite(config.swa, max(0, 5 - max(3, slot.E)), 0)"
     )
@@ -274,7 +274,7 @@ def test_a_free_leaves_out_what_the_cursor_gave_back() -> None:
 def test_what_is_taken_must_be_there() -> None:
     """Guard conjuncts that the moves need are derived, too."""
     need = affordable((take_row(slot.lent), alloc(0, 3), lock(2, 0), unlock(1, 0), *release(
-        slot_kv, slot.holding, 0, 0
+        slot, slot.holding, 0, 0
     ), give_row(slot.lent)))  # fmt: skip
     assert set(need) == {
         "a_row", "full_available", "swa_available", "full_evictable", "swa_evictable",

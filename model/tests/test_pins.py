@@ -171,7 +171,7 @@ def test_every_choice_can_be_made(pool: str, transition: str, wanted: tuple[Expr
 def test_a_lock_is_taken_anew_in_the_window_only() -> None:
     """T-INSERT drops a page that the window has left, and none that it has not."""
     assert _possible("T-INSERT", "swa", pages.dropped, ~pages.locked)
-    inside = (state.page.at >= state.row_E) & (state.page.at + state.config.window >= t.q)
+    inside = (state.page.at >= state.own.E) & (state.page.at + state.config.window >= t.q)
     assert not _possible("T-INSERT", "swa", pages.dropped, ~pages.locked, inside)
 
 

@@ -35,12 +35,12 @@ def test_the_hardest_transitions_keep_every_invariant(name: str, page_size: int 
 def test_a_proof_says_what_it_used() -> None:
     """INV-ORDER after a restore needs more than the guard: the core names it."""
     results, _ = prove(page_sizes=[4], jobs=1, only=["T-RESTORE"])
-    order = next(each for each in results if each.clause == "INV-ORDER.turn")
+    order = next(each for each in results if each.clause == "INV-ORDER.req")
     assert "INV-ORDER.slot" in order.core
 
 
 def test_a_guard_that_can_not_hold_is_vacuous() -> None:
-    never = replace(t.T_PARK, guard={**t.T_PARK.guard, "never": state.turn.phase < 0})
+    never = replace(t.T_PARK, guard={**t.T_PARK.guard, "never": state.req.phase < 0})
     prover = Prover(tasks(Spec({**TRANSITIONS, "T-PARK": never}), "T-PARK"), 4)
     assert prover.vacuity(prover.tasks[0]).problem == "can never happen"
 
@@ -93,13 +93,13 @@ def test_a_step_that_harms_another_actor_is_refuted(page_size: int | None) -> No
 
 @pytest.mark.parametrize("name", ["T-REJECT", "T-DOOM"])
 def test_a_request_that_goes_on_alone_is_a_right_one(name: str) -> None:
-    """INV-CLEAN.tokens: without the guard its prompt could be negative."""
+    """INV-TOKENS.counted: without the guard its prompt could be negative."""
     transition = TRANSITIONS[name]
     lax = replace(transition, guard={k: e for k, e in transition.guard.items() if k != "prompt"})
     prover = Prover(tasks(Spec({**TRANSITIONS, name: lax}), name), 4)
     task = next(each for each in prover.tasks if each.layer == "detached")
     refuted = {each.clause for each in prover.results(task) if each.status == "refuted"}
-    assert "INV-CLEAN.tokens" in refuted
+    assert "INV-TOKENS.counted" in refuted
 
 
 def _unrounded(kind: Op) -> Spec:
@@ -139,7 +139,7 @@ def test_the_forgotten_rounding_is_invisible_at_page_size_1() -> None:
 _BREAKS = {
     "22213-double-count": "INV-ONCE",
     "22790d-two-in-flight": "INV-INFLIGHT-STEP",
-    "21875a-close-releases-running": "INV-CLEAN",
+    "21875a-close-releases-running": "INV-ABSENT",
     "37502-parked-not-counted": "INV-SUM-FULL",
     "22790a-abort-drops-row": "INV-SUM-FULL",
     "22897-no-trim": "INV-COVER",

@@ -38,18 +38,7 @@ from slotproof.model.layout import LAYOUT
 from slotproof.model.life import edges, lives
 from slotproof.model.named import named
 from slotproof.model.render import WIDTH, block, formula, guard, moves, symbol, text
-from slotproof.model.state import (
-    CONFIG,
-    FRAME,
-    LINE,
-    PAGE,
-    STATE,
-    config,
-    slot,
-    slot_kv,
-    turn,
-    turn_kv,
-)
+from slotproof.model.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
 from slotproof.model.transitions import T_RESTORE, TRANSITIONS
 from slotproof.model.words import WORDS
 
@@ -78,11 +67,11 @@ SHOWN: dict[str, Expr] = {
     "x ≤ (if a then y else 0)": x <= ite(a, y, 0),
     "y": ite(FALSE, x, y),
     "cut(y, x)": ite(y >= x, y, floor_page(y)),
-    "turn.phase = waiting": turn.phase == 1,
-    "turn.row ≠ no_row": turn_kv.row != -1,
-    "known ≤ W": turn.prompt + turn.output <= config.window,
-    "private(slot) = 0": ceil_page(slot_kv.A) - slot_kv.Q == 0,
-    "slot.lent ∧ slot.C = 0": conj(slot.lent, slot_kv.C == 0),
+    "req.phase = waiting": req.phase == 1,
+    "req.row ≠ no_row": req.row != -1,
+    "known ≤ W": req.prompt + req.output <= config.window,
+    "private(slot) = 0": ceil_page(slot.A) - slot.Q == 0,
+    "slot.lent ∧ slot.C = 0": conj(slot.lent, slot.C == 0),
 }
 
 
@@ -95,7 +84,7 @@ def test_text(shown: str) -> None:
 
 _WORDS = {name: number for words in (KINDS, PHASES) for number, name in words.items()}
 _WORDS |= {"no_row": -1, "none": 0, "true": 1, "false": 0}
-_TOKEN = re.compile(r"\s*([A-Za-z_][\w.]*(?:\((?:slot|turn|either)\))?'?|\d+|[^\s\w])")
+_TOKEN = re.compile(r"\s*([A-Za-z_][\w.]*(?:\((?:slot|req)\))?'?|\d+|[^\s\w])")
 _LEVELS = (("⇔",), ("⇒",), ("∨",), ("∧",))
 _COMPARE = ("≤", "<", "≥", ">", "=", "≠", "∣")
 

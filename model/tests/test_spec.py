@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import ast
+import inspect
 
 import pytest
 
@@ -11,6 +12,7 @@ from slotproof.model.expr import Sort, variables
 from slotproof.model.invariant import Invariant, Kind
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.layout import LAYOUT
+from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 DESIGNED_TRANSITIONS = [
@@ -78,7 +80,7 @@ def test_every_invariant_of_the_design_is_there(kind: str) -> None:
 
 def test_ids_are_unique() -> None:
     """No transition or invariant is hidden by another one of its ID."""
-    made = [each for each in vars(transitions).values() if isinstance(each, transitions.Transition)]
+    made = [each for each in vars(transitions).values() if isinstance(each, Transition)]
     assert len(made) == len(TRANSITIONS)
     stated = [
         each
@@ -182,5 +184,9 @@ def test_museum_bugs_are_cited() -> None:
 
 def test_the_spec_can_be_read_in_an_hour() -> None:
     """Transitions, with what their events mean and what they must allow, and invariants."""
-    files = [transitions.__file__, invariants.__file__, steps.__file__]
-    assert sum(len(Path(str(file)).read_text().splitlines()) for file in files) <= 1_450
+    lines = 0
+    for module in (transitions, invariants, steps):
+        text = inspect.getsource(module)
+        read = [each for each in ast.parse(text).body if not isinstance(each, ast.ImportFrom)]
+        lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
+    assert lines <= 1_400

@@ -27,7 +27,7 @@ def test_there_are_many_and_their_names_are_their_own() -> None:
 @pytest.mark.parametrize(
     ("name", "clause"),
     [
-        ("T-RESTORE/drop-guard/window", "INV-WINDOW.turn"),
+        ("T-RESTORE/drop-guard/window", "INV-WINDOW.req"),
         ("T-RESTORE/drop-effect/slot.lent", "INV-SUM-FULL.equation"),
         ("T-RESTORE/drop-move/0-free", "INV-SUM-FULL.equation"),
         ("T-SAVE/drop-effect/slot.E", "INV-SUM-SWA.equation"),
@@ -48,10 +48,10 @@ def test_a_mutant_is_killed(name: str, clause: str) -> None:
     [
         ("T-PLAIN-SUBMIT/less-or-equal/nonempty", "T-PLAIN-SUBMIT [allowed] / ALLOWS.nonempty"),
         ("T-CLOSE/less-or-equal/u.1", "T-CLOSE [allowed] / ALLOWS.u"),
-        ("T-SUBMIT/off-by-one/turn.prompt", "T-SUBMIT / MEANS.new"),
-        ("T-EXTEND/drop-effect/turn.output", "T-EXTEND / MEANS.sampled"),
+        ("T-SUBMIT/off-by-one/req.prompt", "T-SUBMIT / MEANS.new"),
+        ("T-EXTEND/drop-effect/req.output", "T-EXTEND / MEANS.sampled"),
         ("T-OPEN/drop-effect/session.open", "T-OPEN / changes nothing"),
-        ("T-PARK/drop-effect/turn.phase", "T-PARK / changes nothing"),
+        ("T-PARK/drop-effect/req.phase", "T-PARK / changes nothing"),
         ("T-DISCARD/drop-guard/u", "T-DISCARD / INV-ALIGN.tree"),
         ("T-ABORT-PARTIAL/drop-guard/partial", "T-ABORT-PARTIAL / INV-QUEUED-STEP.slot"),
         ("T-CLOSE-DEFER/drop-guard/busy", "T-CLOSE-DEFER / INV-INFLIGHT-STEP.defers"),
@@ -90,16 +90,16 @@ def test_a_known_bug_is_killed_by_an_obligation(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_abort_that_was_merged_does_no_harm() -> None:
-    """#22790 frees up to max(slot.A, turn.A); that the first is never more is proved with it."""
-    grows = implies(state.slot.lent, state.turn_kv.A >= state.slot_kv.A)
-    clean = INVARIANTS["INV-CLEAN"]
-    more = replace(clean, conjuncts={**clean.conjuncts, "grows": grows})
+    """#22790 frees up to max(slot.A, req.A); that the first is never more is proved with it."""
+    grows = implies(state.slot.lent, state.req.A >= state.slot.A)
+    loan = INVARIANTS["INV-LOAN"]
+    more = replace(loan, conjuncts={**loan.conjuncts, "grows": grows})
     gone, *rest = t.T_ABORT.memory
-    hi = ceil_page(maximum(state.slot_kv.A, state.turn_kv.A))
+    hi = ceil_page(maximum(state.slot.A, state.req.A))
     gone = replace(gone, full=replace(gone.full, hi=hi), swa=replace(gone.swa, hi=hi))
     merged = replace(t.T_ABORT, memory=(gone, *rest))
     transitions = {**TRANSITIONS, "T-ABORT": merged}
-    assert refuted(Spec(transitions, {**INVARIANTS, "INV-CLEAN": more}), (4,)) is None
+    assert refuted(Spec(transitions, {**INVARIANTS, "INV-LOAN": more}), (4,)) is None
     assert refuted(Spec(transitions), (4,)) is not None  # by induction alone it would be
 
 
@@ -109,7 +109,7 @@ def test_a_wrong_spec_is_refuted_by_the_clause_made_for_it(name: str) -> None:
 
 
 _ASKED_FOR = {
-    "INV-ROWS-STEP.turn",
+    "INV-ROWS-STEP.req",
     "INV-ALIGN-STEP.reuse",
     "INV-INFLIGHT-STEP.ends",
     "INV-INFLIGHT-STEP.remembers",
@@ -165,7 +165,7 @@ def test_same_figures_with_other_pages_are_not_the_same_steps(name: str) -> None
 @pytest.mark.parametrize(
     ("name", "clause"),
     [
-        ("T-SAVE/instead/slot.C.0:turn.A", "INV-COVER-STEP.computes"),
+        ("T-SAVE/instead/slot.C.0:req.A", "INV-COVER-STEP.computes"),
         ("T-LAUNCH/sibling-effect/T-DECODE", "MEANS.unknown"),
     ],
 )

@@ -199,7 +199,7 @@ _BOOLEANS = {
     for var in (*state.STATE, *state.CONFIG, *state.PAGE, *state.FRAME)
     if var.sort is Sort.BOOL
 }
-_KINDS = {"turn.kind": 3, "turn.phase": 5}
+_KINDS = {"req.kind": 3, "req.phase": 5}
 _PAGE = tuple(var.name for var in (*state.PAGE, *state.LINE))
 
 
@@ -374,9 +374,9 @@ WRONG = {
     "an effect turned": ("T-REFUSE", "slot_lent' = FALSE", "slot_lent' = TRUE"),
     "a guard loosened": ("T-SUBMIT", "1 <= session_history + new", "0 <= session_history + new"),
     "a guard that forgets": ("T-CLOSE", "/\\ ~session_inflight", "/\\ session_open"),
-    "a rounding forgotten": ("T-DECODE", "Ceil(turn_A + d) - Ceil(turn_A)", "d"),
+    "a rounding forgotten": ("T-DECODE", "Ceil(req_A + d) - Ceil(req_A)", "d"),
     "a definition changed": ("T-RESTORE", "Cut(n, E) == IF E <= n", "Cut(n, E) == IF E < n"),
-    "a term changed": ("INV-COVER", "  turn_prompt + turn_output", "  turn_prompt"),
+    "a term changed": ("INV-COVER", "  req_prompt + req_output", "  req_prompt"),
     "an invariant loosened": ("INV-ORDER", "slot_C <= slot_A /\\ ", ""),
     "a conjunct left out": ("INV-ONCE", "  /\\ INV_ONCE_never_neither\n", ""),
     "a prime forgotten": ("INV-HISTORY", "session_history' <= Known", "session_history <= Known"),

@@ -29,7 +29,7 @@ def test_every_conjunct_can_be_broken(page_size: int) -> None:
 
 def test_a_tautology_is_noticed() -> None:
     drain = INVARIANTS["INV-DRAIN"]
-    empty = replace(drain, conjuncts={"drained": state.turn.kind == state.turn.kind})
+    empty = replace(drain, conjuncts={"drained": state.req.kind == state.req.kind})
     spec = Spec(invariants={**INVARIANTS, "INV-DRAIN": empty})
     assert tautologies(spec, 4) == ["INV-DRAIN.drained"]
 

@@ -21,7 +21,7 @@ from slotproof.model.world import Constants, World
 
 ROWS = 3
 WALKS, LENGTH, DRAWS = 24, 80, 12
-SLOT_ROW, TURN_ROW = OWN["slot.row"], OWN["turn.row"]
+SLOT_ROW, TURN_ROW = OWN["slot.row"], OWN["req.row"]
 PROGRESS = {
     "T-SUBMIT",
     "T-MATCH",
@@ -89,32 +89,32 @@ class Draw:
         return drawn
 
     def param(self, id_: str, name: str, drawn: dict[str, int]) -> int:
-        rng, known = self.rng, self["turn.prompt"] + self["turn.output"]
+        rng, known = self.rng, self["req.prompt"] + self["req.output"]
         match name:
             case "new" | "prompt":
                 return rng.choice([0, 1, rng.randint(1, 5), rng.randint(1, 6 * self.page)])
             case "m":
                 return self.pages(known)
             case "t":
-                return rng.choice([known, rng.randint(self["turn.C"], max(known, self["turn.C"]))])
+                return rng.choice([known, rng.randint(self["req.C"], max(known, self["req.C"]))])
             case "sampled":
                 return int(drawn["t"] == known) and rng.randint(0, 1)
             case "row":
-                return self["turn.row"] if self["turn.row"] >= 0 else self.free_row()
+                return self["req.row"] if self["req.row"] >= 0 else self.free_row()
             case "d":
                 return rng.randint(0, 3)
             case "k":
-                room = self["turn.A"] + drawn.get("d", 0) - self["turn.C"]
+                room = self["req.A"] + drawn.get("d", 0) - self["req.C"]
                 return min(rng.randint(0, max(0, room)), 1 if id_ == "T-LAUNCH" else room)
             case "e":
-                return self.pages(self["turn.C"] - self["config.window"])
+                return self.pages(self["req.C"] - self["config.window"])
             case "F":
-                return rng.randint(0, self["turn.output"])
+                return rng.randint(0, self["req.output"])
             case "q":
-                most = min(self["turn.C"], known) - self["turn.Q"]
-                return self["turn.Q"] + self.pages(most)
+                most = min(self["req.C"], known) - self["req.Q"]
+                return self["req.Q"] + self.pages(most)
             case "dup" | "swa_dup":
-                return self.pages(drawn["q"] - self["turn.Q"]) if rng.random() < 0.5 else 0
+                return self.pages(drawn["q"] - self["req.Q"]) if rng.random() < 0.5 else 0
             case "n" if id_ == "T-RESULT":
                 return drawn["k"] + rng.randint(0, 1)
             case "n" | "swa_n":
@@ -128,14 +128,14 @@ class Draw:
         if id_ == "T-MATCH":
             return self.pages(drawn["m"])
         if id_ == "T-INSERT" and name == "u":
-            return drawn["q"] - self["turn.Q"] - self.rng.choice([0, drawn["dup"]])
+            return drawn["q"] - self["req.Q"] - self.rng.choice([0, drawn["dup"]])
         if id_ == "T-INSERT":
-            return self.pages(drawn["q"] if name == "swa_u" else self["turn.Q"])
+            return self.pages(drawn["q"] if name == "swa_u" else self["req.Q"])
         protected = self[f"{pool}.protected"]
         return self.rng.choice(
             [
                 0,
-                max(self["slot.Q"], self["turn.Q"]),
+                max(self["slot.Q"], self["req.Q"]),
                 protected - self["frame.lock_max"],
                 protected - self["frame.lock_sum"],
             ]

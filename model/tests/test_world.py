@@ -14,7 +14,7 @@ from slotproof.model.world import Constants, Problem, World
 
 FRAME = state.FRAME
 LONGEST = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)
-KIND, PHASE, PROMPT = (OWN[f"turn.{name}"] for name in ("kind", "phase", "prompt"))
+KIND, PHASE, PROMPT = (OWN[f"req.{name}"] for name in ("kind", "phase", "prompt"))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_lengths_that_an_event_claims_are_compared(world: World, name: str) -> N
     (problem,) = world.apply("T-DECODE", "s", "r", {"d": 1, "k": 1, **wrong})
     assert (problem.invariant, problem.conjunct) == ("INV-STEP", "state")
     want = wrong[name] - 3
-    assert problem.detail == f"turn.{name} is {wrong[name]} after T-DECODE, the spec says {want}"
+    assert problem.detail == f"req.{name} is {wrong[name]} after T-DECODE, the spec says {want}"
 
 
 def test_lengths_claimed_without_a_turn_are_the_slots(world: World) -> None:
@@ -140,7 +140,7 @@ def test_writers_name_the_transition_that_wrote_last(world: World) -> None:
 
 
 def test_violations_name_the_actor_and_each_conjunct_once(world: World) -> None:
-    """INV-ORDER, INV-CLEAN: as the actor sees them."""
+    """INV-ORDER, INV-LOAN: as the actor sees them."""
     bad = list(EMPTY_ACTOR)
     bad[OWN["slot.C"]] = 3
     for sid in ("t", "u"):
@@ -158,7 +158,7 @@ def test_the_frame_is_the_sum_of_the_others() -> None:
     world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     for _ in range(300):
         values = list(EMPTY_ACTOR)
-        for name in ("slot.holding", "slot.Q", "slot.A", "turn.kind", "turn.phase", "turn.Q"):
+        for name in ("slot.holding", "slot.Q", "slot.A", "req.kind", "req.phase", "req.Q"):
             values[OWN[name]] = rng.choice([0, 0, 1, 2, 3])
         world.put(rng.choice("abcde"), rng.choice([values, values, list(EMPTY_ACTOR)]))
         for key in (None, *"abcde"):
@@ -169,12 +169,12 @@ def test_the_frame_is_the_sum_of_the_others() -> None:
 
 
 def test_what_is_not_there_and_is_not_zero_is_kept() -> None:
-    """INV-CLEAN: a session that is not open has no history."""
+    """INV-ABSENT: a session that is not open has no history."""
     world = World(Constants(1, 100, 0, PROFILES["reference"]), initial_pools(100, 0, 0))
     values = list(EMPTY_ACTOR)
     values[OWN["session.history"]] = 1
     world.put("t", values)
-    assert ("t", "INV-CLEAN", "session") in list(world.violations())
+    assert ("t", "INV-ABSENT", "session") in list(world.violations())
 
 
 def test_an_empty_world_is_checked_too() -> None:

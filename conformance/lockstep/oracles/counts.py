@@ -100,9 +100,14 @@ def _count(seen: Observation) -> None:
     snapshot = seen.snapshot
     checked["INV-ROWS"] += 1
     if seen.world.actors:
-        checked["INV-CLEAN"] += 1
+        for invariant in ("INV-ABSENT", "INV-KIND", "INV-TOKENS"):
+            checked[invariant] += 1
     else:
         checked["INV-DRAIN"] += 1
+    if snapshot["requests"]:
+        checked["INV-PHASE"] += 1
+    if seen.lent_slots:
+        checked["INV-LOAN"] += 1
     if snapshot["slots"]:
         checked["INV-ONCE"] += 1
     if seen.owners:

@@ -21,7 +21,7 @@ _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
 """While a slot is on loan its own lengths may be stale: the turn's count."""
-_CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "turn")}
+_CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
 """Up to Q the cursor stands on the tree's pages; where exactly says nothing."""
 
 

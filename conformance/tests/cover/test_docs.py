@@ -148,7 +148,7 @@ def test_difference_of_two_versions(
         ("T-SUBMIT", "guard.idle", None, "¬session.inflight"),
         ("INV-WINDOW", "sentence", None, INVARIANTS["INV-WINDOW"].sentence),
         ("INV-WINDOW", "kind", None, "state"),
-        ("INV-WINDOW", "turn", None, "has_swa ∧ has_kv ⇒ turn.E ≤ max(0, turn.C − W)"),
+        ("INV-WINDOW", "req", None, "has_swa ∧ has_kv ⇒ req.E ≤ max(0, req.C − W)"),
     ]
     assert status(["docs", "--diff", "HEAD"]) == 0
     assert "transitions: T-SUBMIT\n  guard.idle\n    + ¬session.inflight" in capsys.readouterr().out
@@ -291,7 +291,7 @@ def test_names_in_a_picture_do_not_meet() -> None:
 def test_the_page_of_a_transition(documents: dict[str, Any]) -> None:
     """T-REFUSE, whole: what a reviewer sees of it."""
     text = documents["transitions/T-REFUSE.md"]
-    assert "| `turn.phase` | `waiting` |" in text
+    assert "| `req.phase` | `waiting` |" in text
     assert "| unlock | protected → evictable | `u` | `swa_u` |" in text
     assert "[#22753](https://github.com/sgl-project/sglang/pull/22753)" in text
     assert "[22753-sticky-active](../bugs.md#22753-sticky-active)" in text

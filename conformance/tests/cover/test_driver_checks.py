@@ -169,7 +169,7 @@ def test_the_bug_behind_the_switch_is_found(argv: list[str]) -> None:
         engine.close()
     assert outcome.trace is not None
     clauses = {each.mark.clause for each in outcome.findings}
-    assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.turn"}
+    assert clauses & {"INV-SUM-FULL.equation", "INV-ANSWER.never_silent", "INV-COVER.req"}
 
 
 @pytest.mark.parametrize("argv", LANGUAGES)

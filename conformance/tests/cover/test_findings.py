@@ -45,7 +45,7 @@ def test_only_transitions_of_the_session_it_is_about_count() -> None:
     assert found(RESTORE, Violation("INV-HISTORY", "history", "", session="s1")).endswith(
         "@T-RESTORE"
     )
-    assert found(RESTORE, Violation("INV-CLEAN", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
+    assert found(RESTORE, Violation("INV-PHASE", "row", "", rid="r9")).endswith("@T-PLAIN-ABORT")
 
 
 def test_what_the_spec_does_not_allow_comes_first() -> None:
@@ -78,7 +78,7 @@ def test_whom_it_was_seen_on_is_not_always_who_did_it() -> None:
     tokens = Violation("INV-CONTENT", "tokens", rid="r1")
     events: list[Event] = [("T-SAVE", "s1", "r1", {}), ("T-RETRACT", "s2", "r2", {})]
     assert found(events, tokens).endswith("@T-RETRACT")
-    assert found(events, replace(tokens, invariant="INV-CLEAN")).endswith("@T-SAVE")
+    assert found(events, replace(tokens, invariant="INV-PHASE")).endswith("@T-SAVE")
 
 
 @pytest.mark.parametrize(

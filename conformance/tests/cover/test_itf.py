@@ -333,7 +333,7 @@ def test_an_older_trace_says_in_words_what_has_fields_now(document: dict[str, An
     guard = {**said, "conjunct": "guard", "detail": "T-EXTEND needs “t” (r2 of s1)"}
     document["#meta"]["slotproof"]["violated"] = [differs, guard, {**guard, "guard": "q"}]
     first, second, third = itf.from_itf(document).violations
-    assert (first.variable, first.engine, first.spec) == ("turn.C", 3, -4)
+    assert (first.variable, first.engine, first.spec) == ("req.C", 3, -4)
     assert (second.guard, third.guard) == ("t", "q")
 
 

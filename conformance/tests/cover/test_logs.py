@@ -118,7 +118,7 @@ def test_a_finding_names_line_transition_field_and_values(record: Any, write: Wr
     assert verdict.line == at + 1
     document = report.summary(verdict)
     found = [each for each in document["violated"] if each["clause"] == "INV-STEP.state"]
-    assert found[0]["field"] == "s1 turn.C" and found[0]["spec"] == found[0]["seen"] + 1
+    assert found[0]["field"] == "s1 req.C" and found[0]["spec"] == found[0]["seen"] + 1
     assert found[0]["transition"] == "T-EXTEND"
     text = list(report.text(verdict))
     assert f"log.jsonl:{at + 1}" in text[0]

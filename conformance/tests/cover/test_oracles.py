@@ -118,7 +118,7 @@ def _(s: Any) -> None:
     s["slots"]["s1"]["C"] = s["slots"]["s1"]["A"] + 1
 
 
-@breaks("counts", "INV-ORDER.turn")
+@breaks("counts", "INV-ORDER.req")
 def _(s: Any) -> None:
     s["requests"]["r2"]["Q"] = s["requests"]["r2"]["C"] + 4
 
@@ -128,7 +128,7 @@ def _(s: Any) -> None:
     s["slots"]["s1"]["Q"] -= 1
 
 
-@breaks("counts", "INV-ALIGN.turn")
+@breaks("counts", "INV-ALIGN.req")
 def _(s: Any) -> None:
     s["requests"]["r2"]["Q"] -= 1
 
@@ -138,17 +138,17 @@ def _(s: Any) -> None:
     s["pools"]["full"]["available"] -= 1
 
 
-@breaks("counts", "INV-CURSOR.turn", "swa")
+@breaks("counts", "INV-CURSOR.req", "swa")
 def _(s: Any) -> None:
     s["requests"]["r2"]["E"] += 1
 
 
-@breaks("counts", "INV-WINDOW.turn", "swa")
+@breaks("counts", "INV-WINDOW.req", "swa")
 def _(s: Any) -> None:
     s["requests"]["r2"]["E"] = s["requests"]["r2"]["C"] // 4 * 4
 
 
-@breaks("counts", "INV-COVER.turn")
+@breaks("counts", "INV-COVER.req")
 def _(s: Any) -> None:
     s["requests"]["r2"]["prompt"] = 1
 
@@ -168,7 +168,7 @@ def _(s: Any) -> None:
     s["slots"]["s1"]["locks"] = 0
 
 
-@breaks("counts", "INV-LOCK.turn", "plain")
+@breaks("counts", "INV-LOCK.req", "plain")
 def _(s: Any) -> None:
     s["requests"]["p1"]["locks"] = 0
 
@@ -186,7 +186,7 @@ def _(s: Any) -> None:
     s["sessions"].clear()
 
 
-@breaks("counts", "INV-CLEAN.session", "idle")
+@breaks("counts", "INV-ABSENT.session", "idle")
 def _(s: Any) -> None:
     s["sessions"].clear()
 
@@ -597,7 +597,7 @@ def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any)
     assert made.clauses() == set()
 
 
-@pytest.mark.parametrize(("width", "clauses"), [(48, set()), (5, {"INV-ORDER.turn"})])
+@pytest.mark.parametrize(("width", "clauses"), [(48, set()), (5, {"INV-ORDER.req"})])
 def test_a_row_is_as_wide_as_the_engine_says(width: int, clauses: set[str]) -> None:
     """``rows.width``; without it a row holds the context."""
     engine = InProcessEngine()

@@ -174,8 +174,8 @@ def test_abstraction_of_a_turn_on_loan(scene: Any) -> None:
     assert world.pools[4:8] == [0, 0, 0, 0], "no second pool"
     assert world.pools[9] == len(made.snapshot["rows"]["free"])
     assert actor(world, "s1", "slot.lent") == 1 and actor(world, "s1", "slot.locked") == 1
-    assert actor(world, "s1", "turn.locked") == 0
-    assert [actor(world, "s1", f"turn.{n}") for n in "CAQ"] == [request[n] for n in "CAQ"]
+    assert actor(world, "s1", "req.locked") == 0
+    assert [actor(world, "s1", f"req.{n}") for n in "CAQ"] == [request[n] for n in "CAQ"]
 
 
 def test_abstraction_without_a_flag_tells_lent_from_ownership(scene: Any) -> None:
@@ -197,13 +197,13 @@ def test_abstraction_of_requests_that_go_alone(kind: str, scene: Any) -> None:
         "loan": None,
     }
     world = abstract(made.snapshot, CONSTANTS)
-    assert actor(world, "/r3", "turn.kind") == 2
-    assert actor(world, "/r3", "turn.locked") == 0, "what waits without a row locks nothing"
-    assert ("/r3", "INV-CLEAN", "turn") in list(world.violations()), "and has no lengths"
+    assert actor(world, "/r3", "req.kind") == 2
+    assert actor(world, "/r3", "req.locked") == 0, "what waits without a row locks nothing"
+    assert ("/r3", "INV-ABSENT", "kv") in list(world.violations()), "and has no lengths"
 
 
 def test_abstraction_of_a_slot_without_a_session(scene: Any) -> None:
-    """It is an actor: its memory is counted, and INV-CLEAN speaks of it."""
+    """It is an actor: its memory is counted, and INV-PHASE speaks of it."""
     made = scene()
     made.snapshot["sessions"].clear()
     world = abstract(made.snapshot, CONSTANTS)
@@ -213,7 +213,7 @@ def test_abstraction_of_a_slot_without_a_session(scene: Any) -> None:
 def test_abstraction_ignores_the_cursor_without_a_second_pool(scene: Any) -> None:
     made = scene()
     made.snapshot["requests"]["r2"]["E"] = 4
-    assert actor(abstract(made.snapshot, CONSTANTS), "s1", "turn.E") == 0
+    assert actor(abstract(made.snapshot, CONSTANTS), "s1", "req.E") == 0
 
 
 # Coverage ------------------------------------------------------------------------

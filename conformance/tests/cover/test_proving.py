@@ -81,7 +81,7 @@ def test_what_is_said_of_shorter_traces(trace: Trace, words: str | None) -> None
 def test_the_table_of_spec_mutants() -> None:
     table = collect(
         [
-            Verdict("T-PARK/drop-guard/running", "killed", "T-PARK / INV-CLEAN.row / P=4"),
+            Verdict("T-PARK/drop-guard/running", "killed", "T-PARK / INV-PHASE.row / P=4"),
             Verdict("T-PARK/drop-guard/x", "equivalent", "same steps"),
             Verdict("T-OPEN/drop-guard/y", "survives"),
         ],
@@ -89,6 +89,6 @@ def test_the_table_of_spec_mutants() -> None:
     )
     assert table.survivors == ["T-OPEN/drop-guard/y"]
     assert "| T-PARK | 2 | 1 | 1 | 0 |" in table.markdown()
-    assert "| INV-CLEAN | 1 |" in table.markdown()
+    assert "| INV-PHASE | 1 |" in table.markdown()
     assert "survives: T-OPEN/drop-guard/y" in table.markdown()
     assert table.document()["fates"] == {"killed": 1, "equivalent": 1, "survives": 1}

@@ -17,9 +17,8 @@ VARIABLES
   full_available, full_evictable, full_protected, swa_available,
   swa_evictable, swa_protected, rows_free, session_open, session_closing,
   session_inflight, session_history, slot_holding, slot_lent, slot_row,
-  slot_C, slot_A, slot_Q, slot_E, slot_locked, turn_kind, turn_phase,
-  turn_prompt, turn_output, turn_row, turn_C, turn_A, turn_Q, turn_E,
-  turn_locked
+  slot_C, slot_A, slot_Q, slot_E, slot_locked, req_kind, req_phase,
+  req_prompt, req_output, req_row, req_C, req_A, req_Q, req_E, req_locked
 
 Pools == <<full_available, full_evictable, full_protected>>
 SwaPool == <<swa_available, swa_evictable, swa_protected>>
@@ -27,9 +26,9 @@ Rows == <<rows_free>>
 Session == <<session_open, session_closing, session_inflight, session_history>>
 Slot == <<slot_holding, slot_lent, slot_row, slot_C, slot_A, slot_Q,
           slot_E, slot_locked>>
-Turn == <<turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
-          turn_C, turn_A, turn_Q, turn_E, turn_locked>>
-vars == <<Pools, SwaPool, Rows, Session, Slot, Turn>>
+Request == <<req_kind, req_phase, req_prompt, req_output, req_row, req_C,
+             req_A, req_Q, req_E, req_locked>>
+vars == <<Pools, SwaPool, Rows, Session, Slot, Request>>
 
 ------------------------------------------------------------------------------
 (* Words *)
@@ -68,46 +67,46 @@ SlotPrivateSwa ==
 SlotLocks ==
   IF slot_locked THEN slot_Q ELSE 0
 
-\* tokens that the turn's row owns
-TurnPrivate ==
-  Ceil(turn_A) - turn_Q
+\* tokens that the req's row owns
+ReqPrivate ==
+  Ceil(req_A) - req_Q
 
-\* tokens that the turn's row owns in the sliding-window pool
-TurnPrivateSwa ==
-  IfSwa(Ceil(turn_A) - Max(turn_Q, turn_E))
+\* tokens that the req's row owns in the sliding-window pool
+ReqPrivateSwa ==
+  IfSwa(Ceil(req_A) - Max(req_Q, req_E))
 
-\* tokens of the tree that the turn itself locks
-TurnLocks ==
-  IF turn_locked THEN turn_Q ELSE 0
+\* tokens of the tree that the req itself locks
+ReqLocks ==
+  IF req_locked THEN req_Q ELSE 0
 
 \* tokens that the request knows
 Known ==
-  turn_prompt + turn_output
+  req_prompt + req_output
 
 \* the request is matched, parked or running
 HasKv ==
-  PhaseMatched <= turn_phase
+  PhaseMatched <= req_phase
 
 \* the request is running, or between chunks
 InBatch ==
-  \/ turn_phase = PhaseRunning
-  \/ turn_phase = PhaseParked
+  \/ req_phase = PhaseRunning
+  \/ req_phase = PhaseParked
 
-\* slot and turn describe the same KV
+\* slot and request describe the same KV
 OnLoan ==
   /\ HasKv
   /\ slot_holding
-  /\ turn_kind = KindTurn
-  /\ turn_row = slot_row
+  /\ req_kind = KindTurn
+  /\ req_row = slot_row
 
-\* the turn or its slot has a lock
+\* the request or its slot has a lock
 LocksTree ==
-  \/ turn_locked
+  \/ req_locked
   \/ slot_lent /\ slot_locked
 
 \* what an abort unlocks
 LocksEither ==
-  IF LocksTree THEN turn_Q ELSE 0
+  IF LocksTree THEN req_Q ELSE 0
 
 \* how much of the slot's KV a restore keeps
 Reusable ==
@@ -119,7 +118,7 @@ Held ==
 
 \* private tokens of a request that has KV
 Uncached ==
-  IF HasKv THEN TurnPrivate ELSE 0
+  IF HasKv THEN ReqPrivate ELSE 0
 
 \* the same of the sliding-window pool
 SwaHeld ==
@@ -127,40 +126,44 @@ SwaHeld ==
 
 \* the same of the sliding-window pool
 SwaUncached ==
-  IF HasKv THEN TurnPrivateSwa ELSE 0
+  IF HasKv THEN ReqPrivateSwa ELSE 0
 
 \* rows of the slot
 SlotRows ==
   IF slot_holding THEN 1 ELSE 0
 
 \* rows of the request, without one on loan
-TurnRows ==
-  IF HasKv /\ ~slot_lent /\ turn_row # NoRow THEN 1 ELSE 0
+ReqRows ==
+  IF HasKv /\ ~slot_lent /\ req_row # NoRow THEN 1 ELSE 0
 
 \* prefixes that slot and request lock, added up
 LockSum ==
-  SlotLocks + TurnLocks
+  SlotLocks + ReqLocks
 
 \* the longer of them
 LockMax ==
-  Max(SlotLocks, TurnLocks)
+  Max(SlotLocks, ReqLocks)
 
 \* the actor has KV, of a turn or in its slot
 HasRow ==
   \/ slot_holding
   \/ HasKv
 
-\* the protected prefix of that KV
-RowQ ==
-  IF HasKv THEN turn_Q ELSE slot_Q
+\* committed of that KV
+OwnC ==
+  IF HasKv THEN req_C ELSE slot_C
 
 \* what of it is allocated
-RowA ==
-  IF HasKv THEN turn_A ELSE slot_A
+OwnA ==
+  IF HasKv THEN req_A ELSE slot_A
+
+\* its protected prefix
+OwnQ ==
+  IF HasKv THEN req_Q ELSE slot_Q
 
 \* its cursor
-RowE ==
-  IF HasKv THEN turn_E ELSE slot_E
+OwnE ==
+  IF HasKv THEN req_E ELSE slot_E
 
 \* somebody's lock covers the arbitrary page
 Pinned(page_pin, page_pins) ==
@@ -171,18 +174,18 @@ Pinned(page_pin, page_pins) ==
 OwnsFull(page_here, page_at) ==
   /\ page_here
   /\ \/ slot_holding /\ ~slot_lent /\ slot_Q <= page_at /\ page_at < Ceil(slot_A)
-     \/ HasKv /\ turn_Q <= page_at /\ page_at < Ceil(turn_A)
+     \/ HasKv /\ req_Q <= page_at /\ page_at < Ceil(req_A)
 
 \* how often slot and request have the arbitrary row
 OwnsRow(line_number) ==
-  (IF slot_holding /\ slot_row = line_number THEN 1 ELSE 0) + (IF HasKv /\ ~slot_lent /\ turn_row = line_number THEN 1 ELSE 0)
+  (IF slot_holding /\ slot_row = line_number THEN 1 ELSE 0) + (IF HasKv /\ ~slot_lent /\ req_row = line_number THEN 1 ELSE 0)
 
 \* the same of the sliding-window pool
 OwnsSwa(page_here, page_at) ==
   /\ has_swa
   /\ page_here
   /\ \/ slot_holding /\ ~slot_lent /\ Max(slot_Q, slot_E) <= page_at /\ page_at < Ceil(slot_A)
-     \/ HasKv /\ Max(turn_Q, turn_E) <= page_at /\ page_at < Ceil(turn_A)
+     \/ HasKv /\ Max(req_Q, req_E) <= page_at /\ page_at < Ceil(req_A)
 
 ------------------------------------------------------------------------------
 (* Transitions *)
@@ -192,13 +195,13 @@ OwnsSwa(page_here, page_at) ==
 T_OPEN ==
   \* guard: closed
   /\ ~session_open
-  /\ turn_kind = KindNone
+  /\ req_kind = KindNone
   \* effect
   /\ session_open' = TRUE
   /\ session_closing' = FALSE
   /\ session_inflight' = FALSE
   /\ session_history' = 0
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Slot, Turn>>
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Slot, Request>>
 
 (* T-CLOSE. A session with nothing in flight is closed: its slot is
    released at once. *)
@@ -238,7 +241,7 @@ T_CLOSE(u, swa_u) ==
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
   /\ rows_free' = rows_free + Max(0, SlotRows)
-  /\ UNCHANGED <<session_inflight, Turn>>
+  /\ UNCHANGED <<session_inflight, Request>>
 
 (* T-CLOSE-DEFER. A close that finds a turn in flight waits for it; no new
    turn is taken. #21875 *)
@@ -251,7 +254,7 @@ T_CLOSE_DEFER ==
   \* effect
   /\ session_closing' = TRUE
   /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_inflight, session_history,
-                  Slot, Turn>>
+                  Slot, Request>>
 
 (* T-REAP. A deferred close happens, or an idle session times out (time is
    environment). *)
@@ -290,7 +293,7 @@ T_REAP(u, swa_u) ==
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
   /\ rows_free' = rows_free + Max(0, SlotRows)
-  /\ UNCHANGED <<session_inflight, Turn>>
+  /\ UNCHANGED <<session_inflight, Request>>
 
 (* T-SUBMIT. A turn is queued: its prompt is the history and new tokens; it
    is now in flight. *)
@@ -304,13 +307,13 @@ T_SUBMIT(new) ==
   /\ 0 <= new
   /\ 1 <= session_history + new
   \* effect
-  /\ turn_kind' = KindTurn
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_prompt' = session_history + new
-  /\ turn_output' = 0
+  /\ req_kind' = KindTurn
+  /\ req_phase' = PhaseWaiting
+  /\ req_prompt' = session_history + new
+  /\ req_output' = 0
   /\ session_inflight' = TRUE
   /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history,
-                  Slot, turn_row, turn_C, turn_A, turn_Q, turn_E, turn_locked>>
+                  Slot, req_row, req_C, req_A, req_Q, req_E, req_locked>>
 
 (* T-REJECT. A turn while one is in flight becomes a stub: turn, slot and
    history stay as they are. #22790 *)
@@ -321,31 +324,31 @@ T_REJECT(prompt) ==
   /\ session_inflight \/ session_closing
   \* guard: prompt
   /\ 0 <= prompt
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, Turn>>
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, Request>>
   \* a request goes on alone, another actor: stub
 
 (* T-DOOM. A turn known to be aborted leaves its session before it is
    matched; the slot is untouched. #22273, #22790 *)
 T_DOOM(prompt) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: waiting
-  /\ turn_phase = PhaseWaiting
+  /\ req_phase = PhaseWaiting
   \* guard: covered
   /\ (slot_holding => slot_C <= session_history)
   \* guard: prompt
   /\ 0 <= prompt
   \* effect
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
   /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history, Slot>>
   \* a request goes on alone, another actor: doomed
@@ -353,27 +356,27 @@ T_DOOM(prompt) ==
 (* T-PLAIN-SUBMIT. A request without a session is queued. *)
 T_PLAIN_SUBMIT(prompt) ==
   \* guard: new
-  /\ turn_kind = KindNone
+  /\ req_kind = KindNone
   \* guard: no_session
   /\ ~session_open
   /\ ~session_inflight
   \* guard: nonempty
   /\ 1 <= prompt
   \* effect
-  /\ turn_kind' = KindPlain
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_prompt' = prompt
-  /\ turn_output' = 0
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_row, turn_C, turn_A, turn_Q,
-                  turn_E, turn_locked>>
+  /\ req_kind' = KindPlain
+  /\ req_phase' = PhaseWaiting
+  /\ req_prompt' = prompt
+  /\ req_output' = 0
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, req_row, req_C, req_A, req_Q, req_E,
+                  req_locked>>
 
 (* T-MATCH. A request without a slot to restore locks what the tree has of
    its prompt: Q = m; in the sliding-window pool, at least its window. *)
 T_MATCH(m, u, swa_u) ==
   \* guard: waiting
-  /\ turn_phase = PhaseWaiting
+  /\ req_phase = PhaseWaiting
   \* guard: no_slot
-  /\ turn_kind = KindPlain \/ (turn_kind = KindTurn /\ ~slot_holding)
+  /\ req_kind = KindPlain \/ (req_kind = KindTurn /\ ~slot_holding)
   \* guard: m
   /\ 0 <= m /\ m <= Known - reserve
   /\ Aligned(m)
@@ -391,26 +394,26 @@ T_MATCH(m, u, swa_u) ==
   \* guard: swa_evictable
   /\ IfSwa(Max(0, swa_u)) <= swa_evictable
   \* effect
-  /\ turn_phase' = PhaseMatched
-  /\ turn_C' = m
-  /\ turn_A' = m
-  /\ turn_Q' = m
-  /\ turn_E' = 0
-  /\ turn_locked' = TRUE
+  /\ req_phase' = PhaseMatched
+  /\ req_C' = m
+  /\ req_A' = m
+  /\ req_Q' = m
+  /\ req_E' = 0
+  /\ req_locked' = TRUE
   /\ full_evictable' = full_evictable - Max(0, u)
   /\ full_protected' = full_protected + Max(0, u)
   /\ swa_evictable' = swa_evictable - IfSwa(Max(0, swa_u))
   /\ swa_protected' = swa_protected + IfSwa(Max(0, swa_u))
-  /\ UNCHANGED <<full_available, swa_available, Rows, Session, Slot, turn_kind,
-                  turn_prompt, turn_output, turn_row>>
+  /\ UNCHANGED <<full_available, swa_available, Rows, Session, Slot, req_kind, req_prompt,
+                  req_output, req_row>>
 
 (* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail gave
    back what lies past the matched prefix, from the next page boundary on.
    #20070, #20476, #22213, #22862, #32163 *)
 T_RESTORE ==
   \* guard: turn
-  /\ turn_kind = KindTurn
-  /\ turn_phase = PhaseWaiting
+  /\ req_kind = KindTurn
+  /\ req_phase = PhaseWaiting
   \* guard: holding
   /\ slot_holding
   \* guard: not_lent
@@ -423,19 +426,19 @@ T_RESTORE ==
   /\ slot_C' = Min(slot_C, Cut(Reusable, slot_E))
   /\ slot_A' = Min(slot_A, Cut(Reusable, slot_E))
   /\ slot_E' = Min(slot_E, Cut(Reusable, slot_E))
-  /\ turn_C' = Min(slot_C, Cut(Reusable, slot_E))
-  /\ turn_A' = Min(slot_A, Cut(Reusable, slot_E))
-  /\ turn_E' = Min(slot_E, Cut(Reusable, slot_E))
-  /\ turn_row' = slot_row
-  /\ turn_Q' = slot_Q
-  /\ turn_locked' = FALSE
+  /\ req_C' = Min(slot_C, Cut(Reusable, slot_E))
+  /\ req_A' = Min(slot_A, Cut(Reusable, slot_E))
+  /\ req_E' = Min(slot_E, Cut(Reusable, slot_E))
+  /\ req_row' = slot_row
+  /\ req_Q' = slot_Q
+  /\ req_locked' = FALSE
   /\ slot_lent' = TRUE
-  /\ turn_phase' = PhaseMatched
+  /\ req_phase' = PhaseMatched
   /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(Reusable, slot_E)))
   /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(Reusable, slot_E)), slot_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
-                  Session, slot_holding, slot_row, slot_Q, slot_locked, turn_kind,
-                  turn_prompt, turn_output>>
+                  Session, slot_holding, slot_row, slot_Q, slot_locked, req_kind,
+                  req_prompt, req_output>>
 
 (* T-DISCARD. The slot is released while the session stays open: memory
    pressure, no reusable prefix, or a lost window. *)
@@ -471,85 +474,85 @@ T_DISCARD(u, swa_u) ==
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
   /\ rows_free' = rows_free + Max(0, 1)
-  /\ UNCHANGED <<Session, Turn>>
+  /\ UNCHANGED <<Session, Request>>
 
 (* T-REFUSE. No budget for a matched request this time: it waits again, the
    slot is as free_tail left it, nothing is on loan; without a slot the
    lock is dropped. #20476, #22753 *)
 T_REFUSE(u, swa_u) ==
   \* guard: matched
-  /\ turn_phase = PhaseMatched
+  /\ req_phase = PhaseMatched
   \* guard: u
-  /\ 0 <= u /\ u <= TurnLocks
+  /\ 0 <= u /\ u <= ReqLocks
   /\ Aligned(u)
   \* guard: u_others
   /\ frame_lock_max <= full_protected - u
-  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  /\ full_protected - u <= frame_lock_sum + LockSum - ReqLocks
   \* guard: swa_u
-  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks)
   /\ Aligned(swa_u)
   \* guard: swa_u_others
-  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - ReqLocks
   \* effect
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_phase' = PhaseWaiting
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ slot_lent' = FALSE
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
   /\ UNCHANGED <<full_available, swa_available, Rows, Session, slot_holding, slot_row,
-                  slot_C, slot_A, slot_Q, slot_E, slot_locked, turn_kind, turn_prompt,
-                  turn_output>>
+                  slot_C, slot_A, slot_Q, slot_E, slot_locked, req_kind, req_prompt,
+                  req_output>>
 
 (* T-EXTEND. Prefill up to position t; when nothing is left to prefill one
    token may be sampled. *)
 T_EXTEND(t, sampled, row) ==
   \* guard: matched
-  /\ turn_phase = PhaseMatched \/ turn_phase = PhaseParked
+  /\ req_phase = PhaseMatched \/ req_phase = PhaseParked
   \* guard: t
-  /\ turn_C <= t /\ t <= Known
+  /\ req_C <= t /\ t <= Known
   /\ t <= width
   \* guard: sampled
   /\ 0 <= sampled /\ sampled <= 1
   /\ (sampled = 1 => t = Known)
   \* guard: row
   /\ 0 <= row
-  /\ (turn_row # NoRow => row = turn_row)
+  /\ (req_row # NoRow => row = req_row)
   \* guard: a_row
-  /\ Max(0, IF turn_row = NoRow THEN 1 ELSE 0) <= rows_free
+  /\ Max(0, IF req_row = NoRow THEN 1 ELSE 0) <= rows_free
   \* guard: full_available
-  /\ Max(0, Ceil(t) - Ceil(turn_A)) <= full_available
+  /\ Max(0, Ceil(t) - Ceil(req_A)) <= full_available
   \* guard: swa_available
-  /\ IfSwa(Max(0, Ceil(t) - Ceil(turn_A))) <= swa_available
+  /\ IfSwa(Max(0, Ceil(t) - Ceil(req_A))) <= swa_available
   \* effect
-  /\ turn_phase' = PhaseRunning
-  /\ turn_output' = turn_output + sampled
-  /\ turn_row' = row
-  /\ turn_C' = t
-  /\ turn_A' = Max(turn_A, t)
-  /\ rows_free' = rows_free - Max(0, IF turn_row = NoRow THEN 1 ELSE 0)
-  /\ full_available' = full_available - Max(0, Ceil(t) - Ceil(turn_A))
-  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(t) - Ceil(turn_A)))
+  /\ req_phase' = PhaseRunning
+  /\ req_output' = req_output + sampled
+  /\ req_row' = row
+  /\ req_C' = t
+  /\ req_A' = Max(req_A, t)
+  /\ rows_free' = rows_free - Max(0, IF req_row = NoRow THEN 1 ELSE 0)
+  /\ full_available' = full_available - Max(0, Ceil(t) - Ceil(req_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(t) - Ceil(req_A)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Session,
-                  Slot, turn_kind, turn_prompt, turn_Q, turn_E, turn_locked>>
+                  Slot, req_kind, req_prompt, req_Q, req_E, req_locked>>
 
 (* T-PARK. Between two chunks of its prefill a request is in no batch, but
    keeps its KV. #37502 *)
 T_PARK ==
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: unfinished
-  /\ turn_C < Known
+  /\ req_C < Known
   \* effect
-  /\ turn_phase' = PhaseParked
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_kind, turn_prompt, turn_output,
-                  turn_row, turn_C, turn_A, turn_Q, turn_E, turn_locked>>
+  /\ req_phase' = PhaseParked
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, req_kind, req_prompt, req_output,
+                  req_row, req_C, req_A, req_Q, req_E, req_locked>>
 
 (* T-INSERT. The prefilled prompt of a request without a slot goes to the
    tree up to q, which it then locks; what the tree had meanwhile is freed
@@ -560,16 +563,16 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   \* guard: no_slot
   /\ ~slot_lent
   \* guard: q
-  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ req_Q <= q /\ q <= Floor(Min(req_C, Known))
   /\ Aligned(q)
   \* guard: dup
-  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ 0 <= dup /\ dup <= q - req_Q
   /\ Aligned(dup)
   \* guard: swa_dup
-  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, req_Q + dup - Max(req_Q, req_E))
   /\ Aligned(swa_dup)
   \* guard: u
-  /\ q - turn_Q - dup <= u /\ u <= q - turn_Q
+  /\ q - req_Q - dup <= u /\ u <= q - req_Q
   /\ Aligned(u)
   \* guard: covered
   /\ q <= full_protected + u
@@ -577,25 +580,25 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
   /\ Aligned(swa_u)
   \* guard: swa_x
-  /\ 0 <= swa_x /\ swa_x <= IfSwa(turn_Q)
+  /\ 0 <= swa_x /\ swa_x <= IfSwa(req_Q)
   /\ Aligned(swa_x)
   \* guard: swa_mine
   /\ swa_x <= swa_protected
   /\ swa_protected - swa_x + swa_u <= frame_lock_sum + q
   \* guard: full_evictable
-  /\ Max(0, u) <= full_evictable + Max(0, q - (turn_Q + dup))
+  /\ Max(0, u) <= full_evictable + Max(0, q - (req_Q + dup))
   \* guard: swa_evictable
-  /\ IfSwa(Max(0, swa_u)) <= swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup)))
+  /\ IfSwa(Max(0, swa_u)) <= swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup)))
   \* effect
-  /\ turn_Q' = q
-  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E)))
-  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) - Max(0, u) + Max(0, 0)
-  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x))
+  /\ req_Q' = q
+  /\ full_available' = full_available + Max(0, req_Q + dup - req_Q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(req_Q, req_E) + swa_dup - Max(req_Q, req_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (req_Q + dup)) - Max(0, u) + Max(0, 0)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x))
   /\ full_protected' = full_protected + Max(0, u) - Max(0, 0)
   /\ swa_protected' = swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))
-  /\ UNCHANGED <<Rows, Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output,
-                  turn_row, turn_C, turn_A, turn_E, turn_locked>>
+  /\ UNCHANGED <<Rows, Session, Slot, req_kind, req_phase, req_prompt, req_output, req_row,
+                  req_C, req_A, req_E, req_locked>>
 
 (* T-DECODE. One decoding round: d tokens allocated, k committed. Plain
    decoding has d = k = 1; a speculative round may commit from slack
@@ -604,29 +607,29 @@ T_DECODE(d, k) ==
   \* guard: overlap
   /\ ~overlap
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: prefilled
-  /\ Known - 1 <= turn_C
+  /\ Known - 1 <= req_C
   \* guard: d
   /\ 0 <= d
   \* guard: k
   /\ 0 <= k
-  /\ turn_C + k <= turn_A + d
+  /\ req_C + k <= req_A + d
   \* guard: width
-  /\ turn_A + d <= width
+  /\ req_A + d <= width
   \* guard: full_available
-  /\ Max(0, Ceil(turn_A + d) - Ceil(turn_A)) <= full_available
+  /\ Max(0, Ceil(req_A + d) - Ceil(req_A)) <= full_available
   \* guard: swa_available
-  /\ IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A))) <= swa_available
+  /\ IfSwa(Max(0, Ceil(req_A + d) - Ceil(req_A))) <= swa_available
   \* effect
-  /\ turn_A' = turn_A + d
-  /\ turn_C' = turn_C + k
-  /\ turn_output' = turn_output + k
-  /\ full_available' = full_available - Max(0, Ceil(turn_A + d) - Ceil(turn_A))
-  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A)))
+  /\ req_A' = req_A + d
+  /\ req_C' = req_C + k
+  /\ req_output' = req_output + k
+  /\ full_available' = full_available - Max(0, Ceil(req_A + d) - Ceil(req_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(req_A + d) - Ceil(req_A)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
-                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_row, turn_Q,
-                  turn_E, turn_locked>>
+                  Session, Slot, req_kind, req_phase, req_prompt, req_row, req_Q, req_E,
+                  req_locked>>
 
 (* T-LAUNCH. A decoding round is launched before the result of the one
    before is known: d tokens allocated, KV for k computed, of which one
@@ -635,30 +638,30 @@ T_LAUNCH(d, k) ==
   \* guard: overlap
   /\ overlap
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: prefilled
-  /\ Known - 1 <= turn_C
+  /\ Known - 1 <= req_C
   \* guard: d
   /\ 0 <= d
   \* guard: k
   /\ 0 <= k
-  /\ turn_C + k <= turn_A + d
+  /\ req_C + k <= req_A + d
   \* guard: ahead
-  /\ turn_C + k <= Known + 1
+  /\ req_C + k <= Known + 1
   \* guard: width
-  /\ turn_A + d <= width
+  /\ req_A + d <= width
   \* guard: full_available
-  /\ Max(0, Ceil(turn_A + d) - Ceil(turn_A)) <= full_available
+  /\ Max(0, Ceil(req_A + d) - Ceil(req_A)) <= full_available
   \* guard: swa_available
-  /\ IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A))) <= swa_available
+  /\ IfSwa(Max(0, Ceil(req_A + d) - Ceil(req_A))) <= swa_available
   \* effect
-  /\ turn_A' = turn_A + d
-  /\ turn_C' = turn_C + k
-  /\ full_available' = full_available - Max(0, Ceil(turn_A + d) - Ceil(turn_A))
-  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(turn_A + d) - Ceil(turn_A)))
+  /\ req_A' = req_A + d
+  /\ req_C' = req_C + k
+  /\ full_available' = full_available - Max(0, Ceil(req_A + d) - Ceil(req_A))
+  /\ swa_available' = swa_available - IfSwa(Max(0, Ceil(req_A + d) - Ceil(req_A)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
-                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
-                  turn_Q, turn_E, turn_locked>>
+                  Session, Slot, req_kind, req_phase, req_prompt, req_output, req_row,
+                  req_Q, req_E, req_locked>>
 
 (* T-RESULT. The result of a round that was launched reaches the scheduler:
    n tokens become known, k of them by a speculative round, whose KV counts
@@ -667,18 +670,18 @@ T_RESULT(k, n) ==
   \* guard: overlap
   /\ overlap
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: k
   /\ 0 <= k
-  /\ turn_C + k <= turn_A
+  /\ req_C + k <= req_A
   \* guard: n
   /\ k <= n
-  /\ Known + n <= turn_C + k + 1
+  /\ Known + n <= req_C + k + 1
   \* effect
-  /\ turn_C' = turn_C + k
-  /\ turn_output' = turn_output + n
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, turn_kind, turn_phase, turn_prompt,
-                  turn_row, turn_A, turn_Q, turn_E, turn_locked>>
+  /\ req_C' = req_C + k
+  /\ req_output' = req_output + n
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, req_kind, req_phase, req_prompt,
+                  req_row, req_A, req_Q, req_E, req_locked>>
 
 (* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window
    reaches below it. *)
@@ -687,53 +690,53 @@ T_SWA_ADVANCE(e) ==
   /\ has_swa
   /\ InBatch
   \* guard: e
-  /\ turn_E < e /\ e <= Floor(turn_C - W)
+  /\ req_E < e /\ e <= Floor(req_C - W)
   /\ Aligned(e)
   \* effect
-  /\ turn_E' = e
+  /\ req_E' = e
   /\ full_available' = full_available + Max(0, 0)
-  /\ swa_available' = swa_available + IfSwa(Max(0, e - Max(turn_Q, turn_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, e - Max(req_Q, req_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
-                  Session, Slot, turn_kind, turn_phase, turn_prompt, turn_output, turn_row,
-                  turn_C, turn_A, turn_Q, turn_locked>>
+                  Session, Slot, req_kind, req_phase, req_prompt, req_output, req_row,
+                  req_C, req_A, req_Q, req_locked>>
 
 (* T-SAVE. A turn finishes with F output tokens: what speculation left past
    them is trimmed, its KV goes to the slot, the history grows, nothing is
    in flight. #22897, #22900 *)
 T_SAVE(F) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   /\ session_inflight
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: F
-  /\ 0 <= F /\ F <= turn_output
-  /\ turn_Q <= turn_prompt + F
+  /\ 0 <= F /\ F <= req_output
+  /\ req_Q <= req_prompt + F
   \* guard: prefilled
-  /\ turn_prompt <= turn_C
+  /\ req_prompt <= req_C
   \* effect
   /\ slot_holding' = TRUE
   /\ slot_lent' = FALSE
-  /\ slot_row' = turn_row
-  /\ slot_Q' = turn_Q
+  /\ slot_row' = req_row
+  /\ slot_Q' = req_Q
   /\ slot_locked' = TRUE
-  /\ slot_C' = Min(turn_C, Cut(turn_prompt + F, turn_E))
-  /\ slot_A' = Min(turn_A, Cut(turn_prompt + F, turn_E))
-  /\ slot_E' = Min(turn_E, Cut(turn_prompt + F, turn_E))
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ slot_C' = Min(req_C, Cut(req_prompt + F, req_E))
+  /\ slot_A' = Min(req_A, Cut(req_prompt + F, req_E))
+  /\ slot_E' = Min(req_E, Cut(req_prompt + F, req_E))
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
-  /\ session_history' = turn_prompt + F
-  /\ full_available' = full_available + Max(0, Ceil(turn_A) - Ceil(Cut(turn_prompt + F, turn_E)))
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(Ceil(Cut(turn_prompt + F, turn_E)), turn_E)))
+  /\ session_history' = req_prompt + F
+  /\ full_available' = full_available + Max(0, Ceil(req_A) - Ceil(Cut(req_prompt + F, req_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(Ceil(Cut(req_prompt + F, req_E)), req_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
                   session_open, session_closing>>
 
@@ -742,7 +745,7 @@ T_SAVE(F) ==
    after the last finished turn. #22790 *)
 T_ABORT(u, swa_u) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: has_kv
   /\ HasKv
   \* guard: own_slot
@@ -768,31 +771,31 @@ T_ABORT(u, swa_u) ==
   /\ slot_Q' = 0
   /\ slot_E' = 0
   /\ slot_locked' = FALSE
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
-  /\ full_available' = full_available + Max(0, TurnPrivate)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_available' = full_available + Max(0, ReqPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(req_Q, req_E)))
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<session_open, session_closing, session_history>>
 
 (* T-ABORT-PUBLISH. A running turn is aborted as by T-ABORT, but its KV
    goes to the tree up to q. *)
 T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: has_kv
   /\ HasKv
   \* guard: own_slot
@@ -814,13 +817,13 @@ T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
   \* guard: publishes
   /\ abort_publishes
   \* guard: q
-  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ req_Q <= q /\ q <= Floor(Min(req_C, Known))
   /\ Aligned(q)
   \* guard: dup
-  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ 0 <= dup /\ dup <= q - req_Q
   /\ Aligned(dup)
   \* guard: swa_dup
-  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, req_Q + dup - Max(req_Q, req_E))
   /\ Aligned(swa_dup)
   \* effect
   /\ slot_holding' = FALSE
@@ -831,31 +834,31 @@ T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
   /\ slot_Q' = 0
   /\ slot_E' = 0
   /\ slot_locked' = FALSE
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
-  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q) + Max(0, Ceil(turn_A) - q)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E))) + IfSwa(Max(0, Ceil(turn_A) - Max(q, turn_E)))
-  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) + Max(0, u)
-  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) + IfSwa(Max(0, swa_u))
+  /\ full_available' = full_available + Max(0, req_Q + dup - req_Q) + Max(0, Ceil(req_A) - q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(req_Q, req_E) + swa_dup - Max(req_Q, req_E))) + IfSwa(Max(0, Ceil(req_A) - Max(q, req_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (req_Q + dup)) + Max(0, u)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup))) + IfSwa(Max(0, swa_u))
   /\ full_protected' = full_protected - Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<session_open, session_closing, session_history>>
 
 (* T-OOM. A turn that is alone and outgrows the pool ends as an abort with
    a message. *)
 T_OOM(u, swa_u) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: has_kv
   /\ HasKv
   \* guard: own_slot
@@ -881,48 +884,48 @@ T_OOM(u, swa_u) ==
   /\ slot_Q' = 0
   /\ slot_E' = 0
   /\ slot_locked' = FALSE
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
-  /\ full_available' = full_available + Max(0, TurnPrivate)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ full_available' = full_available + Max(0, ReqPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(req_Q, req_E)))
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<session_open, session_closing, session_history>>
 
 (* T-ABORT-WAITING. A queued turn is aborted: it holds nothing and frees
    nothing. *)
 T_ABORT_WAITING ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: waiting
-  /\ turn_phase = PhaseWaiting
+  /\ req_phase = PhaseWaiting
   \* guard: not_lent
   /\ ~slot_lent
   \* guard: covered
   /\ (slot_holding => slot_C <= session_history)
   \* effect
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
   /\ UNCHANGED <<Pools, SwaPool, Rows, session_open, session_closing, session_history, Slot>>
 
@@ -931,9 +934,9 @@ T_ABORT_WAITING ==
    is discarded first). *)
 T_ABORT_PARTIAL ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: waiting
-  /\ turn_phase = PhaseWaiting
+  /\ req_phase = PhaseWaiting
   \* guard: not_lent
   /\ ~slot_lent
   \* guard: partial
@@ -945,16 +948,16 @@ T_ABORT_PARTIAL ==
   /\ slot_C' = Min(slot_C, Cut(session_history, slot_E))
   /\ slot_A' = Min(slot_A, Cut(session_history, slot_E))
   /\ slot_E' = Min(slot_E, Cut(session_history, slot_E))
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
   /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(session_history, slot_E)))
   /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(session_history, slot_E)), slot_E)))
@@ -966,36 +969,36 @@ T_ABORT_PARTIAL ==
    slot, made if absent; it waits and is still in flight. #22862 *)
 T_RETRACT ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: in_batch
   /\ InBatch
   \* guard: keeps
   /\ retract_keeps
   \* guard: covered
-  /\ turn_C <= Known
+  /\ req_C <= Known
   \* effect
   /\ slot_holding' = TRUE
   /\ slot_lent' = FALSE
-  /\ slot_row' = turn_row
-  /\ slot_Q' = turn_Q
+  /\ slot_row' = req_row
+  /\ slot_Q' = req_Q
   /\ slot_locked' = TRUE
-  /\ slot_C' = turn_C
-  /\ slot_A' = turn_A
-  /\ slot_E' = turn_E
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
-  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, turn_kind, turn_prompt, turn_output>>
+  /\ slot_C' = req_C
+  /\ slot_A' = req_A
+  /\ slot_E' = req_E
+  /\ req_phase' = PhaseWaiting
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
+  /\ UNCHANGED <<Pools, SwaPool, Rows, Session, req_kind, req_prompt, req_output>>
 
 (* T-RETRACT-WIPE. A turn is taken out of the batch and gives up all its KV
    and its slot; it waits and is still in flight. *)
 T_RETRACT_WIPE(u, swa_u) ==
   \* guard: turn
-  /\ turn_kind = KindTurn
+  /\ req_kind = KindTurn
   \* guard: in_batch
   /\ InBatch
   \* guard: wipes
@@ -1021,21 +1024,21 @@ T_RETRACT_WIPE(u, swa_u) ==
   /\ slot_Q' = 0
   /\ slot_E' = 0
   /\ slot_locked' = FALSE
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
-  /\ full_available' = full_available + Max(0, TurnPrivate)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ req_phase' = PhaseWaiting
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
+  /\ full_available' = full_available + Max(0, ReqPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(req_Q, req_E)))
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
-  /\ UNCHANGED <<Session, turn_kind, turn_prompt, turn_output>>
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, req_kind, req_prompt, req_output>>
 
 (* T-EVICT. The tree gives up unlocked pages. *)
 T_EVICT(n, swa_n) ==
@@ -1054,126 +1057,126 @@ T_EVICT(n, swa_n) ==
   /\ full_available' = full_available + Max(0, n)
   /\ swa_evictable' = swa_evictable - IfSwa(Max(0, swa_n))
   /\ swa_available' = swa_available + IfSwa(Max(0, swa_n))
-  /\ UNCHANGED <<full_protected, swa_protected, Rows, Session, Slot, Turn>>
+  /\ UNCHANGED <<full_protected, swa_protected, Rows, Session, Slot, Request>>
 
 (* T-PLAIN-FINISH. A request without a session ends: prompt and output go
    to the tree up to q, the rest is freed, its lock and its row are given
    back. *)
 T_PLAIN_FINISH(q, dup, swa_dup, u, swa_u) ==
   \* guard: plain
-  /\ turn_kind = KindPlain
+  /\ req_kind = KindPlain
   \* guard: running
-  /\ turn_phase = PhaseRunning
+  /\ req_phase = PhaseRunning
   \* guard: q
-  /\ turn_Q <= q /\ q <= Floor(Min(turn_C, Known))
+  /\ req_Q <= q /\ q <= Floor(Min(req_C, Known))
   /\ Aligned(q)
   \* guard: dup
-  /\ 0 <= dup /\ dup <= q - turn_Q
+  /\ 0 <= dup /\ dup <= q - req_Q
   /\ Aligned(dup)
   \* guard: swa_dup
-  /\ 0 <= swa_dup /\ swa_dup <= Max(0, turn_Q + dup - Max(turn_Q, turn_E))
+  /\ 0 <= swa_dup /\ swa_dup <= Max(0, req_Q + dup - Max(req_Q, req_E))
   /\ Aligned(swa_dup)
   \* guard: u
-  /\ 0 <= u /\ u <= TurnLocks
+  /\ 0 <= u /\ u <= ReqLocks
   /\ Aligned(u)
   \* guard: u_others
   /\ frame_lock_max <= full_protected - u
-  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  /\ full_protected - u <= frame_lock_sum + LockSum - ReqLocks
   \* guard: swa_u
-  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks)
   /\ Aligned(swa_u)
   \* guard: swa_u_others
-  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - ReqLocks
   \* effect
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
-  /\ full_available' = full_available + Max(0, turn_Q + dup - turn_Q) + Max(0, Ceil(turn_A) - q)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Max(turn_Q, turn_E) + swa_dup - Max(turn_Q, turn_E))) + IfSwa(Max(0, Ceil(turn_A) - Max(q, turn_E)))
-  /\ full_evictable' = full_evictable + Max(0, q - (turn_Q + dup)) + Max(0, u)
-  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(turn_Q, turn_E) + swa_dup))) + IfSwa(Max(0, swa_u))
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
+  /\ full_available' = full_available + Max(0, req_Q + dup - req_Q) + Max(0, Ceil(req_A) - q)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Max(req_Q, req_E) + swa_dup - Max(req_Q, req_E))) + IfSwa(Max(0, Ceil(req_A) - Max(q, req_E)))
+  /\ full_evictable' = full_evictable + Max(0, q - (req_Q + dup)) + Max(0, u)
+  /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup))) + IfSwa(Max(0, swa_u))
   /\ full_protected' = full_protected - Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<Session, Slot>>
 
 (* T-PLAIN-ABORT. A request without a session is aborted, queued or
    running: whatever it holds goes back. *)
 T_PLAIN_ABORT(u, swa_u) ==
   \* guard: plain
-  /\ turn_kind = KindPlain
+  /\ req_kind = KindPlain
   \* guard: u
-  /\ 0 <= u /\ u <= TurnLocks
+  /\ 0 <= u /\ u <= ReqLocks
   /\ Aligned(u)
   \* guard: u_others
   /\ frame_lock_max <= full_protected - u
-  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  /\ full_protected - u <= frame_lock_sum + LockSum - ReqLocks
   \* guard: swa_u
-  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks)
   /\ Aligned(swa_u)
   \* guard: swa_u_others
-  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - ReqLocks
   \* effect
-  /\ turn_kind' = KindNone
-  /\ turn_phase' = PhaseAbsent
-  /\ turn_prompt' = 0
-  /\ turn_output' = 0
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
-  /\ full_available' = full_available + Max(0, TurnPrivate)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ req_kind' = KindNone
+  /\ req_phase' = PhaseAbsent
+  /\ req_prompt' = 0
+  /\ req_output' = 0
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
+  /\ full_available' = full_available + Max(0, ReqPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(req_Q, req_E)))
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<Session, Slot>>
 
 (* T-PLAIN-RETRACT. A request without a session is taken out of the batch
    and gives everything back; it waits. *)
 T_PLAIN_RETRACT(u, swa_u) ==
   \* guard: plain
-  /\ turn_kind = KindPlain
+  /\ req_kind = KindPlain
   \* guard: in_batch
   /\ InBatch
   \* guard: u
-  /\ 0 <= u /\ u <= TurnLocks
+  /\ 0 <= u /\ u <= ReqLocks
   /\ Aligned(u)
   \* guard: u_others
   /\ frame_lock_max <= full_protected - u
-  /\ full_protected - u <= frame_lock_sum + LockSum - TurnLocks
+  /\ full_protected - u <= frame_lock_sum + LockSum - ReqLocks
   \* guard: swa_u
-  /\ 0 <= swa_u /\ swa_u <= IfSwa(TurnLocks)
+  /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks)
   /\ Aligned(swa_u)
   \* guard: swa_u_others
-  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - TurnLocks
+  /\ 0 <= swa_protected - swa_u /\ swa_protected - swa_u <= frame_lock_sum + LockSum - ReqLocks
   \* effect
-  /\ turn_phase' = PhaseWaiting
-  /\ turn_row' = NoRow
-  /\ turn_C' = 0
-  /\ turn_A' = 0
-  /\ turn_Q' = 0
-  /\ turn_E' = 0
-  /\ turn_locked' = FALSE
-  /\ full_available' = full_available + Max(0, TurnPrivate)
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(turn_A) - Max(turn_Q, turn_E)))
+  /\ req_phase' = PhaseWaiting
+  /\ req_row' = NoRow
+  /\ req_C' = 0
+  /\ req_A' = 0
+  /\ req_Q' = 0
+  /\ req_E' = 0
+  /\ req_locked' = FALSE
+  /\ full_available' = full_available + Max(0, ReqPrivate)
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(req_Q, req_E)))
   /\ full_protected' = full_protected - Max(0, u)
   /\ full_evictable' = full_evictable + Max(0, u)
   /\ swa_protected' = swa_protected - IfSwa(Max(0, swa_u))
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, swa_u))
-  /\ rows_free' = rows_free + Max(0, IF turn_row # NoRow THEN 1 ELSE 0)
-  /\ UNCHANGED <<Session, Slot, turn_kind, turn_prompt, turn_output>>
+  /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
+  /\ UNCHANGED <<Session, Slot, req_kind, req_prompt, req_output>>
 
 ------------------------------------------------------------------------------
 (* Behaviour *)
@@ -1198,16 +1201,16 @@ Init ==
   /\ slot_Q = 0
   /\ slot_E = 0
   /\ slot_locked = FALSE
-  /\ turn_kind = KindNone
-  /\ turn_phase = PhaseAbsent
-  /\ turn_prompt = 0
-  /\ turn_output = 0
-  /\ turn_row = NoRow
-  /\ turn_C = 0
-  /\ turn_A = 0
-  /\ turn_Q = 0
-  /\ turn_E = 0
-  /\ turn_locked = FALSE
+  /\ req_kind = KindNone
+  /\ req_phase = PhaseAbsent
+  /\ req_prompt = 0
+  /\ req_output = 0
+  /\ req_row = NoRow
+  /\ req_C = 0
+  /\ req_A = 0
+  /\ req_Q = 0
+  /\ req_E = 0
+  /\ req_locked = FALSE
 
 Next ==
   \/ T_OPEN
@@ -1276,15 +1279,15 @@ INV_SUM_SWA ==
 (* INV-ROWS. Free rows and rows of slots and requests (on loan: once) are
    all rows; no row twice. *)
 INV_ROWS_equation ==
-  rows_free + SlotRows + TurnRows + frame_rows = rows_total
+  rows_free + SlotRows + ReqRows + frame_rows = rows_total
 INV_ROWS_present ==
   /\ 0 <= rows_free
   /\ (slot_holding <=> slot_row # NoRow)
 INV_ROWS_distinct ==
-  slot_holding /\ HasKv /\ ~slot_lent => slot_row # turn_row
+  slot_holding /\ HasKv /\ ~slot_lent => slot_row # req_row
 INV_ROWS_numbered ==
   /\ NoRow <= slot_row
-  /\ NoRow <= turn_row
+  /\ NoRow <= req_row
 INV_ROWS ==
   /\ INV_ROWS_equation
   /\ INV_ROWS_present
@@ -1317,24 +1320,24 @@ INV_ONCE ==
 (* INV-INFLIGHT. A session is in flight exactly while one accepted,
    unfinished turn of it exists. *)
 INV_INFLIGHT_iff ==
-  session_inflight <=> turn_kind = KindTurn
+  session_inflight <=> req_kind = KindTurn
 INV_INFLIGHT ==
   /\ INV_INFLIGHT_iff
 
 (* INV-ORDER. 0 ≤ Q ≤ C ≤ A ≤ row width. *)
 INV_ORDER_slot ==
   0 <= slot_Q /\ slot_Q <= slot_C /\ slot_C <= slot_A /\ slot_A <= width
-INV_ORDER_turn ==
-  0 <= turn_Q /\ turn_Q <= turn_C /\ turn_C <= turn_A /\ turn_A <= width
+INV_ORDER_req ==
+  0 <= req_Q /\ req_Q <= req_C /\ req_C <= req_A /\ req_A <= width
 INV_ORDER ==
   /\ INV_ORDER_slot
-  /\ INV_ORDER_turn
+  /\ INV_ORDER_req
 
 (* INV-ALIGN. Q is page-aligned, and only whole pages change hands. *)
 INV_ALIGN_slot ==
   Aligned(slot_Q)
-INV_ALIGN_turn ==
-  Aligned(turn_Q)
+INV_ALIGN_req ==
+  Aligned(req_Q)
 INV_ALIGN_free ==
   /\ Aligned(full_available)
   /\ Aligned(swa_available)
@@ -1345,7 +1348,7 @@ INV_ALIGN_tree ==
   /\ Aligned(swa_protected)
 INV_ALIGN ==
   /\ INV_ALIGN_slot
-  /\ INV_ALIGN_turn
+  /\ INV_ALIGN_req
   /\ INV_ALIGN_free
   /\ INV_ALIGN_tree
 
@@ -1353,23 +1356,23 @@ INV_ALIGN ==
 INV_CURSOR_slot ==
   /\ 0 <= slot_E /\ slot_E <= slot_A
   /\ Aligned(slot_E)
-INV_CURSOR_turn ==
-  /\ 0 <= turn_E /\ turn_E <= turn_A
-  /\ Aligned(turn_E)
+INV_CURSOR_req ==
+  /\ 0 <= req_E /\ req_E <= req_A
+  /\ Aligned(req_E)
 INV_CURSOR_no_window ==
   \/ has_swa
-  \/ slot_E = 0 /\ turn_E = 0
+  \/ slot_E = 0 /\ req_E = 0
 INV_CURSOR ==
   /\ INV_CURSOR_slot
-  /\ INV_CURSOR_turn
+  /\ INV_CURSOR_req
   /\ INV_CURSOR_no_window
 
 (* INV-WINDOW. Nothing of the window that a request's next token needs is
    given back: E ≤ max(0, C - W). *)
-INV_WINDOW_turn ==
-  has_swa /\ HasKv => turn_E <= Max(0, turn_C - W)
+INV_WINDOW_req ==
+  has_swa /\ HasKv => req_E <= Max(0, req_C - W)
 INV_WINDOW ==
-  /\ INV_WINDOW_turn
+  /\ INV_WINDOW_req
 
 (* INV-COVER. KV covers known tokens only; under overlap scheduling that of
    a running request is one ahead at most. *)
@@ -1377,12 +1380,12 @@ INV_COVER_idle ==
   slot_holding /\ ~session_inflight => slot_C <= session_history
 INV_COVER_waiting ==
   slot_holding /\ session_inflight /\ ~slot_lent => slot_C <= Known
-INV_COVER_turn ==
-  HasKv => turn_C <= Known + (IF overlap /\ turn_phase = PhaseRunning THEN 1 ELSE 0)
+INV_COVER_req ==
+  HasKv => req_C <= Known + (IF overlap /\ req_phase = PhaseRunning THEN 1 ELSE 0)
 INV_COVER ==
   /\ INV_COVER_idle
   /\ INV_COVER_waiting
-  /\ INV_COVER_turn
+  /\ INV_COVER_req
 
 (* INV-OWNER. Every page has exactly one owner: the free list, the tree, or
    one private row. *)
@@ -1414,17 +1417,17 @@ INV_OWNER_of_swa(page_free, page_tree, page_own, page_rest, page_here, page_at) 
 (* INV-BACKED. Every position below A has a page that its row owns or the
    tree protects. *)
 INV_BACKED_full_protected(page_place, page_entry) ==
-  HasRow /\ 0 <= page_place /\ page_place < RowQ => -1 < page_entry
+  HasRow /\ 0 <= page_place /\ page_place < OwnQ => -1 < page_entry
 INV_BACKED_full_private(page_place, page_entry) ==
-  HasRow /\ RowQ <= page_place /\ page_place < Ceil(RowA) => -1 < page_entry
+  HasRow /\ OwnQ <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
 INV_BACKED_swa_protected(page_place, page_entry) ==
   (/\ HasRow
-   /\ /\ 0 <= page_place /\ page_place < RowQ
-      /\ RowE <= page_place
-      /\ Floor(Max(0, RowQ - W)) <= page_place) =>
+   /\ /\ 0 <= page_place /\ page_place < OwnQ
+      /\ OwnE <= page_place
+      /\ Floor(Max(0, OwnQ - W)) <= page_place) =>
       -1 < page_entry
 INV_BACKED_swa_private(page_place, page_entry) ==
-  HasRow /\ Max(RowQ, RowE) <= page_place /\ page_place < Ceil(RowA) => -1 < page_entry
+  HasRow /\ Max(OwnQ, OwnE) <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
 INV_BACKED_of_full(page_place, page_entry) ==
   /\ INV_BACKED_full_protected(page_place, page_entry)
   /\ INV_BACKED_full_private(page_place, page_entry)
@@ -1441,15 +1444,15 @@ INV_PIN_counted(page_pins, page_beside) ==
 INV_PIN_tree(page_tree, page_pin, page_pins) ==
   Pinned(page_pin, page_pins) => page_tree = 1
 INV_PIN_mine(page_here, page_at, page_pin) ==
-  page_pin => HasRow /\ page_here /\ page_at < RowQ
+  page_pin => HasRow /\ page_here /\ page_at < OwnQ
 INV_PIN_full_covers(page_here, page_at, page_pin) ==
-  HasRow /\ page_here /\ 0 <= page_at /\ page_at < RowQ => page_pin
+  HasRow /\ page_here /\ 0 <= page_at /\ page_at < OwnQ => page_pin
 INV_PIN_swa_covers(page_here, page_at, page_pin) ==
   (/\ HasRow
    /\ page_here
-   /\ 0 <= page_at /\ page_at < RowQ
-   /\ RowE <= page_at
-   /\ Floor(Max(0, RowQ - W)) <= page_at) =>
+   /\ 0 <= page_at /\ page_at < OwnQ
+   /\ OwnE <= page_at
+   /\ Floor(Max(0, OwnQ - W)) <= page_at) =>
       page_pin
 INV_PIN_full(page_pin, page_pins, page_beside) ==
   full_protected = (IF Pinned(page_pin, page_pins) THEN Ceil(1) ELSE 0) + page_beside
@@ -1475,16 +1478,16 @@ INV_PLACE_function(page_here, page_at, page_number, page_place, page_entry) ==
   HasRow /\ page_here /\ page_at = page_place => page_entry = page_number
 INV_PLACE_full_injective(page_here, page_at, page_number, page_place, page_entry) ==
   (/\ HasRow
-   /\ (0 <= page_place /\ page_place < RowQ) \/ (RowQ <= page_place /\ page_place < Ceil(RowA))
+   /\ (0 <= page_place /\ page_place < OwnQ) \/ (OwnQ <= page_place /\ page_place < Ceil(OwnA))
    /\ page_entry = page_number) =>
       /\ page_here
       /\ page_at = page_place
 INV_PLACE_swa_injective(page_here, page_at, page_number, page_place, page_entry) ==
   (/\ HasRow
-   /\ \/ /\ 0 <= page_place /\ page_place < RowQ
-         /\ RowE <= page_place
-         /\ Floor(Max(0, RowQ - W)) <= page_place
-      \/ Max(RowQ, RowE) <= page_place /\ page_place < Ceil(RowA)
+   /\ \/ /\ 0 <= page_place /\ page_place < OwnQ
+         /\ OwnE <= page_place
+         /\ Floor(Max(0, OwnQ - W)) <= page_place
+      \/ Max(OwnQ, OwnE) <= page_place /\ page_place < Ceil(OwnA)
    /\ page_entry = page_number) =>
       /\ page_here
       /\ page_at = page_place
@@ -1499,10 +1502,10 @@ INV_PLACE_of_swa(page_here, page_at, page_number, page_place, page_entry) ==
    protected prefix has one. *)
 INV_LOCK_slot ==
   slot_locked <=> slot_holding
-INV_LOCK_turn ==
-  turn_locked <=> HasKv /\ ~slot_lent
+INV_LOCK_req ==
+  req_locked <=> HasKv /\ ~slot_lent
 INV_LOCK_covered ==
-  /\ (HasKv => turn_Q <= full_protected)
+  /\ (HasKv => req_Q <= full_protected)
   /\ (slot_holding => slot_Q <= full_protected)
   /\ frame_lock_max <= full_protected
 INV_LOCK_bounded ==
@@ -1511,7 +1514,7 @@ INV_LOCK_swa_bounded ==
   swa_protected <= frame_lock_sum + LockSum
 INV_LOCK ==
   /\ INV_LOCK_slot
-  /\ INV_LOCK_turn
+  /\ INV_LOCK_req
   /\ INV_LOCK_covered
   /\ INV_LOCK_bounded
   /\ INV_LOCK_swa_bounded
@@ -1520,7 +1523,7 @@ INV_LOCK ==
    rows are back, no lock is left. *)
 INV_DRAIN_drained ==
   (/\ ~session_open
-   /\ turn_kind = KindNone
+   /\ req_kind = KindNone
    /\ frame_held + frame_uncached = 0
    /\ frame_swa_held + frame_swa_uncached = 0
    /\ frame_rows = 0 /\ frame_lock_sum = 0) =>
@@ -1530,59 +1533,77 @@ INV_DRAIN_drained ==
 INV_DRAIN ==
   /\ INV_DRAIN_drained
 
-(* INV-CLEAN. What is not there is zero, and a turn never runs beside its
-   session's slot. *)
-INV_CLEAN_slot ==
-  \/ slot_holding
-  \/ ~slot_lent /\ slot_C = 0 /\ slot_A = 0 /\ slot_Q = 0 /\ slot_E = 0
-INV_CLEAN_turn ==
-  \/ HasKv
-  \/ turn_row = NoRow /\ turn_C = 0 /\ turn_A = 0 /\ turn_Q = 0 /\ turn_E = 0
-INV_CLEAN_session ==
+(* INV-ABSENT. What is not there is zero: a session, a slot, a request, KV
+   of a request that has none. *)
+INV_ABSENT_session ==
   \/ session_open
   \/ ~slot_holding /\ ~session_inflight /\ ~session_closing /\ session_history = 0
-INV_CLEAN_request ==
-  turn_kind = KindNone => turn_phase = PhaseAbsent /\ turn_prompt = 0 /\ turn_output = 0
-INV_CLEAN_kinds ==
-  /\ KindNone <= turn_kind /\ turn_kind <= KindPlain
-  /\ PhaseAbsent <= turn_phase /\ turn_phase <= PhaseRunning
-  /\ (turn_kind = KindNone <=> turn_phase = PhaseAbsent)
-INV_CLEAN_tokens ==
+INV_ABSENT_slot ==
+  \/ slot_holding
+  \/ ~slot_lent /\ slot_C = 0 /\ slot_A = 0 /\ slot_Q = 0 /\ slot_E = 0
+INV_ABSENT_req ==
+  req_kind = KindNone => req_phase = PhaseAbsent /\ req_prompt = 0 /\ req_output = 0
+INV_ABSENT_kv ==
+  \/ HasKv
+  \/ req_row = NoRow /\ req_C = 0 /\ req_A = 0 /\ req_Q = 0 /\ req_E = 0
+INV_ABSENT ==
+  /\ INV_ABSENT_session
+  /\ INV_ABSENT_slot
+  /\ INV_ABSENT_req
+  /\ INV_ABSENT_kv
+
+(* INV-KIND. A request is a turn of its session, or has none; there is a
+   kind and a phase exactly while there is a request. *)
+INV_KIND_range ==
+  /\ KindNone <= req_kind /\ req_kind <= KindPlain
+  /\ PhaseAbsent <= req_phase /\ req_phase <= PhaseRunning
+INV_KIND_both ==
+  req_kind = KindNone <=> req_phase = PhaseAbsent
+INV_KIND_alone ==
+  req_kind = KindPlain => ~session_open
+INV_KIND ==
+  /\ INV_KIND_range
+  /\ INV_KIND_both
+  /\ INV_KIND_alone
+
+(* INV-PHASE. A matched request without a slot has the tree's prefix and
+   nothing else; one in a batch has a row; one between chunks has some of
+   its prompt to prefill. *)
+INV_PHASE_matched ==
+  ~slot_lent /\ req_phase = PhaseMatched => req_row = NoRow /\ req_A = req_Q
+INV_PHASE_row ==
+  PhaseParked <= req_phase => req_row # NoRow
+INV_PHASE_parked ==
+  req_phase = PhaseParked => req_C < Known
+INV_PHASE ==
+  /\ INV_PHASE_matched
+  /\ INV_PHASE_row
+  /\ INV_PHASE_parked
+
+(* INV-LOAN. A turn that has KV has its slot on loan, if there is one;
+   until it runs, both describe the same. *)
+INV_LOAN_lent ==
+  req_kind = KindTurn /\ HasKv /\ slot_holding => slot_lent
+INV_LOAN_prefix ==
+  slot_lent => req_Q = slot_Q
+INV_LOAN_same ==
+  slot_lent /\ req_phase = PhaseMatched => req_C = slot_C /\ req_A = slot_A /\ req_E = slot_E
+INV_LOAN ==
+  /\ INV_LOAN_lent
+  /\ INV_LOAN_prefix
+  /\ INV_LOAN_same
+
+(* INV-TOKENS. No count of tokens is negative, and a turn's prompt is not
+   shorter than the history. *)
+INV_TOKENS_counted ==
   /\ 0 <= session_history
-  /\ 0 <= turn_prompt
-  /\ 0 <= turn_output
-INV_CLEAN_row ==
-  PhaseParked <= turn_phase => turn_row # NoRow
-INV_CLEAN_alone ==
-  turn_kind = KindPlain => ~session_open
-INV_CLEAN_own_slot ==
-  turn_kind = KindTurn /\ HasKv /\ slot_holding => slot_lent
-INV_CLEAN_loan ==
-  /\ (slot_lent => turn_Q = slot_Q)
-  /\ slot_lent /\ turn_phase = PhaseMatched =>
-         /\ turn_C = slot_C
-         /\ turn_A = slot_A
-         /\ turn_E = slot_E
-INV_CLEAN_matched ==
-  ~slot_lent /\ turn_phase = PhaseMatched => turn_row = NoRow /\ turn_A = turn_Q
-INV_CLEAN_prompt ==
-  turn_kind = KindTurn => session_history <= turn_prompt
-INV_CLEAN_parked ==
-  turn_phase = PhaseParked => turn_C < Known
-INV_CLEAN ==
-  /\ INV_CLEAN_slot
-  /\ INV_CLEAN_turn
-  /\ INV_CLEAN_session
-  /\ INV_CLEAN_request
-  /\ INV_CLEAN_kinds
-  /\ INV_CLEAN_tokens
-  /\ INV_CLEAN_row
-  /\ INV_CLEAN_alone
-  /\ INV_CLEAN_own_slot
-  /\ INV_CLEAN_loan
-  /\ INV_CLEAN_matched
-  /\ INV_CLEAN_prompt
-  /\ INV_CLEAN_parked
+  /\ 0 <= req_prompt
+  /\ 0 <= req_output
+INV_TOKENS_prompt ==
+  req_kind = KindTurn => session_history <= req_prompt
+INV_TOKENS ==
+  /\ INV_TOKENS_counted
+  /\ INV_TOKENS_prompt
 
 ------------------------------------------------------------------------------
 (* Invariants of a step *)
@@ -1590,12 +1611,12 @@ INV_CLEAN ==
 (* INV-ROWS-STEP. KV stays in its row: a turn's while it runs, and the slot
    that it leaves behind has the turn's. *)
 INV_ROWS_STEP_stays ==
-  slot_holding' => slot_row' = (IF slot_holding THEN slot_row ELSE turn_row)
-INV_ROWS_STEP_turn ==
-  HasKv /\ HasKv' /\ turn_row # NoRow => turn_row' = turn_row
+  slot_holding' => slot_row' = (IF slot_holding THEN slot_row ELSE req_row)
+INV_ROWS_STEP_req ==
+  HasKv /\ HasKv' /\ req_row # NoRow => req_row' = req_row
 INV_ROWS_STEP ==
   /\ INV_ROWS_STEP_stays
-  /\ INV_ROWS_STEP_turn
+  /\ INV_ROWS_STEP_req
 
 (* INV-ALIGN-STEP. Only whole pages are allocated, freed or moved; with
    aligned reuse what is reused ends at a page boundary. *)
@@ -1604,7 +1625,7 @@ INV_ALIGN_STEP_full ==
 INV_ALIGN_STEP_swa ==
   Aligned(swa_available' - swa_available)
 INV_ALIGN_STEP_reuse ==
-  turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched /\ aligned_reuse => Aligned(turn_C')
+  req_phase = PhaseWaiting /\ req_phase' = PhaseMatched /\ aligned_reuse => Aligned(req_C')
 INV_ALIGN_STEP ==
   /\ INV_ALIGN_STEP_full
   /\ INV_ALIGN_STEP_swa
@@ -1614,9 +1635,9 @@ INV_ALIGN_STEP ==
    that; a new one never displaces it. A session ends only when nothing is
    in flight, and a close that was asked for is not forgotten. *)
 INV_INFLIGHT_STEP_clears ==
-  session_inflight /\ ~session_inflight' => turn_kind' # KindTurn
+  session_inflight /\ ~session_inflight' => req_kind' # KindTurn
 INV_INFLIGHT_STEP_keeps ==
-  session_inflight /\ session_inflight' => turn_prompt' = turn_prompt
+  session_inflight /\ session_inflight' => req_prompt' = req_prompt
 INV_INFLIGHT_STEP_defers ==
   ~session_closing /\ session_closing' => session_inflight
 INV_INFLIGHT_STEP_closes ==
@@ -1643,8 +1664,8 @@ INV_HISTORY_only_at_finish ==
   session_open /\ session_open' /\ session_history' # session_history =>
       /\ session_inflight
       /\ ~session_inflight'
-      /\ turn_phase = PhaseRunning
-      /\ turn_prompt <= session_history'
+      /\ req_phase = PhaseRunning
+      /\ req_prompt <= session_history'
       /\ slot_holding'
       /\ ~slot_lent'
 INV_HISTORY_begins ==
@@ -1657,18 +1678,18 @@ INV_HISTORY ==
 (* INV-LIFE-STEP. A request waits, is matched, runs, and may be parked or
    wait again; what it is and its prompt stay the same. *)
 INV_LIFE_STEP_kind ==
-  turn_kind # KindNone /\ turn_kind' # KindNone => turn_kind' = turn_kind
+  req_kind # KindNone /\ req_kind' # KindNone => req_kind' = req_kind
 INV_LIFE_STEP_prompt ==
-  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_kind = KindPlain =>
-      turn_prompt' = turn_prompt
+  req_kind # KindNone /\ req_kind' # KindNone /\ req_kind = KindPlain =>
+      req_prompt' = req_prompt
 INV_LIFE_STEP_begins ==
-  turn_kind = KindNone => turn_phase' <= PhaseWaiting
+  req_kind = KindNone => req_phase' <= PhaseWaiting
 INV_LIFE_STEP_matched ==
-  turn_phase' = PhaseMatched => turn_phase <= PhaseMatched
+  req_phase' = PhaseMatched => req_phase <= PhaseMatched
 INV_LIFE_STEP_runs ==
-  turn_phase' = PhaseRunning => HasKv
+  req_phase' = PhaseRunning => HasKv
 INV_LIFE_STEP_parked ==
-  turn_phase' = PhaseParked => InBatch
+  req_phase' = PhaseParked => InBatch
 INV_LIFE_STEP ==
   /\ INV_LIFE_STEP_kind
   /\ INV_LIFE_STEP_prompt
@@ -1683,43 +1704,33 @@ INV_LIFE_STEP ==
    where a batch runs and nothing else happens: KV of known tokens, of
    those that the round tells, of one more under overlap scheduling. *)
 INV_COVER_STEP_keeps ==
-  turn_kind # KindNone /\ turn_kind' # KindNone => turn_output <= turn_output'
+  req_kind # KindNone /\ req_kind' # KindNone => req_output <= req_output'
 INV_COVER_STEP_samples ==
-  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_output < turn_output' =>
-      Known' - 1 <= turn_C'
+  req_kind # KindNone /\ req_kind' # KindNone /\ req_output < req_output' =>
+      Known' - 1 <= req_C'
 INV_COVER_STEP_decodes ==
-  (/\ turn_kind # KindNone
-   /\ turn_kind' # KindNone
-   /\ turn_phase = PhaseRunning
-   /\ turn_C < turn_C') =>
-      Known - 1 <= turn_C
+  req_kind # KindNone /\ req_kind' # KindNone /\ req_phase = PhaseRunning /\ req_C < req_C' =>
+      Known - 1 <= req_C
 INV_COVER_STEP_finishes ==
-  (/\ turn_kind # KindNone
-   /\ turn_kind' = KindNone
+  (/\ req_kind # KindNone
+   /\ req_kind' = KindNone
    /\ session_open'
    /\ session_history < session_history') =>
-      turn_prompt <= turn_C
+      req_prompt <= req_C
 INV_COVER_STEP_computes ==
-  (/\ HasKv \/ slot_holding
-   /\ HasKv' \/ slot_holding'
-   /\ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')) =>
-      /\ turn_phase' = PhaseRunning
-      /\ RowE' = RowE
-      /\ RowQ' = RowQ
+  HasRow /\ HasRow' /\ OwnC < OwnC' => req_phase' = PhaseRunning /\ OwnE' = OwnE /\ OwnQ' = OwnQ
 INV_COVER_STEP_prefills ==
-  turn_phase # PhaseRunning /\ turn_phase' = PhaseRunning => turn_C' <= Known
+  req_phase # PhaseRunning /\ req_phase' = PhaseRunning => req_C' <= Known
 INV_COVER_STEP_rounds ==
-  turn_kind # KindNone /\ turn_kind' # KindNone /\ turn_phase = PhaseRunning /\ HasKv' =>
-      \/ turn_C' <= turn_C + turn_output' - turn_output
-      \/ overlap /\ turn_C' <= Known + 1
+  req_kind # KindNone /\ req_kind' # KindNone /\ req_phase = PhaseRunning /\ HasKv' =>
+      \/ req_C' <= req_C + req_output' - req_output
+      \/ overlap /\ req_C' <= Known + 1
 INV_COVER_STEP_tells ==
-  turn_kind # KindNone /\ turn_kind' # KindNone /\ 0 < turn_output' - turn_output =>
-      /\ turn_phase' = PhaseRunning
-      /\ RowE' = RowE
-      /\ RowQ' = RowQ
-      /\ \/ overlap
-         \/ turn_phase # PhaseRunning
-         \/ (IF HasKv THEN turn_C ELSE slot_C) < (IF HasKv' THEN turn_C' ELSE slot_C')
+  req_kind # KindNone /\ req_kind' # KindNone /\ 0 < req_output' - req_output =>
+      /\ req_phase' = PhaseRunning
+      /\ OwnE' = OwnE
+      /\ OwnQ' = OwnQ
+      /\ overlap \/ req_phase # PhaseRunning \/ OwnC < OwnC'
 INV_COVER_STEP ==
   /\ INV_COVER_STEP_keeps
   /\ INV_COVER_STEP_samples
@@ -1735,27 +1746,21 @@ INV_COVER_STEP ==
    the reserve recomputes; the end of a turn cuts to the history, and in
    between KV only grows. A turn that is refused leaves its slot. *)
 INV_KEEP_STEP_reserve ==
-  turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched => turn_C' + reserve <= Known
+  req_phase = PhaseWaiting /\ req_phase' = PhaseMatched => req_C' + reserve <= Known
 INV_KEEP_STEP_restores ==
-  (/\ HasKv \/ slot_holding
-   /\ HasKv' \/ slot_holding'
-   /\ turn_phase = PhaseWaiting
-   /\ turn_phase' = PhaseMatched) =>
-      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(Reusable, RowE)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+  HasRow /\ HasRow' /\ req_phase = PhaseWaiting /\ req_phase' = PhaseMatched =>
+      Min(OwnC, Cut(Reusable, OwnE)) <= OwnC'
 INV_KEEP_STEP_ends ==
-  (/\ HasKv \/ slot_holding
-   /\ HasKv' \/ slot_holding'
-   /\ turn_kind # KindNone
-   /\ turn_kind' = KindNone) =>
-      Min(IF HasKv THEN turn_C ELSE slot_C, Cut(session_history', RowE)) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+  HasRow /\ HasRow' /\ req_kind # KindNone /\ req_kind' = KindNone =>
+      Min(OwnC, Cut(session_history', OwnE)) <= OwnC'
 INV_KEEP_STEP_runs ==
-  (/\ HasKv \/ slot_holding
-   /\ HasKv' \/ slot_holding'
-   /\ ~(turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched)
-   /\ ~(turn_kind # KindNone /\ turn_kind' = KindNone)) =>
-      (IF HasKv THEN turn_C ELSE slot_C) <= (IF HasKv' THEN turn_C' ELSE slot_C')
+  (/\ HasRow
+   /\ HasRow'
+   /\ ~(req_phase = PhaseWaiting /\ req_phase' = PhaseMatched)
+   /\ ~(req_kind # KindNone /\ req_kind' = KindNone)) =>
+      OwnC <= OwnC'
 INV_KEEP_STEP_refused ==
-  HasKv /\ ~InBatch /\ turn_phase' = PhaseWaiting => slot_holding' <=> slot_holding
+  HasKv /\ ~InBatch /\ req_phase' = PhaseWaiting => slot_holding' <=> slot_holding
 INV_KEEP_STEP ==
   /\ INV_KEEP_STEP_reserve
   /\ INV_KEEP_STEP_restores
@@ -1766,12 +1771,9 @@ INV_KEEP_STEP ==
 (* INV-CURSOR-STEP. The cursor moves up in a batch only, and back only as
    far as the KV is cut. *)
 INV_CURSOR_STEP_up ==
-  (HasKv \/ slot_holding) /\ (HasKv' \/ slot_holding') /\ RowE < RowE' =>
-      /\ InBatch
-      /\ PhaseParked <= turn_phase'
+  HasRow /\ HasRow' /\ OwnE < OwnE' => InBatch /\ PhaseParked <= req_phase'
 INV_CURSOR_STEP_back ==
-  (HasKv \/ slot_holding) /\ (HasKv' \/ slot_holding') =>
-      Min(RowE, IF HasKv' THEN turn_C' ELSE slot_C') <= RowE'
+  HasRow /\ HasRow' => Min(OwnE, OwnC') <= OwnE'
 INV_CURSOR_STEP ==
   /\ INV_CURSOR_STEP_up
   /\ INV_CURSOR_STEP_back
@@ -1779,9 +1781,9 @@ INV_CURSOR_STEP ==
 (* INV-QUEUED-STEP. A queued turn that ends leaves memory and its session's
    slot alone, but for what a retract left above the history. *)
 INV_QUEUED_STEP_slot ==
-  (/\ turn_kind # KindNone
-   /\ turn_kind' = KindNone
-   /\ turn_phase = PhaseWaiting
+  (/\ req_kind # KindNone
+   /\ req_kind' = KindNone
+   /\ req_phase = PhaseWaiting
    /\ ~(slot_holding /\ session_history < slot_C)) =>
       /\ (slot_holding' <=> slot_holding)
       /\ slot_A' = slot_A
@@ -1797,12 +1799,12 @@ INV_LOCK_STEP_rises ==
 INV_LOCK_STEP_falls ==
   0 - (full_protected' - full_protected) <= Max(0, LockSum - LockSum')
 INV_LOCK_STEP_swa_rises ==
-  swa_protected' - swa_protected <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum' ELSE Max(0, LockSum' - LockSum))
+  swa_protected' - swa_protected <= (IF PhaseParked <= req_phase /\ PhaseParked <= req_phase' THEN LockSum' ELSE Max(0, LockSum' - LockSum))
 INV_LOCK_STEP_swa_falls ==
-  0 - (swa_protected' - swa_protected) <= (IF PhaseParked <= turn_phase /\ PhaseParked <= turn_phase' THEN LockSum ELSE Max(0, LockSum - LockSum'))
+  0 - (swa_protected' - swa_protected) <= (IF PhaseParked <= req_phase /\ PhaseParked <= req_phase' THEN LockSum ELSE Max(0, LockSum - LockSum'))
 INV_LOCK_STEP_window ==
-  has_swa /\ turn_phase = PhaseWaiting /\ turn_phase' = PhaseMatched /\ ~slot_holding =>
-      turn_Q' - Floor(Max(0, turn_Q' - W)) <= swa_protected'
+  has_swa /\ req_phase = PhaseWaiting /\ req_phase' = PhaseMatched /\ ~slot_holding =>
+      req_Q' - Floor(Max(0, req_Q' - W)) <= swa_protected'
 INV_LOCK_STEP ==
   /\ INV_LOCK_STEP_rises
   /\ INV_LOCK_STEP_falls
@@ -1814,21 +1816,21 @@ INV_LOCK_STEP ==
    When a request ends, its KV goes there only if it was in a batch; a
    request without a session must have been running. *)
 INV_PUBLISH_STEP_turn ==
-  (/\ turn_kind # KindNone
-   /\ turn_kind' = KindNone
-   /\ turn_kind = KindTurn
+  (/\ req_kind # KindNone
+   /\ req_kind' = KindNone
+   /\ req_kind = KindTurn
    /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
-      PhaseParked <= turn_phase
+      PhaseParked <= req_phase
 INV_PUBLISH_STEP_plain ==
-  (/\ turn_kind # KindNone
-   /\ turn_kind' = KindNone
-   /\ turn_kind = KindPlain
+  (/\ req_kind # KindNone
+   /\ req_kind' = KindNone
+   /\ req_kind = KindPlain
    /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
-      turn_phase = PhaseRunning
+      req_phase = PhaseRunning
 INV_PUBLISH_STEP_committed ==
-  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - RowQ) ELSE 0)
+  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasRow THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - OwnQ) ELSE 0)
 INV_PUBLISH_STEP_swa_committed ==
-  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasKv \/ slot_holding THEN Max(0, Floor(Min(IF HasKv THEN turn_C ELSE slot_C, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(RowQ, RowE)) ELSE 0)
+  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasRow THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(OwnQ, OwnE)) ELSE 0)
 INV_PUBLISH_STEP ==
   /\ INV_PUBLISH_STEP_turn
   /\ INV_PUBLISH_STEP_plain

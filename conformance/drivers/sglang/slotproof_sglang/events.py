@@ -157,8 +157,22 @@ class Wrapper:
                 meta.match[3].update(u=locked.protected, swa_u=locked.swa_protected)
             return result
         if meta.match is not None:
-            self.tracker.of(req, "T-REFUSE", u=meta.match[3].get("u", 0), swa_u=0)
+            params = meta.match[3]
+            if meta.match[0] == "T-MATCH":
+                params["swa_u"] = self._pinned_swa(params["m"], before.swa_protected)
+            self.tracker.of(req, "T-REFUSE", u=params.get("u", 0), swa_u=params.get("swa_u", 0))
         return result
+
+    def _pinned_swa(self, m: int, protected: int) -> int:
+        """What a prefix that was matched and refused locked of the second pool meanwhile.
+
+        The build pins it while it decides, and nobody looks then: the least that its window takes.
+        """
+        swa = self.dialect.swa
+        if swa is None:
+            return 0
+        gone = max(0, m - swa.window) // self.dialect.page_size * self.dialect.page_size
+        return max(0, m - gone - protected)
 
     # Running --------------------------------------------------------------------
 

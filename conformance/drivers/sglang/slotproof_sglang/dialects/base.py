@@ -12,11 +12,11 @@ Where the state is in every layout; what differs is in the dialect's own table.
 | rows.free | `rows.free` | `req_to_token_pool.free_slots` |
 | session.open | `sessions` | `session_controller.sessions`: a session that is in it |
 | session.closing | `sessions[s].closing` | `session.close_on_finish` |
-| turn.kind | `requests[r].kind` | noted when it is queued; *doomed* from its T-DOOM on |
-| turn.phase | `requests[r].phase` | `waiting_queue`, `chunked_req` (parked), `last_batch`, \
+| req.kind | `requests[r].kind` | noted when it is queued; *doomed* from its T-DOOM on |
+| req.phase | `requests[r].phase` | `waiting_queue`, `chunked_req` (parked), `last_batch`, \
 `running_batch`; never *matched*: SGLang matches and admits in one iteration |
-| turn.prompt | `requests[r].prompt`, `hash` | `req.origin_input_ids` |
-| turn.output | `requests[r].output` | `req.output_ids` |
+| req.prompt | `requests[r].prompt`, `hash` | `req.origin_input_ids` |
+| req.output | `requests[r].output` | `req.output_ids` |
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ has the *same* `kv` object |
 | slot.Q | `slots[s].Q` | `slot.kv.cache_protected_len` |
 | slot.E | `slots[s].E` | `slot.kv.get_evicted_seqlen(SWA)` |
 | slot.locked | `slots[s].locks` | `slot.lock` |
-| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+| req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
 names in `req.kv` |
-| turn.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
+| req.locked | `requests[r].locks` | `req.lock`; on a first turn `slot.lock` |
 | session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
 is attached to the session |
 | session.history | `sessions[s].history`, `hash` | `req_nodes`, cut at `committed_origin_len`, \

@@ -13,9 +13,9 @@ has the same row |
 | slot.Q | `slots[s].Q` | `slot.cache_protected_len` |
 | slot.E | `slots[s].E` | `slot.swa_evicted_seqlen`; where slots have a `kv`, in that |
 | slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
-| turn.row, turn.C, turn.A, turn.Q, turn.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
+| req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
 names on the request; copied from the slot and to it |
-| turn.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
+| req.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
 | session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
 is attached to the session |
 | session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
