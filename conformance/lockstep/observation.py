@@ -86,6 +86,9 @@ class Violation:
     session: str | None = None
     rid: str | None = None
     """Whom it is about, where it is about one."""
+    pins: str | None = None
+    """What a request that is stalled waits for: ``full``, ``swa``, ``rows``, ``limit``, ``flag`` or
+    ``nothing``; or the phase in which it stands still, or that nothing is ``read``."""
     fault: str | None = None
     """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
     hang; ``None`` where it told of a failure."""
@@ -113,7 +116,10 @@ class Violation:
         return f"{self.clause}{where}: {self.detail}"
 
 
-SHOWN = ("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid", "fault")
+SHOWN = (
+    *("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid"),
+    *("pins", "fault"),
+)
 """The fields of a violation that show it."""
 
 

@@ -75,7 +75,8 @@ class Mark:
     """Of the breaking iteration, in order; only the culprit if lockstep knows it."""
     command: str
     what: str = ""
-    """Of a crash: its message without numbers and names."""
+    """Of a crash: its message without numbers and names; of a stall: what the request waits for.
+    Traces until November 2026 do not say that of a stall: they speak of any."""
     certain: bool = False
     """Lockstep knows the transition: there is only one."""
 
@@ -123,7 +124,8 @@ class Mark:
         """
         needed, there = set(self.transitions), set(other.transitions)
         return (
-            (self.clause, self.what) == (other.clause, other.what)
+            self.clause == other.clause
+            and self.what in ("", other.what)
             and (bool(needed) or self.command == other.command)
             and (needed - INTAKE or needed) <= there
             and not (needed and needed <= ORDINARY and there - ORDINARY)
@@ -180,7 +182,7 @@ def mark(entry: Iteration, violation: Violation) -> Mark:
             mine = [each[0] for each in events if each[2] == violation.rid][-1:]
         transitions = tuple(dict.fromkeys(mine or every))
     crashed = violation.clause == "INV-ALIVE.crash"
-    what = _words(violation.detail) if crashed else ""
+    what = _words(violation.detail) if crashed else violation.pins or ""
     command = str(entry.command["do"])
     return Mark(violation.clause, transitions, command, what, certain=bool(exact))
 

@@ -167,6 +167,7 @@ class Violated(TypedDict):
     owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
     session: NotRequired[Name]
     rid: NotRequired[Name]
+    pins: NotRequired[Name]
     fault: NotRequired[Name]
 
 

@@ -21,7 +21,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if client.unheard == PATIENCE:
         words = "{count} commands wait in the inbox, none was read for {steps} steps"
         count = len(client.unread)
-        yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE)
+        yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE, pins="read")
     requests = snapshot["requests"]
     if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1
@@ -30,11 +30,17 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if client.stalled == PATIENCE:
         waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
         rid = (waiting or list(requests))[0]
-        doing = "waits" if waiting else f"is {requests[rid]['phase']}"
-        words = "{rid} {doing}, and nothing changed for {steps} steps; {have}"
-        have = _have(seen)
+        pins, why = _pinned(seen, rid) if waiting else (requests[rid]["phase"], "it stands still")
+        words = "{rid} is {phase}, and nothing changed for {steps} steps: {why}; {have}"
         yield violated(
-            "INV-PROGRESS.stalled", words, rid=rid, doing=doing, steps=PATIENCE, have=have
+            "INV-PROGRESS.stalled",
+            words,
+            rid=rid,
+            phase=requests[rid]["phase"],
+            steps=PATIENCE,
+            why=why,
+            have=_have(seen),
+            pins=pins,
         )
     yield from _starved(seen, runs)
 
@@ -57,6 +63,41 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
             yield violated("INV-PROGRESS.starved", words, rid=rid, have=_have(seen))
 
 
+def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
+    """What a request that waits lacks, in a word and in words.
+
+    Engines reserve differently, so a pool is what it lacks where all that the request may come to
+    take is not to be had; the tree may have some of its prompt, which counts as to be had.
+    """
+    snapshot, request = seen.snapshot, seen.snapshot["requests"][rid]
+    sid = request["session"] if request["kind"] == "turn" else None
+    slot = snapshot["slots"].get(sid) if sid else None
+    loans = {each["loan"] for each in snapshot["requests"].values()}
+    if slot and slot["lent"] and sid not in loans:
+        return "flag", f"the slot of {sid} is marked as lent, and nobody has it"
+    if slot is None and not snapshot["rows"]["free"]:
+        idle = len(snapshot["slots"].keys() - loans)
+        return "rows", f"no row is free; idle slots have {idle}"
+    if _running(snapshot) >= seen.config.max_running:
+        return "limit", "as many run as may"
+    sent = seen.client.unanswered.get(rid)
+    known = request["prompt"] + request["output"]
+    more = max(0, sent.max_new if sent else 0) + seen.capabilities.margin
+    whole = min(known + more, seen.config.context_len)
+    size = seen.config.page_size
+    need = -(-whole // size) * size - (-(-slot["A"] // size) * size if slot else 0)
+    for name, view in snapshot["pools"].items():
+        if view["available"] + view["evictable"] < need:
+            held, locked = seen.shares[name][0], view["protected"]
+            words = f"it may need {need} tokens of {name}; slots hold {held}, {locked} are locked"
+            return name, words
+    return "nothing", "all that it needs is there"
+
+
+def _running(snapshot: Snapshot) -> int:
+    return sum(each["phase"] == "running" for each in snapshot["requests"].values())
+
+
 def _have(seen: Observation) -> str:
     """What there is that a request could have."""
     snapshot = seen.snapshot
@@ -64,9 +105,8 @@ def _have(seen: Observation) -> str:
         f"{name}: {view['available'] + view['evictable']} of {view['total']} tokens to be had"
         for name, view in snapshot["pools"].items()
     ]
-    running = sum(each["phase"] == "running" for each in snapshot["requests"].values())
     rows = f"{len(snapshot['rows']['free'])} of {snapshot['rows']['total']} rows free"
-    return "; ".join([*pools, rows, f"{running} of {seen.config.max_running} run"])
+    return "; ".join([*pools, rows, f"{_running(snapshot)} of {seen.config.max_running} run"])
 
 
 def _figures(snapshot: Snapshot) -> object:

@@ -631,22 +631,21 @@ def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
 class TestProgress:
     """INV-PROGRESS: 16 steps of the same, and a request."""
 
+    def waiting(self, scene: Any, commands: Any) -> Any:
+        """A turn that waits beside its session's slot."""
+        made = make(scene, commands, "waiting")
+        made.only("progress")
+        nothing = {"row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0}
+        made.snapshot["requests"]["r2"] |= {"phase": "waiting", **nothing}
+        made.snapshot["slots"]["s1"]["lent"] = False
+        return made
+
     def stalled(
         self, scene: Any, commands: Any, paused: bool = False, phase: str = "waiting"
     ) -> list[int]:
         """Numbers of the snapshots at which the clause fires."""
-        made = make(scene, commands, "waiting")
-        made.only("progress")
-        made.snapshot["requests"]["r2"] |= {
-            "phase": phase,
-            "row": -1,
-            "loan": None,
-            "C": 0,
-            "A": 0,
-            "Q": 0,
-            "E": 0,
-        }
-        made.snapshot["slots"]["s1"]["lent"] = False
+        made = self.waiting(scene, commands)
+        made.snapshot["requests"]["r2"]["phase"] = phase
         made.referee.client.paused = paused
         return [n for n in range(PATIENCE + 4) if made.clauses() == {"INV-PROGRESS.stalled"}]
 
@@ -656,6 +655,36 @@ class TestProgress:
     @pytest.mark.parametrize("phase", ["parked", "running"])
     def test_whoever_does_not_move_is_stalled(self, phase: str, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, phase=phase) == [PATIENCE]
+
+    @pytest.mark.parametrize(
+        ("pins", "change"),
+        [
+            ("nothing", lambda snap: None),
+            ("flag", lambda snap: snap["slots"]["s1"].update(lent=True)),
+            ("rows", lambda snap: (snap["slots"].clear(), snap["rows"].update(free=[]))),
+            (
+                "full",
+                lambda snap: (
+                    snap["slots"].clear(),
+                    snap["pools"]["full"].update(available=0, evictable=4, protected=60),
+                ),
+            ),
+            (
+                "limit",
+                lambda snap: snap["requests"].update(
+                    {f"q{n}": {**snap["requests"]["r2"], "phase": "running"} for n in range(8)}
+                ),
+            ),
+        ],
+    )
+    def test_it_says_what_is_missing(
+        self, pins: str, change: Any, scene: Any, commands: Any
+    ) -> None:
+        """Stalls with different reasons are different findings."""
+        made = self.waiting(scene, commands)
+        change(made.snapshot)
+        found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
+        assert [each.pins for each in found] == [pins]
 
     def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, paused=True) == []
