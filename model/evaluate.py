@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -22,6 +22,7 @@ from slotproof.model.transitions import TRANSITIONS
 Params = Mapping[str, int]
 
 
+@lru_cache(1 << 16)
 def source(expr: Expr, page_size: int) -> str:
     """Python source that computes the expression on ``v`` and ``p``.
 
@@ -105,24 +106,29 @@ def steps(page_size: int) -> dict[str, Step]:
     return {id_: compile_step(each, page_size) for id_, each in TRANSITIONS.items()}
 
 
-def compile_step(transition: Transition, page_size: int) -> Step:
+def compile_step(transition: Transition, page_size: int, like: Step | None = None) -> Step:
     """Compile guard and effect of any transition (a mutated one, too).
+
+    ``like``: one that is compiled, of which what is the same is taken.
 
     >>> compile_step(TRANSITIONS["T-OPEN"], 1).blocked([0] * len(INDEX), {})
     """
-    guard = [
-        f"if not {source(expr, page_size)}: return {name!r}"
-        for name, expr in transition.full_guard.items()
-    ]
+    same_memory = like is not None and transition.memory is like.transition.memory
+    if like is not None and same_memory and transition.guard is like.transition.guard:
+        blocked = like.blocked
+    else:
+        guard = [
+            f"if not {source(expr, page_size)}: return {name!r}"
+            for name, expr in transition.full_guard.items()
+        ]
+        blocked = _define("blocked", "v, p", [*guard, "return None"])
+    if like is not None and same_memory and transition.effect is like.transition.effect:
+        return Step(transition, blocked, like.apply)
     effect = transition.full_effect
     targets = ", ".join(f"v[{INDEX[name]}]" for name in effect)
     values = ", ".join(source(expr, page_size) for expr in effect.values())
     body = [f"{targets}, = {values},"] if effect else ["pass"]
-    return Step(
-        transition,
-        _define("blocked", "v, p", [*guard, "return None"]),
-        _define("apply", "v, p", body),
-    )
+    return Step(transition, blocked, _define("apply", "v, p", body))
 
 
 StateCheck = Callable[[Vector], list[tuple[str, str]]]

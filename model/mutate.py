@@ -30,11 +30,20 @@ class Mutant:
     def id(self) -> str:
         return self.transition.id
 
+    @property
+    def kind(self) -> str:
+        return self.name.split("/")[1]
+
 
 def systematic() -> Iterator[Mutant]:
     """Every systematic mutant, in a fixed order."""
     for transition in TRANSITIONS.values():
-        yield from (each for each in _of(transition) if knows(each.transition))
+        yield from of_transition(transition)
+
+
+def of_transition(transition: Transition) -> Iterator[Mutant]:
+    """Those of one transition."""
+    return (each for each in _of(transition) if _own(each) or knows(each.transition))
 
 
 def _of(t: Transition) -> Iterator[Mutant]:
@@ -58,10 +67,10 @@ def _of(t: Transition) -> Iterator[Mutant]:
         for place, moved in _intervals(t.memory[index]):
             yield named(place[0], f"{index}-{move}-{place[1]}", _with(t, index, moved))
     for name, expr in t.guard.items():
-        for place, changed in _rewrites(expr):
+        for place, changed in named_rewrites(expr):
             yield named(place[0], f"{name}{place[1]}", replace(t, guard={**t.guard, name: changed}))
     for name, expr in t.effect.items():
-        for place, changed in _rewrites(expr):
+        for place, changed in named_rewrites(expr):
             mutated = replace(t, effect={**t.effect, name: changed})
             yield named(place[0], f"{name}{place[1]}", mutated)
     for part, other, mutated in sibling_parts(t):
@@ -87,7 +96,7 @@ def _intervals(mem: Mem) -> Iterator[tuple[Place, Mem]]:
         if interval is EMPTY:
             continue
         for end in ("lo", "hi"):
-            for (kind, where), changed in _rewrites(getattr(interval, end)):
+            for (kind, where), changed in named_rewrites(getattr(interval, end)):
                 lo, hi = (changed, interval.hi) if end == "lo" else (interval.lo, changed)
                 mutated = Interval(lo, hi)
                 yield (kind, f"{pool}.{end}{where}"), _on(mem, pool, mutated)
@@ -105,11 +114,21 @@ _SWAPS: dict[str, Callable[[App], Expr | None]] = {
 }
 
 
+_PLAIN = frozenset(
+    {*_SWAPS, "off-by-one", *("drop-guard", "drop-effect", "drop-move", "forget-pool")}
+)
+
+
+def _own(mutant: Mutant) -> bool:
+    """Whether it can speak of no parameter but those of the transition."""
+    return mutant.kind in _PLAIN or (mutant.kind == "instead" and "param." not in mutant.name)
+
+
 def _other(app: App, table: dict[Op, Op]) -> Expr | None:
     return App(table[app.op], app.args) if app.op in table else None
 
 
-def _rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
+def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
     """The expression with one place changed, for every place."""
     if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
         yield ("off-by-one", ""), expr + 1
@@ -122,6 +141,6 @@ def _rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
         if changed is not None and changed.sort is expr.sort:
             yield (kind, path), changed
     for index, arg in enumerate(expr.args):
-        for place, changed in _rewrites(arg, f"{path}.{index}"):
+        for place, changed in named_rewrites(arg, f"{path}.{index}"):
             args = (*expr.args[:index], changed, *expr.args[index + 1 :])
             yield place, App(expr.op, args)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slotproof.model import layout, state
-from slotproof.model.evaluate import contributions, state_check, step_check, steps
+from slotproof.model.evaluate import Step, contributions, state_check, step_check, steps
 from slotproof.model.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
 from slotproof.model.profiles import Profile
 from slotproof.model.transitions import TRANSITIONS
@@ -78,7 +78,8 @@ class World:
         """Which transition wrote a figure or an actor last."""
         self._constants = list(constants.vector)
         self._contributions = contributions(constants.page_size)
-        self._steps = steps(constants.page_size)
+        self.steps: Mapping[str, Step] = steps(constants.page_size)
+        """How transitions are carried out; others than those of the spec explain an engine."""
         self._state_check = state_check(constants.page_size)
         self._step_check = step_check(constants.page_size)
 
@@ -123,7 +124,7 @@ class World:
         >>> world.apply("T-CLOSE-DEFER", "s1", None, {})[0].detail
         'T-CLOSE-DEFER needs “busy”'
         """
-        step = self._steps.get(transition)
+        step = self.steps.get(transition)
         if step is None:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
         missing = sorted(name for name in step.transition.names if name not in params)

@@ -26,6 +26,7 @@ from slotproof.conformance.cli.options import (
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours
+from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.terminal import say, say_json, say_text
 from slotproof.conformance.traces import itf, text
@@ -82,6 +83,7 @@ def replay(
             violations=violations,
             minimal=old.minimal and bool(again) and len(played) == len(old.rows),
             chosen_profile=choices,
+            explained=explain(referee) if violations else None,
             set_aside=tuple(sorted(referee.set_aside)),
         )
     if out is not None:

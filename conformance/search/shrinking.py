@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, play
+from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.examples import Tell
 from slotproof.conformance.search.findings import Finding, Mark, explained, mark
@@ -93,8 +94,9 @@ class _Shrinking:
             for named in (renamed(commands), commands):
                 for set_aside in (self.plan.set_aside, self.set_aside):
                     again = self.again(named, set_aside)
-                    if len(again) == len(named) and self.found(again) is not None:
-                        return self.finding(again, set_aside, minimal)
+                    if len(again.log) == len(named) and self.found(again.log) is not None:
+                        small = self.finding(again.log, set_aside, minimal)
+                        return replace(small, trace=replace(small.trace, explained=explain(again)))
         except Spent:
             return self.finding(log, self.set_aside, minimal) if log else self.of
         return self.of  # it does not happen every time
@@ -112,12 +114,12 @@ class _Shrinking:
         )
         return replace(self.of, trace=trace, mark=mark(log[-1], first))
 
-    def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> Log:
+    def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> Referee:
         """What these commands lead to. Raises :class:`Spent` where there is no time to look, or
         an interrupt arrives: what it showed up to there says nothing."""
         setup = replace(self.of.trace.setup, set_aside=set_aside, oracles=self.plan.oracles)
         try:
-            return play(self.engine, setup, commands, stop=self.stop).log
+            return play(self.engine, setup, commands, stop=self.stop)
         except (OutOfTime, KeyboardInterrupt):
             raise Spent from None
 
@@ -125,7 +127,7 @@ class _Shrinking:
         """As :data:`Shown`, up to so many replays."""
         if self.left <= 0:
             raise Spent
-        log = self.again(commands, self.set_aside)
+        log = self.again(commands, self.set_aside).log
         hung = any(each.clause == "INV-ALIVE.hang" for each in log[-1].violations) if log else False
         self.left -= HANG if hung else 1
         return log if self.found(log) is not None else None

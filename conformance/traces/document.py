@@ -171,6 +171,13 @@ class Violated(TypedDict):
     fault: NotRequired[Name]
 
 
+@shape
+class Explained(TypedDict):
+    transition: Name
+    words: Text
+    always: bool
+
+
 @open_shape
 class Found(TypedDict):
     """What it was found with, and what is wrong."""
@@ -183,6 +190,9 @@ class Found(TypedDict):
     seed: Count
     one_minimal: bool
     violated: Annotated[list[Violated], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    explained: NotRequired[
+        Annotated[list[Explained], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    ]
     chosen_profile: NotRequired[Name]
     set_aside: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
     config_name: NotRequired[Name]

@@ -24,7 +24,7 @@ from slotproof.conformance.traces.equation import Sum
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.sequence import LANES
 from slotproof.conformance.traces.step import Step
-from slotproof.conformance.traces.text import again, last_said
+from slotproof.conformance.traces.text import again, as_if, last_said
 from slotproof.conformance.traces.view import View
 
 MOST = 400
@@ -80,6 +80,7 @@ def render(view: View, path: str = "TRACE") -> str:
             sentence=sentences.sentence,
             clause_words=sentences.clause_words,
             said=lambda violation: list(map(plain, last_said(violation))),
+            as_if=as_if(trace) if trace.explained is not None else "",
             suspects=suspects(view),
             lanes=LANES,
             terms=TERMS,

@@ -16,6 +16,7 @@ from typing import Any
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.jsontext import BadJson
+from slotproof.conformance.lockstep.explanations import Explanation
 from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
@@ -143,11 +144,16 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                     }
                     for violation in trace.violations
                 ],
+                **({} if trace.explained is None else {"explained": encode(_explained(trace))}),
             },
         },
         "vars": list(variables),
         "states": states,
     }
+
+
+def _explained(trace: Trace) -> list[dict[str, Any]]:
+    return [dict(vars(each)) for each in trace.explained or ()]
 
 
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
@@ -212,6 +218,9 @@ def from_itf(data: Any) -> Trace:
         config_name=mine.get("config_name", ""),
         chosen_profile=mine.get("chosen_profile") or None,
         set_aside=tuple(mine.get("set_aside", ())),
+        explained=tuple(Explanation(**each) for each in mine["explained"])
+        if "explained" in mine
+        else None,
         states=bool(document["vars"]),
     )
 

@@ -47,12 +47,21 @@ def suspects(view: View) -> list[Suspects]:
     if not view.steps[-1].ran:
         return []
     events = [each for each in view.last_events if each["transition"] in TRANSITIONS]
-    every = [*_fields(view, events), *_guards(view)] or list(_others(view, events))
+    known = [*_guards(view), *_fields(view, events)] or list(_others(view, events))
+    every = [*_explained(view, events), *known]
     found: dict[tuple[str, ...], Suspects] = {}
     for each in every:
         # One is enough of several fields that the same transitions wrote.
         found.setdefault(each.events, each)
     return list(found.values())[:MOST]
+
+
+def _explained(view: View, events: list[Event]) -> Iterator[Suspects]:
+    """What one change of the spec explains is certain, or nearly so."""
+    for each in view.trace.explained or ():
+        carried_out = [event for event in events if event["transition"] == each.transition]
+        yield Suspects(f"as if {each}", "see", _names(carried_out) or (each.transition,))
+        return
 
 
 def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:

@@ -10,7 +10,8 @@ from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import mermaid, scripted, sentences
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.step import Actor, Step
-from slotproof.conformance.traces.text import again, commands, last_said
+from slotproof.conformance.traces.text import again, as_if, commands, last_said
+from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.traces.view import View
 
 
@@ -36,6 +37,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
         for line in sentences.whose(view):
             yield f"- {text(line)}"
         yield ""
+        yield from _explained(trace)
         yield from _where_to_look(view)
     if not trace.states:
         yield "The trace has no states; this makes them:"
@@ -64,6 +66,15 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield from _fenced([again(trace, path)], "sh")
     yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
     yield from _details("The same as a pytest file", scripted.render(trace), "python")
+
+
+def _explained(trace: Trace) -> Iterator[str]:
+    if trace.explained is not None:
+        yield as_if(trace)
+        yield ""
+        if trace.explained:
+            yield from (f"- {code(str(each))}" for each in trace.explained)
+            yield ""
 
 
 def _where_to_look(view: View) -> Iterator[str]:

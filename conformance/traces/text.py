@@ -85,6 +85,9 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
             yield f"  {violation}"
             yield from (f"    | {line}" for line in last_said(violation))
         yield ""
+    if trace.explained is not None:
+        yield from _explained(trace)
+        yield ""
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"
     short = (
@@ -95,6 +98,18 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
         yield f"again: {again(trace, path)}"
     else:
         yield f"it has no states: {again(trace, path)} --out FILE makes them"
+
+
+def as_if(trace: Trace) -> str:
+    """What its explanations begin with."""
+    if not trace.explained:
+        return "No single change of the spec explains it."
+    return "The engine behaves as if:"
+
+
+def _explained(trace: Trace) -> Iterator[str]:
+    yield as_if(trace)
+    yield from (f"  {each}" for each in trace.explained or ())
 
 
 def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.conformance.environments.recipes import RECIPES
+from slotproof.conformance.lockstep.explanations import Explanation
 from slotproof.conformance.lockstep.observation import CONTRACT, Violation
 from slotproof.conformance.lockstep.referee import Iteration, Setup
 from slotproof.conformance.protocol.commands import Command
@@ -49,6 +50,9 @@ class Trace:
     """The profile that was named instead of the engine's own."""
     set_aside: tuple[str, ...] = ()
     """Clauses that were passed over."""
+    explained: tuple[Explanation, ...] | None = None
+    """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
+    the spec agrees with the engine's state and only what it says of it is wrong."""
     states: bool = True
     """It says what was seen, not only what was sent."""
 

@@ -172,7 +172,7 @@ def options(world: World, number: int) -> Iterator[tuple[str, str | None, str | 
 
 def walk(world: World, rng: random.Random, length: int, seen: Seen) -> None:
     """Perform enabled transitions, the rare ones first; look at everything after each."""
-    steps = world._steps
+    steps = world.steps
     for number in range(length):
         enabled = []
         vectors = {key: world.vector(key) for key in (None, *world.actors)}

@@ -1,0 +1,129 @@
+"""What explains a finding: a single change of the spec after which it ends where the engine is.
+
+The events of the breaking iteration are carried out once more, with one transition of them done
+wrongly (:mod:`slotproof.model.deviations`). Where that leads to the engine's own state, the
+engine behaves as if it did so. A change that contradicts an earlier iteration of the example
+explains less than one that does not: the engine would have gone wrong there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.oracles.steps import differences
+from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, with_totals
+from slotproof.conformance.protocol.snapshot import Event, Snapshot
+from slotproof.model.deviations import READABLE, Deviation, additions, deviations
+from slotproof.model.evaluate import Step, steps
+from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.world import Constants
+
+MOST = 3
+"""Kept at most."""
+EVENTS = 100
+"""Of an iteration with more nothing is explained; an engine may tell any number."""
+EARLIER = 50
+"""Iterations that an explanation is held against, the last ones."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The engine behaves as if it carried out the transition like this."""
+
+    transition: str
+    words: str
+    always: bool = True
+    """It did so in the earlier iterations of the example as well, as far as that shows."""
+
+    def __str__(self) -> str:
+        return self.words if self.always else f"{self.words}, this time"
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One iteration: what was there, what happened, what is there now."""
+
+    before: Snapshot
+    events: Sequence[Event]
+    after: Snapshot
+
+
+def explain(referee: Referee) -> tuple[Explanation, ...] | None:
+    """Of the iteration that a referee judged last; ``None``: there is nothing to explain.
+
+    >>> from slotproof.conformance.engines.reference import InProcessEngine
+    >>> from slotproof.conformance.lockstep.referee import Setup, play
+    >>> from slotproof.conformance.protocol.config import EngineConfig
+    >>> engine = InProcessEngine("22753-sticky-active")
+    >>> print(explain(play(engine, Setup(EngineConfig()), [])))
+    None
+    """
+    seen = [each for entry in referee.log for each in entry.snapshots[: entry.judged]]
+    told = bool(seen) and "events" in seen[-1]
+    if not told or not referee.log[-1].judged:
+        return None
+    return explanations([with_totals(empty_snapshot(), seen[0]), *seen], referee.constants)
+
+
+def explanations(
+    snapshots: Iterable[Snapshot], constants: Constants
+) -> tuple[Explanation, ...] | None:
+    """Of the last of these iterations: the plainest first, ``None`` where the spec agrees with it.
+
+    ``snapshots``: all of an example, the empty one before the first included.
+    """
+    turns = [_Turn(a, b.get("events") or (), b) for a, b in pairwise(snapshots)]
+    if not turns or len(turns[-1].events) > EVENTS:
+        return None
+    if _lands(turns[-1], constants, steps(constants.page_size)):
+        return None
+    *earlier, last = turns[-EARLIER:]
+    found = []
+    table = steps(constants.page_size)
+    wrong = _wrong(last, constants)
+    for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
+        before = [turn for turn in earlier if any(event[0] == id_ for event in turn.events)]
+        others = (each for name in wrong for each in additions(id_, name))
+        for each in (*deviations(id_).values(), *others):
+            other = {**table, id_: each.step(constants.page_size)}
+            if _lands(last, constants, other):
+                found.append((each, all(_lands(turn, constants, other) for turn in before)))
+    found = [one for one in found if len(one[0].words) <= READABLE]
+    found.sort(key=lambda one: (not one[1], one[0].rank))
+    return tuple(
+        Explanation(each.id, each.words, always) for each, always in _distinct(found)[:MOST]
+    )
+
+
+def _distinct(found: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:
+    """Of those that change the same place of a transition, or read alike, the plainest."""
+    first: dict[tuple[str, str], tuple[Deviation, bool]] = {}
+    for each, always in found:
+        id_, kind, place = each.name.split("/", 2)
+        where = place.partition(":")[0]
+        if not kind.startswith("throughout"):  # of a memory move its number, of others the name
+            where = where.partition("-")[0] if where[0].isdigit() else where
+        first.setdefault((id_, where), (each, always))
+    return list(first.values())
+
+
+def _wrong(turn: _Turn, constants: Constants) -> list[str]:
+    """The variables of actors that are not what the spec says."""
+    world = abstract(turn.before, constants)
+    for event in turn.events:
+        world.apply(*event)
+    there = differences(world, abstract(turn.after, constants))
+    return list(dict.fromkeys(each.variable for each in there if each.variable))
+
+
+def _lands(turn: _Turn, constants: Constants, table: dict[str, Step]) -> bool:
+    """Whether the spec, with these steps, may do what happened and ends where the engine is."""
+    world = abstract(turn.before, constants)
+    world.steps = table
+    for transition, sid, rid, params in turn.events:
+        if any(each.invariant == "INV-STEP" for each in world.apply(transition, sid, rid, params)):
+            return False
+    return not any(differences(world, abstract(turn.after, constants)))
