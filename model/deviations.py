@@ -2,8 +2,8 @@
 
 Candidates are the systematic mutants of a transition, and what is more than one place of it and
 still one thing to get wrong: nothing of it happens, it or one of its memory moves happens twice,
-several moves are left out, or all lengths of the slot or the request; nothing is cut; a term that
-it uses in several places is another in all of them. What a candidate does otherwise is read off
+several moves are left out, or all lengths of the slot or the request; a bound is forgotten, or
+nothing is cut; a term that it uses in several places is another in all of them. What a candidate does otherwise is read off
 the difference from the right transition.
 """
 
@@ -26,7 +26,16 @@ from slotproof.model.transition import Transition
 from slotproof.model.transitions import TRANSITIONS
 
 _PLAIN = (
-    *("nothing", "twice", "uncut", "drop-moves", "drop-group", "move-twice"),
+    *(
+        "nothing",
+        "twice",
+        "uncut",
+        "drop-moves",
+        "drop-slot-and",
+        "drop-group",
+        "move-twice",
+        "unbounded",
+    ),
     *("drop-effect", "drop-move", "forget-pool", "drop-guard"),
 )
 """Something is left out, or done again: plainer than something that is computed wrongly."""
@@ -67,9 +76,16 @@ class Deviation:
         order = 0 if kind in _PLAIN else 2 if kind in _WHOLE else 1
         return order, len(self.words)
 
-    def step(self, page_size: int) -> Step:
-        """It, compiled."""
-        return _compiled(self, page_size)
+    def step(self, page_size: int, lenient: bool = False) -> Step:
+        """It, compiled. ``lenient``: of its guard what the state alone decides. An event says
+        what happened, and that is not what the right transition would have done."""
+        return _compiled(self, page_size, lenient)
+
+
+@cache
+def as_told(id_: str) -> Deviation:
+    """The right transition: with a lenient guard it is whatever the event says."""
+    return Deviation(f"{id_}/right/all", TRANSITIONS[id_], id_)
 
 
 @cache
@@ -92,14 +108,17 @@ def deviations(id_: str) -> dict[str, Deviation]:
         for each in of_transition(right)
         if each.name.partition(":")[0].count(".") <= DEEP
     ]
-    found += [*_forgetful(right), *_again(right), *_uncut(right), *_throughout(right)]
+    for more in (_forgetful, _again, _unbounded, _uncut, _throughout):
+        found += more(right)
     return {each.name: each for each in found}
 
 
 @lru_cache(8192)
-def _compiled(deviation: Deviation, page_size: int) -> Step:
-    right, wrong = TRANSITIONS[deviation.id], deviation.transition
-    step = compile_step(wrong, page_size, like=steps(page_size)[right.id])
+def _compiled(deviation: Deviation, page_size: int, lenient: bool) -> Step:
+    wrong = deviation.transition
+    if lenient and wrong.guard is TRANSITIONS[deviation.id].guard:
+        wrong = replace(wrong, guard=_of_the_state(wrong))
+    step = compile_step(wrong, page_size, like=steps(page_size)[deviation.id])
     if deviation.times == 1:
         return step
 
@@ -110,17 +129,33 @@ def _compiled(deviation: Deviation, page_size: int) -> Step:
     return replace(step, apply=again)
 
 
+def _of_the_state(transition: Transition) -> dict[str, Expr]:
+    """The conjuncts of its guard that speak of no parameter."""
+    return {
+        name: expr
+        for name, expr in transition.guard.items()
+        if not any(each.startswith("param.") for each in variables(expr))
+    }
+
+
 # Several things at once ------------------------------------------------------------
 
 
 def _forgetful(right: Transition) -> Iterator[Deviation]:
     """Several memory moves are left out, or all that concerns the KV of the slot or the request."""
     count = len(right.memory)
-    for dropped in (c for n in range(2, count + 1) for c in combinations(range(count), n)):
+    slotless = {n: expr for n, expr in right.effect.items() if not n.startswith("slot.")}
+    for dropped in (c for n in range(1, count + 1) for c in combinations(range(count), n)):
         kept = tuple(mem for index, mem in enumerate(right.memory) if index not in dropped)
         wrong = replace(right, memory=kept)
-        name = f"{right.id}/drop-moves/{'-'.join(map(str, dropped))}"
-        yield Deviation(name, wrong, "" if kept else f"{right.id} moves no memory")
+        said = "; ".join(_memory(right, wrong)) if kept else "moves no memory"
+        place = "-".join(map(str, dropped))
+        if len(dropped) > 1:
+            yield Deviation(f"{right.id}/drop-moves/{place}", wrong, f"{right.id} {said}")
+        if len(slotless) < len(right.effect):
+            words = f"{right.id} leaves the slot as it is; {said}"
+            name = f"{right.id}/drop-slot-and/{place}"
+            yield Deviation(name, replace(wrong, effect=slotless), words)
     for group in ("slot", "req"):
         mine = {f"{group}.{field}" for field in _KV}
         rest = {name: expr for name, expr in right.effect.items() if name not in mine}
@@ -135,6 +170,15 @@ def _again(right: Transition) -> Iterator[Deviation]:
         wrong = replace(right, memory=(*right.memory, mem))
         words = f"{right.id} {_VERBS[mem.move][1]} {_spans(right, mem)} twice"
         yield Deviation(f"{right.id}/move-twice/{index}", wrong, words)
+
+
+def _unbounded(right: Transition) -> Iterator[Deviation]:
+    """One of two bounds is forgotten: min(E, m) is E."""
+    for name, expr in right.effect.items():
+        if isinstance(expr, App) and expr.op in (Op.MIN, Op.MAX):
+            for side, arg in enumerate(expr.args):
+                wrong = replace(right, effect={**right.effect, name: arg})
+                yield Deviation(f"{right.id}/unbounded/{name}.{side}", wrong)
 
 
 def additions(id_: str, variable: str) -> Iterator[Deviation]:

@@ -8,7 +8,7 @@ explains less than one that does not: the engine would have gone wrong there alr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.oracles.steps import differences
 from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, with_totals
 from slotproof.conformance.protocol.snapshot import Event, Snapshot
-from slotproof.model.deviations import READABLE, Deviation, additions, deviations
+from slotproof.model.deviations import READABLE, Deviation, additions, as_told, deviations
 from slotproof.model.evaluate import Step, steps
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import Constants
@@ -36,10 +36,15 @@ class Explanation:
     transition: str
     words: str
     always: bool = True
-    """It did so in the earlier iterations of the example as well, as far as that shows."""
+    """It did so in all other iterations that were seen as well, as far as that shows."""
 
     def __str__(self) -> str:
         return self.words if self.always else f"{self.words}, this time"
+
+
+Explanations = tuple[Explanation, ...] | None
+"""The plainest first. ``None``: there is nothing to explain, the spec agrees with the engine's
+state, or the engine tells no events."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,9 @@ class _Turn:
     after: Snapshot
 
 
-def explain(referee: Referee) -> tuple[Explanation, ...] | None:
-    """Of the iteration that a referee judged last; ``None``: there is nothing to explain.
+def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations:
+    """Of the iteration that a referee judged last. ``seen_first``: the example before it was made
+    small, which shows the same and more.
 
     >>> from slotproof.conformance.engines.reference import InProcessEngine
     >>> from slotproof.conformance.lockstep.referee import Setup, play
@@ -61,41 +67,43 @@ def explain(referee: Referee) -> tuple[Explanation, ...] | None:
     >>> print(explain(play(engine, Setup(EngineConfig()), [])))
     None
     """
-    seen = [each for entry in referee.log for each in entry.snapshots[: entry.judged]]
-    told = bool(seen) and "events" in seen[-1]
-    if not told or not referee.log[-1].judged:
-        return None
-    return explanations([with_totals(empty_snapshot(), seen[0]), *seen], referee.constants)
-
-
-def explanations(
-    snapshots: Iterable[Snapshot], constants: Constants
-) -> tuple[Explanation, ...] | None:
-    """Of the last of these iterations: the plainest first, ``None`` where the spec agrees with it.
-
-    ``snapshots``: all of an example, the empty one before the first included.
-    """
-    turns = [_Turn(a, b.get("events") or (), b) for a, b in pairwise(snapshots)]
+    turns = _turns(referee)
     if not turns or len(turns[-1].events) > EVENTS:
         return None
-    if _lands(turns[-1], constants, steps(constants.page_size)):
-        return None
-    *earlier, last = turns[-EARLIER:]
-    found = []
+    constants = referee.constants
     table = steps(constants.page_size)
+    *earlier, last = turns[-EARLIER:]
+    if _lands(last, constants, table):
+        return None
+    long = _turns(seen_first)[-EARLIER:] if seen_first is not None else []
+    found = []
     wrong = _wrong(last, constants)
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
-        before = [turn for turn in earlier if any(event[0] == id_ for event in turn.events)]
+        evidence = [
+            turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
+        ]
         others = (each for name in wrong for each in additions(id_, name))
+        right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
+        lenient = not _lands(last, constants, right)  # else its guard is all that is wrong
         for each in (*deviations(id_).values(), *others):
-            other = {**table, id_: each.step(constants.page_size)}
+            other = {**table, id_: each.step(constants.page_size, lenient)}
             if _lands(last, constants, other):
-                found.append((each, all(_lands(turn, constants, other) for turn in before)))
+                held = all(_lands(turn, constants, other) for turn in (*evidence, *long[-1:]))
+                found.append((each, held))
     found = [one for one in found if len(one[0].words) <= READABLE]
     found.sort(key=lambda one: (not one[1], one[0].rank))
     return tuple(
         Explanation(each.id, each.words, always) for each, always in _distinct(found)[:MOST]
     )
+
+
+def _turns(referee: Referee) -> list[_Turn]:
+    """The iterations that were judged; none where the engine tells no events, or died."""
+    seen = [each for entry in referee.log for each in entry.snapshots[: entry.judged]]
+    if not seen or "events" not in seen[-1] or not referee.log[-1].judged:
+        return []
+    all_ = [with_totals(empty_snapshot(), seen[0]), *seen]
+    return [_Turn(a, b.get("events") or (), b) for a, b in pairwise(all_)]
 
 
 def _distinct(found: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:

@@ -96,7 +96,9 @@ class _Shrinking:
                     again = self.again(named, set_aside)
                     if len(again.log) == len(named) and self.found(again.log) is not None:
                         small = self.finding(again.log, set_aside, minimal)
-                        return replace(small, trace=replace(small.trace, explained=explain(again)))
+                        long = self.again(self.of.trace.commands, self.set_aside)
+                        why = explain(again, long)
+                        return replace(small, trace=replace(small.trace, explained=why))
         except Spent:
             return self.finding(log, self.set_aside, minimal) if log else self.of
         return self.of  # it does not happen every time
