@@ -3,8 +3,8 @@
 Candidates are the systematic mutants of a transition, and what is more than one place of it and
 still one thing to get wrong: nothing of it happens, it or one of its memory moves happens twice,
 several moves are left out, or all lengths of the slot or the request; a bound is forgotten, or
-nothing is cut; a term that it uses in several places is another in all of them. What a candidate does otherwise is read off
-the difference from the right transition.
+nothing is cut; a term that it uses in several places is another in all of them. What a candidate
+does otherwise is read off the difference from the right transition.
 """
 
 from __future__ import annotations
