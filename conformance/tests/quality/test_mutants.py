@@ -18,13 +18,55 @@ from slotproof.conformance.search import campaign
 from slotproof.conformance.search.examples import Search, Searched
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import forms, itf, scripted
+from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.view import View
 from slotproof.impl.mutants import MUTANTS
 
 pytestmark = pytest.mark.quality
 PLAN = Plan(CONFIGS)
 LONGEST = {"22213-double-count": 5}
 """Commands at most, where it is not 10."""
+EXPLAINED = {
+    "22753-sticky-active": "T-REFUSE does not set slot.lent to false",
+    "20070-unaligned-protected": "T-RESTORE sets req.Q to slot.C, not to slot.Q",
+    "20557-empty-key": "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)",
+    "22862-no-free-tail": "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)",
+    "22862m-extra-minus-one": (
+        "T-RESTORE takes min(req.C, known − reserve) for min(slot.C, known − reserve)"
+    ),
+    "22862r-unaligned-free-tail": "T-SAVE frees full [⌊m⌋, ⌈req.A⌉), not full [⌈m⌉, ⌈req.A⌉)",
+    "22897-no-trim": "T-SAVE cuts nothing: req.A stays as it is",
+    "22900-trim-forgets-cursor": (
+        "T-SAVE sets slot.E to req.E, not to min(req.E, cut(req.prompt + F, req.E))"
+    ),
+    "32163-unaligned-reuse": "T-RESTORE takes min(slot.C, known − reserve) for reusable",
+    "26676-restore-does-nothing": "T-RESTORE leaves the KV that req describes as it is",
+    "22790a-abort-drops-row": (
+        "T-ABORT leaves the slot as it is; "
+        "does not free full [req.Q, ⌈req.A⌉), swa [max(req.Q, req.E), ⌈req.A⌉)"
+    ),
+    "22790b-first-turn-abort": (
+        "T-ABORT does not unlock full u, swa swa_u; "
+        "does not give back the row, one if req.row ≠ no_row"
+    ),
+    "22790c-history-at-create": "T-SUBMIT also sets session.history to 0",
+    "leak-full": "T-PLAIN-FINISH does not free full [req.Q, req.Q + dup)",
+    "leak-swa": (
+        "T-PLAIN-FINISH does not free swa [max(req.Q, req.E), max(req.Q, req.E) + swa_dup)"
+    ),
+    "overlap-no-trim": "T-SAVE cuts nothing: req.A stays as it is",
+}
+"""What a finding is explained by: the bug, in words of the spec."""
+UNEXPLAINED = {
+    "20476-restore-empties-slot": "the slot's KV, row and lock become the request's",
+    "22273-doomed-restores": "a doomed turn restores, runs and is saved: three transitions",
+    "22790d-two-in-flight": "a session has two turns, and the spec knows of one",
+    "21875a-close-releases-running": "the running turn's memory goes, and the turn goes on",
+    "42571-double-free": "one page of several is given back twice",
+    "2954-double-unpin": "every figure is right",
+}
+"""No single change of the spec is the bug: why not."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -36,6 +78,10 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     assert trace is not None, "it survives"
     assert trace.minimal
     assert len(trace.rows) <= LONGEST.get(name, 10), trace.commands
+    explained = [each.words for each in trace.explained or ()]
+    if name in EXPLAINED:
+        assert EXPLAINED[name] in explained
+        assert suspects(View(trace))[0].events[0].split()[0] in EXPLAINED[name]
     violated = {violation.invariant for violation in trace.violations}
     assert violated & set(MUTANTS[name].breaks), trace.violations
     assert violations(trace, name) == trace.violations
