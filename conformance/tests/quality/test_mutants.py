@@ -82,6 +82,8 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     if name in EXPLAINED:
         assert EXPLAINED[name] in explained
         assert suspects(View(trace))[0].events[0].split()[0] in EXPLAINED[name]
+    if name in UNEXPLAINED:
+        assert not any(each.always for each in trace.explained or ())
     violated = {violation.invariant for violation in trace.violations}
     assert violated & set(MUTANTS[name].breaks), trace.violations
     assert violations(trace, name) == trace.violations
