@@ -10,19 +10,19 @@ does otherwise is read off the difference from the right transition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from itertools import combinations
+from itertools import combinations, product
 
 from slotproof.model import render, state
 from slotproof.model.evaluate import Params, Step, compile_step, steps
-from slotproof.model.expr import App, Expr, Op, Operand, Sort, lift, variables
+from slotproof.model.expr import App, Expr, Op, Operand, Sort, Var, variables
 from slotproof.model.layout import Vector
 from slotproof.model.memory import EMPTY, Interval, Mem, Move
 from slotproof.model.mutate import named_rewrites, of_transition
 from slotproof.model.named import key
-from slotproof.model.transition import Transition
+from slotproof.model.transition import Transition, assign
 from slotproof.model.transitions import TRANSITIONS
 
 _PLAIN = (
@@ -181,24 +181,31 @@ def _unbounded(right: Transition) -> Iterator[Deviation]:
                 yield Deviation(f"{right.id}/unbounded/{name}.{side}", wrong)
 
 
-def additions(id_: str, variable: str) -> Iterator[Deviation]:
-    """It also writes a variable, of the actor, that it should leave alone.
+def additions(id_: str, names: Sequence[str]) -> Iterator[Deviation]:
+    """It also writes these variables, of the actor, which it should leave alone.
 
-    >>> [each.words for each in additions("T-SUBMIT", "session.history")][0]
+    >>> [each.words for each in additions("T-SUBMIT", ["session.history"])][0]
     'T-SUBMIT also sets session.history to 0'
     """
     right = TRANSITIONS[id_]
-    var = _ACTOR.get(variable)
-    if var is None or variable in right.effect or not right.has_actor:
+    written = [_ACTOR.get(name) for name in names if name not in right.effect]
+    variables_ = [var for var in written if var is not None]
+    if len(variables_) < len(names) or not right.has_actor:
         return
-    values: tuple[Operand, ...] = (False, True)
-    if var.sort is Sort.INT:
-        values = (0, *(each for each in _VALUES if each is not var))
-    for value in values:
-        expr = lift(value)
-        wrong = replace(right, effect={**right.effect, variable: expr})
-        words = f"{id_} also sets {render.symbol(variable)} to {render.new_value(variable, expr)}"
-        yield Deviation(f"{id_}/also/{variable}:{render.formula(expr)}", wrong, words)
+    for values in product(*map(_values, variables_)):
+        new = assign(*zip(variables_, values, strict=True))
+        said = " and ".join(
+            f"{render.symbol(name)} to {render.new_value(name, expr)}" for name, expr in new.items()
+        )
+        name = f"{id_}/also/{'-'.join(names)}:{said}"
+        wrong = replace(right, effect={**right.effect, **new})
+        yield Deviation(name, wrong, f"{id_} also sets {said}")
+
+
+def _values(var: Var) -> tuple[Operand, ...]:
+    if var.sort is Sort.BOOL:
+        return (False, True)
+    return (0, *(each for each in _VALUES if each is not var))
 
 
 # A term that is wrong wherever it is used ------------------------------------------

@@ -82,7 +82,9 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations
         evidence = [
             turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
         ]
-        others = (each for name in wrong for each in additions(id_, name))
+        together = [wrong] if len(wrong) == 2 else []
+        added = [*([name] for name in wrong), *together]
+        others = (each for names in added for each in additions(id_, names))
         right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
         lenient = not _lands(last, constants, right)  # else its guard is all that is wrong
         for each in (*deviations(id_).values(), *others):
