@@ -292,6 +292,7 @@ def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("/no/such/driver", "can't start /no/such/driver: No such file"),
         ("reference:nobody", "there is no mutant 'nobody'"),
+        ("sglang==nope", "'nope' is no release number"),
         ("", "names no program"),
     ],
 )
