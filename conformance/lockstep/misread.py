@@ -14,40 +14,40 @@ from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.oracles.steps import differences, follow
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import EMPTY_ACTOR, OWN
+from slotproof.model.state import session, turn, turn_kv
 from slotproof.model.world import World
 
 ORDER = "order"
 MOST = 30
 """Events of an iteration that are looked at; steps of the search for an order are its square."""
 
-Reading = Callable[[dict[str, int], dict[str, int], int], dict[str, int]]
-"""From parameters, the actor's values before the event and the page size: the parameters that were
+Reading = Callable[[int, Mapping[str, int], int], int]
+"""From what an event says of a parameter, the actor's values before it and the page size: what was
 meant."""
 
-
-_TREES = frozenset(["m", "q", "u", "swa_u", "dup", "swa_dup", "swa_x"])
-
-
-def _scaled(said: dict[str, int], _: dict[str, int], size: int) -> dict[str, int]:
-    return {name: value * size if name in _TREES else value for name, value in said.items()}
-
-
-READINGS: Mapping[str, tuple[str, Reading]] = {
-    "T-EXTEND: t is the length after it, not the tokens that it added": (
-        "T-EXTEND",
-        lambda said, had, _: said | {"t": said["t"] + had["turn.C"]},
+READINGS: tuple[tuple[frozenset[str], Reading, str], ...] = (
+    (
+        frozenset(["t"]),
+        lambda said, had, _: said + had[turn_kv.C.name],
+        "is the length after it, not the tokens that it added",
     ),
-    "T-SUBMIT: new is the turn's new tokens, not its whole prompt": (
-        "T-SUBMIT",
-        lambda said, had, _: said | {"new": said["new"] - had["session.history"]},
+    (
+        frozenset(["new"]),
+        lambda said, had, _: said - had[session.history.name],
+        "is the new tokens of the turn, not its whole prompt",
     ),
-    "T-SAVE: F is the output tokens of the turn, not its prompt and output": (
-        "T-SAVE",
-        lambda said, had, _: said | {"F": said["F"] - had["turn.prompt"]},
+    (
+        frozenset(["F"]),
+        lambda said, had, _: said - had[turn.prompt.name],
+        "is the output tokens of the turn, not its prompt and output",
     ),
-    "what the tree matches, locks or takes is tokens, not pages": ("", _scaled),
-}
-"""By what is to be said: the transition that is read otherwise (all, where none is named), how."""
+    (
+        frozenset(["m", "q", "u", "swa_u", "dup", "swa_dup", "swa_x"]),
+        lambda said, _, size: said * size,
+        "are tokens, not pages: what the tree matches, locks or takes",
+    ),
+)
+"""Parameters, how they may have been taken, and what they are."""
 
 
 def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, str] | None:
@@ -57,9 +57,11 @@ def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, s
     """
     if len(events) > MOST or _follows(twin(world), events, after):
         return None
-    for words, (transition, reading) in READINGS.items():
-        if _follows(twin(world), events, after, transition, reading):
-            return "parameters", words
+    for names, reading, words in READINGS:
+        if _follows(twin(world), events, after, names, reading):
+            seen = {name for event in events for name, value in event[3].items() if value}
+            told = dict.fromkeys(each[0] for each in events if names & each[3].keys())
+            return "parameters", f"{', '.join(told)}: {', '.join(sorted(names & seen))} {words}"
     meant = _ordered(world, list(events), after, [MOST * MOST])
     if meant is None:
         return None
@@ -79,20 +81,18 @@ def _follows(
     world: World,
     events: Sequence[Event],
     after: World,
-    transition: str = "",
+    names: frozenset[str] = frozenset(),
     reading: Reading = lambda said, *_: said,
 ) -> bool:
     """Whether the spec follows the events, so read, to that state."""
-    for event in events:
-        name, sid, rid, said = event
-        had = world.actors.get(world.key(name, sid, rid) or "", EMPTY_ACTOR)
-        if transition in ("", name):
-            values = {variable: int(had[index]) for variable, index in OWN.items()}
-            try:
-                said = reading(dict(said), values, world.constants.page_size)
-            except KeyError:  # a parameter that is missing
-                return False
-        if next(follow(world, [(name, sid, rid, said)], Coverage()), None) is not None:
+    for name, sid, rid, said in events:
+        values = world.actors.get(world.key(name, sid, rid) or "", EMPTY_ACTOR)
+        had = {variable: int(values[index]) for variable, index in OWN.items()}
+        meant = {
+            key: reading(value, had, world.constants.page_size) if key in names else value
+            for key, value in said.items()
+        }
+        if next(follow(world, [(name, sid, rid, meant)], Coverage()), None) is not None:
             return False
     return next(differences(world, after), None) is None
 

@@ -149,7 +149,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "whole": (
         changed("T-SUBMIT", "new", lambda s, e: e[0]["new"] + (12 if e[1] == "r3" else 0)),
         "parameters",
-        "T-SUBMIT: new is the turn's new tokens, not its whole prompt",
+        "T-SUBMIT: new is the new tokens of the turn, not its whole prompt",
     ),
     "all": (
         changed("T-SAVE", "F", lambda s, e: e[0]["F"] + 9),
@@ -159,7 +159,7 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
     "events": (
         events_in_pages,
         "parameters",
-        "what the tree matches, locks or takes is tokens, not pages",
+        "T-MATCH, T-INSERT: q, u are tokens, not pages: what the tree matches, locks or takes",
     ),
 }
 """By name: what is changed, the check that says so, and what it says."""
