@@ -86,6 +86,8 @@ class Violation:
     session: str | None = None
     rid: str | None = None
     """Whom it is about, where it is about one."""
+    iteration: int | None = None
+    """Which of the iterations of its command, where that has more than one; from 1."""
     fault: str | None = None
     """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
     hang; ``None`` where it told of a failure."""
@@ -110,10 +112,14 @@ class Violation:
 
     def __str__(self) -> str:
         where = f" at {self.transition}" if self.transition else ""
+        where += f", iteration {self.iteration}" if self.iteration else ""
         return f"{self.clause}{where}: {self.detail}"
 
 
-SHOWN = ("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid", "fault")
+SHOWN = (
+    "variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid",
+    "iteration", "fault",
+)  # fmt: skip
 """The fields of a violation that show it."""
 
 

@@ -182,6 +182,10 @@ class Referee:
                     break
                 entry.violations = self.judge(snapshot)
                 entry.judged += 1
+                if len(entry.snapshots) > 1:
+                    entry.violations = [
+                        replace(each, iteration=entry.judged) for each in entry.violations
+                    ]
                 if entry.violations and self.passes(entry):
                     clauses = [each.clause for each in entry.violations]
                     self.coverage.set_aside.update(clauses)

@@ -17,6 +17,7 @@ from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.examples import Search, Searched
 from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.tests.cover.telling import telling
 from slotproof.conformance.traces import forms, itf, scripted
 from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
@@ -38,6 +39,11 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     assert len(trace.rows) <= LONGEST.get(name, 10), trace.commands
     violated = {violation.invariant for violation in trace.violations}
     assert violated & set(MUTANTS[name].breaks), trace.violations
+    ours = [
+        each for each in trace.violations if each.invariant != "INV-ALIVE"
+    ]  # the engine's words
+    silent = [str(each) for each in ours if not telling(each)]
+    assert not silent, "neither figures nor names: issue 16, point 4"
     assert violations(trace, name) == trace.violations
     assert violations(trace, None) == []
     assert again(trace, name, monkeypatch, tmp_path) == trace
