@@ -78,6 +78,8 @@ def _negation(expr: Expr) -> bool:
 
 
 def _side(term: Expr, value: Value) -> str:
+    if isinstance(term, Var):
+        return next(_flags(term, value))
     text = formula(term)
     if len(text) <= LONGEST:
         return f"{text} is {value(term)}"
