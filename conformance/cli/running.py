@@ -31,7 +31,6 @@ from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.files import slug
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
@@ -117,7 +116,7 @@ def run(
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
-    folder = Folder(out, name(f"{slug(engine, 60)}-seed{plan.seed}"))
+    folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
@@ -125,7 +124,7 @@ def run(
     if everything:
         summary, lines = said(summary, outcome, folder, book)
     else:
-        summary, lines = _few(summary, outcome, folder)
+        summary, lines = _few(summary, outcome, folder, wanted)
     if as_json:
         say_json(summary)
     else:
@@ -146,7 +145,7 @@ def _campaign(
 
 
 def _few(
-    summary: dict[str, Any], outcome: Outcome, folder: Folder
+    summary: dict[str, Any], outcome: Outcome, folder: Folder, spec: EngineSpec
 ) -> tuple[dict[str, Any], Iterator[str]]:
     """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
@@ -165,13 +164,15 @@ def _few(
         "trace": folder.path(first) if first is not None else None,
         "itf": itf.to_itf(trace) if trace is not None else None,
     }
-    return summary, _few_text(summary, first, folder)
+    return summary, _few_text(summary, first, folder, spec)
 
 
-def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) -> Iterator[str]:
+def _few_text(
+    summary: dict[str, Any], first: Finding | None, folder: Folder, spec: EngineSpec
+) -> Iterator[str]:
     if first is not None:
         path = str(folder.paths[first.id])
-        yield from text.render(first.trace, path).removesuffix("\n").split("\n")
+        yield from text.render(first.trace, path, spec.options).removesuffix("\n").split("\n")
         yield ""
         yield labelled("trace", folder.problem(first) or path)
         page = f"slotproof show {shlex.quote(path)} --format html --out page.html"

@@ -116,10 +116,8 @@ class Violation:
         return f"{self.clause}{where}: {self.detail}"
 
 
-SHOWN = (
-    "variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid",
-    "iteration", "fault",
-)  # fmt: skip
+_WHOM = ("pool", "page", "owners", "session", "rid", "iteration", "fault")
+SHOWN = ("variable", "spec", "engine", "guard", *_WHOM)
 """The fields of a violation that show it."""
 
 

@@ -74,13 +74,9 @@ def test_every_formula_that_fails_is_told_with_its_figures(clause: str) -> None:
 
 def test_what_is_told_of_a_lost_row() -> None:
     """It said “s1: slot none, turn none”."""
-    found = violations("22790b-first-turn-abort", [
-        {"do": "open", "session": "s1"},
-        submit("r1", 3),
-        {"do": "step", "n": 2},
-        {"do": "abort", "rid": "r1"},
-        {"do": "step", "n": 3},
-    ])  # fmt: skip
+    opened, waits = {"do": "open", "session": "s1"}, {"do": "step", "n": 2}
+    commands = [opened, submit("r1", 3), waits, {"do": "abort", "rid": "r1"}, waits]
+    found = violations("22790b-first-turn-abort", commands)
     [rows] = [each for each in found if each.clause == "INV-ROWS.equation"]
     assert str(rows) == (
         "INV-ROWS.equation, iteration 1: "
