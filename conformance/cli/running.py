@@ -28,10 +28,13 @@ from slotproof.conformance.cli.options import (
     writable,
 )
 from slotproof.conformance.cli.telling import progress_bar
-from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.driver_checks.driver import Life
+from slotproof.conformance.driver_checks.meanings import sign
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.engines.registry import EngineSpec, is_ours
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import nonsense
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
@@ -40,6 +43,7 @@ from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.terminal import labelled, say_all, say_json
 from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces.trace import Trace
 
 
 def run(
@@ -121,6 +125,7 @@ def run(
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
+        summary["driver"] = _sign(under_test, wanted, outcome.trace)
     if everything:
         summary, lines = said(summary, outcome, folder, book)
     else:
@@ -184,6 +189,22 @@ def _few_text(
         yield labelled("also found", found)
     yield from report.text(summary)
     yield report.verdict(summary)
+
+
+def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
+    """What speaks for the driver, not the engine, as the cause of a counterexample; in a line."""
+    if trace is None or is_ours(spec.text) or trace.violations[0].invariant == "INV-ALIVE":
+        return None
+    try:
+        engine.reset(trace.config, trace.seed)
+        told = [(command, engine.do(command)) for command in trace.commands]
+    except (EngineFailed, EngineUnusable):
+        return None
+    if any(nonsense(each, trace.config) for _, shown in told for each in shown):
+        return None
+    seen = sign(Life(trace.config_name, trace.config, told), engine.capabilities)
+    asked = f"slotproof check-driver {shlex.quote(spec.text)} {spec.options}".rstrip()
+    return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
 
 
 def _examples(asked: int | None, seconds: float | None) -> int | None:

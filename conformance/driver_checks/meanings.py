@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from slotproof.conformance import bounds
 from slotproof.conformance.driver_checks.driver import Driver, Life, NotAsked, checks
+from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.client import Client
-from slotproof.conformance.lockstep.misread import ORDER, misread
+from slotproof.conformance.lockstep.misread import ORDER, misread, unborn
 from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.snapshot import Snapshot, token_hash
 from slotproof.model.world import Constants
@@ -79,25 +81,35 @@ def positions(driver: Driver) -> Iterator[str]:
     """A row shows a KV index for each position up to A."""
     for life in driver.lives():
         for _, snapshot, _ in life.moments:
-            wrong = _misplaced(snapshot, life.config.page_size)
+            wrong = _paged(snapshot, life.config.page_size) or _cut_short(snapshot)
             if wrong is not None:
                 yield life.at(snapshot, wrong)
                 return
 
 
-def _misplaced(snapshot: Snapshot, size: int) -> str | None:
-    views = [*snapshot["slots"].items(), *snapshot["requests"].items()]
-    for name, view in views:
-        shown = snapshot["rows"]["used"].get(str(view["row"]), {"full": []})["full"]
-        row = f"row {view['row']} of {name}"
-        if view["row"] < 0 or view.get("lent"):
-            continue
-        if len(shown) < view["A"]:
-            whose = ": one for each page, it seems" if len(shown) == -(-view["A"] // size) else ""
-            return f"{row} shows {len(shown)} of {view['A']} positions{whose}"
-        pages = [shown[start : start + size] for start in range(0, view["A"], size)]
+def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
+    """Rows with what they show and the positions that they should, unless on loan."""
+    for name, view in (*snapshot["slots"].items(), *snapshot["requests"].items()):
+        if view["row"] >= 0 and not view.get("lent"):
+            shown: Mapping[str, list[int]] = snapshot["rows"]["used"].get(str(view["row"]), {})  # type: ignore[assignment]
+            yield f"row {view['row']} of {name}", shown.get("full", []), view["A"]
+
+
+def _paged(snapshot: Snapshot, size: int) -> str | None:
+    """A row that shows pages: one number for each of them, or the same for all its positions."""
+    for row, shown, allocated in _rows(snapshot):
+        if 0 < len(shown) < allocated and len(shown) == -(-allocated // size):
+            return f"{row} shows {len(shown)} of {allocated} positions: one for each page, it seems"
+        pages = [shown[start : start + size] for start in range(0, len(shown), size)]
         if any(len(page) > 1 for page in pages) and all(len({*page}) == 1 for page in pages):
             return f"{row} shows {shown[0]} for positions 0 and 1: page numbers, not KV indices"
+    return None
+
+
+def _cut_short(snapshot: Snapshot) -> str | None:
+    for row, shown, allocated in _rows(snapshot):
+        if len(shown) < allocated:
+            return f"{row} shows {len(shown)} of {allocated} positions"
     return None
 
 
@@ -106,12 +118,14 @@ def prompts(driver: Driver) -> Iterator[str]:
     """Prompts and histories are whole, and counted in tokens."""
     for life in driver.lives():
         for _, snapshot, client in life.moments:
-            for what, shown, known, new in _known(snapshot, client):
-                alone = 0 < shown == len(new) < len(known)
-                in_pages = 0 < shown == len(known) // life.config.page_size < len(known)
+            for each in _known(snapshot, client):
+                length = len(each.tokens)
+                alone = 0 < each.length == len(each.new) < length
+                in_pages = 0 < each.length == length // life.config.page_size < length
                 if alone or in_pages:  # else it may be the engine
                     why = "its new tokens alone" if alone else _TURNED
-                    yield life.at(snapshot, f"{what} has {shown} tokens of {len(known)}: {why}")
+                    text = f"{each.what} has {each.length} tokens of {length}: {why}"
+                    yield life.at(snapshot, text)
                     return
 
 
@@ -121,31 +135,45 @@ def hashes(driver: Driver) -> Iterator[str]:
     for life in driver.lives():
         right = False  # once it was, another hash is one of other tokens: the engine's, perhaps
         for _, snapshot, client in life.moments:
-            hashed = {**snapshot["sessions"], **snapshot["requests"]}
-            for what, shown, known, new in _known(snapshot, client):
-                said, meant = hashed[what.split()[-1]]["hash"], token_hash(known)
-                if said is None or not known or shown not in (len(known), len(new)):
+            for each in _known(snapshot, client):
+                if each.hash is None or not each.tokens:
                     continue
-                seems = _hashed_as(said, known, new) if said != meant else ""
-                if said != meant and (seems or not right):
-                    text = f"the hash of {what} is {said}{seems}; that of its tokens is {meant}"
-                    yield life.at(snapshot, text)
+                right = right or each.hash == token_hash(each.tokens)
+                alone = each.new and each.hash == token_hash(each.new)
+                seems = ", that of its new tokens alone" if alone else _hashed_as(each)
+                whole = each.length == len(each.tokens) and not right
+                if each.hash != token_hash(each.tokens) and (seems or whole):
+                    yield life.at(snapshot, _otherwise(each, seems))
                     return
-                right = right or said == meant
 
 
-def _known(snapshot: Snapshot, client: Client) -> Iterator[tuple[str, int, list[int], list[int]]]:
-    """Prompts and histories: whose, how long, the tokens that clients know, and the new ones."""
+class Known(NamedTuple):
+    """A prompt, or a history: as it is shown, and as clients know it."""
+
+    what: str
+    length: int
+    hash: int | None
+    tokens: list[int]
+    new: list[int]
+
+
+def _known(snapshot: Snapshot, client: Client) -> Iterator[Known]:
     for rid, view in snapshot["requests"].items():
-        known = client.prompt_of(rid)
-        if isinstance(known, list) and view["kind"] == "turn":
+        tokens = client.prompt_of(rid)
+        if isinstance(tokens, list) and view["kind"] == "turn":
             new = client.requests[rid].tokens
             assert isinstance(new, list)
-            yield f"the prompt of {rid}", view["prompt"], known, new
+            yield Known(f"the prompt of {rid}", view["prompt"], view["hash"], tokens, new)
     for sid, session in snapshot["sessions"].items():
-        known = client.history.get(sid)
-        if isinstance(known, list):
-            yield f"the history of {sid}", session["history"], known, []
+        tokens = client.history.get(sid)
+        if isinstance(tokens, list):
+            length = session["history"]
+            yield Known(f"the history of {sid}", length, session["hash"], tokens, [])
+
+
+def _otherwise(each: Known, seems: str) -> str:
+    right = token_hash(each.tokens)
+    return f"the hash of {each.what} is {each.hash}{seems}; that of its tokens is {right}"
 
 
 _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
@@ -161,11 +189,12 @@ _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
 """What drivers took for it."""
 
 
-def _hashed_as(said: int | None, known: list[int], new: list[int]) -> str:
+def _hashed_as(each: Known) -> str:
     """What a wrong hash is, where that can be told."""
-    if new and said == token_hash(new):
-        return ", that of its new tokens alone"
-    return next((f", that of {name}" for name, of in _RECIPES.items() if of(known) == said), "")
+    right, ids = token_hash(each.tokens), each.tokens
+    if each.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
+        return ""
+    return next((f", that of {name}" for name, of in _RECIPES.items() if of(ids) == each.hash), "")
 
 
 def _crc(text: str) -> int:
@@ -185,22 +214,44 @@ def parameters(driver: Driver) -> Iterator[str]:
 
 
 def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
-    offered, seen = driver.capabilities, set()
-    if offered is None:
+    if driver.capabilities is None:
         raise NotAsked("the capabilities are not known")
+    seen = set()
     for life in driver.lives():
-        config = life.config
-        for before, snapshot, _ in life.moments:
-            events = snapshot.get("events")
-            if not events or not config.total_tokens:
-                continue
-            width = snapshot["rows"].get("width", config.context_len)
-            choices = Setup(config).choices(offered)
-            constants = Constants(config.page_size, width, config.window, choices)
-            start, end = (abstract(each, constants) for each in (before, snapshot))
-            kind, words = misread(start, events, end) or ("", "")
-            if kind and (kind == ORDER) == ordered and words not in seen:
+        for snapshot, kind, words in _events(life, driver.capabilities):
+            if (kind == ORDER) == ordered and words not in seen:
                 seen.add(words)
                 yield life.at(snapshot, words)
             if len(seen) == bounds.SEEN_LINES:
                 return
+
+
+def _events(
+    life: Life, offered: Capabilities, *, certain: bool = False
+) -> Iterator[tuple[Snapshot, str, str]]:
+    """Events that the spec follows when they are read otherwise: in which iteration, and how.
+    ``certain``: also where the engine may do what it likes, and not a simple script."""
+    config = life.config
+    for before, snapshot, _ in life.moments:
+        events = snapshot.get("events")
+        if events:
+            width = snapshot["rows"].get("width", config.context_len)
+            choices = Setup(config).choices(offered)
+            constants = Constants(config.page_size, width, config.window, choices)
+            start, end = (abstract(each, constants) for each in (before, snapshot))
+            found = misread(start, events, end)
+            if found and not (certain and found[0] == ORDER and not unborn(start, events)):
+                yield snapshot, *found
+
+
+def sign(life: Life, offered: Capabilities) -> str | None:
+    """What of a counterexample is the driver's rather than the engine's; ``None`` where nothing is
+    that no bug of an engine looks like."""
+    for _, snapshot, client in life.moments:
+        wrong = in_units(life, snapshot) or _paged(snapshot, life.config.page_size)
+        hashed = ((each, _hashed_as(each)) for each in _known(snapshot, client))
+        wrong = wrong or next((_otherwise(each, seems) for each, seems in hashed if seems), None)
+        if wrong is not None:
+            return life.at(snapshot, wrong)
+    told = _events(life, offered, certain=True)
+    return next((life.at(snapshot, words) for snapshot, _, words in told), None)

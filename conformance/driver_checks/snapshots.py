@@ -24,11 +24,14 @@ TURN: Command = {
 }
 
 
-@checks("see “Snapshot” in docs/reference/protocol.md; the path names the field")
+@checks(
+    "see “Snapshot” in docs/reference/protocol.md, the path names the field; what is raised is the "
+    "engine's or the driver's own: the place is named"
+)
 def snapshot(driver: Driver) -> Iterator[str]:
     """Every snapshot is complete and follows the schema."""
-    for config in driver.configs.values() or [driver.config]:
-        yield from _complete(driver, config)
+    for name, config in (driver.configs or {"": driver.config}).items():
+        yield from (f"{name}: {wrong}" for wrong in _complete(driver, config))
 
 
 def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
@@ -38,7 +41,10 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
     for command in driver.script():
         answer = driver.do(command)
         if not answer["ok"]:
-            yield f"{_name(command)} is answered with: {answer.get('error')}"
+            lines = [line.strip() for line in str(answer.get("trace", "")).splitlines()]
+            places = [line for line in lines if line.startswith(('File "', "at "))]
+            where = f" ({places[-1]})" if places else ""
+            yield f"{_name(command)} is answered with: {answer.get('error')}{where}"
             return
         wrong = SNAPSHOTS.line(answer.get("result"))
         if wrong is not None:

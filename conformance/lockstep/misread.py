@@ -15,6 +15,7 @@ from slotproof.conformance.lockstep.oracles.steps import differences, follow
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import EMPTY_ACTOR, OWN
 from slotproof.model.state import session, turn, turn_kv
+from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import World
 
 ORDER = "order"
@@ -63,10 +64,31 @@ def misread(world: World, events: Sequence[Event], after: World) -> tuple[str, s
             told = dict.fromkeys(each[0] for each in events if names & each[3].keys())
             return "parameters", f"{', '.join(told)}: {', '.join(sorted(names & seen))} {words}"
     meant = _ordered(world, list(events), after, [MOST * MOST])
-    if meant is None:
-        return None
+    if meant is None or _of_each(events, world) == _of_each(meant, world):
+        return None  # between one and another an engine may do things in the wrong order
     said = " ".join(each[0] for each in events)
     return ORDER, f"told as {said}; the spec follows {' '.join(each[0] for each in meant)}"
+
+
+def unborn(world: World, events: Sequence[Event]) -> bool:
+    """Whether a request, or a session, has an event before the one that begins it: no engine can
+    do that, whatever is wrong with it."""
+    for mine in _of_each(events, world).values():
+        begins = [bool(TRANSITIONS[name].starts) for name, *_ in mine if name in TRANSITIONS]
+        if True in begins[1:] and not begins[0]:
+            return True
+    return False
+
+
+def _of_each(events: Sequence[Event], world: World) -> dict[str, list[Event]]:
+    """The events of each request, and of each session that they open, in order."""
+    mine: dict[str, list[Event]] = {}
+    for event in events:
+        _, sid, rid, _ = event
+        for key in (f"/{rid}" if rid else None, sid if sid not in world.actors else None):
+            if key is not None:
+                mine.setdefault(key, []).append(event)
+    return mine
 
 
 def twin(world: World) -> World:

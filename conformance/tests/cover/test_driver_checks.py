@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
+from slotproof.conformance.cli.running import _sign
 from slotproof.conformance.driver_checks import (
     CHECKS,
     _made,
@@ -27,6 +29,7 @@ from slotproof.conformance.driver_checks.driver import SCRIPT, Driver, Life
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
@@ -200,6 +203,45 @@ def test_what_may_be_left_out_is_checked_where_it_is_shown(
     edit([snapshot for _, shown in told for snapshot in shown])
     monkeypatch.setattr(Driver, "lives", lambda _: [Life("p1", CONFIGS["p1"], told)])
     assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
+
+
+SIGNS = {
+    "backwards": "; the spec follows T-OPEN ",
+    "spaces": ", that of the ids joined by comma and space; that of its tokens is ",
+}
+
+
+@pytest.mark.parametrize("mode", SIGNS)
+def test_a_run_says_where_it_may_be_the_driver(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issue 16, point 3: told apart from a bug of the engine."""
+    spec = f"cmd:{words(faulty(mode))}"
+    plan = ["--config", "p1", "--examples", "20", "--out", str(tmp_path)]
+    assert status(["run", "--engine", spec, *plan]) == 1
+    [line] = [
+        each
+        for each in capsys.readouterr().out.splitlines()
+        if "the driver, not the engine" in each
+    ]
+    assert line.startswith("driver          it may be the driver, not the engine: p1, iteration ")
+    assert SIGNS[mode] in line
+    assert line.endswith(f"; ask slotproof check-driver {shlex.quote(spec)}")
+
+
+@pytest.mark.parametrize("name", ["22790d-two-in-flight", "22862-no-free-tail", "leak-full"])
+def test_a_run_says_nothing_of_the_sort_of_a_bug(name: str) -> None:
+    """All mutants are asked for in conformance/tests/quality."""
+    engine = InProcessEngine(name)
+    trace = campaign.run(engine, "x", Plan(CONFIGS, shrink=0)).trace
+    assert trace is not None and not _sign(engine, EngineSpec("mine:engine"), trace)
+
+
+def test_what_is_raised_is_told_with_its_place() -> None:
+    """An engine that raises was told to look for the field of a snapshot."""
+    [seen] = missing(faulty("raises"))["snapshot"]
+    assert seen.startswith("p1: step 1 is answered with: KeyError: 'r1' (File ")
+    assert seen.endswith(", in shown)") and "faulty.py" in seen
 
 
 def test_standard_error_may_be_anything() -> None:

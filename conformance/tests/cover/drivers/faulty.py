@@ -5,6 +5,7 @@ import json
 import random
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def shown(engine: Any, consumed: int) -> Any:
     seen = snapshot(engine, consumed)
     if MODE == "snapshot" and seen["slots"]:
         del seen["checker"]
+    if MODE == "raises" and seen["requests"]:
+        raise KeyError("r1")
     if MODE == "inbox" and consumed == 2:
         seen["consumed"] = 0
     if MODE == "counts":
@@ -64,6 +67,13 @@ def shown(engine: Any, consumed: int) -> Any:
         seen["events"] = [
             ["T-FINISH" if e[0] == "T-SAVE" else e[0], *e[1:]] for e in seen["events"]
         ]
+    if MODE == "backwards":
+        seen["events"].reverse()
+    if MODE == "spaces":
+        for home in engine.sessions.values():
+            if home.turn:
+                tokens = ", ".join(map(str, home.turn["prompt"])).encode()
+                seen["requests"][home.turn["rid"]]["hash"] = zlib.crc32(tokens)
     if MODE == "determinism":
         random.shuffle(seen["pools"]["full"]["free"])
     return seen
