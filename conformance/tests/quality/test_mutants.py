@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance.driver_checks.driver import Life
+from slotproof.conformance.driver_checks.meanings import sign
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.lockstep.scenario import Violated
@@ -69,8 +71,11 @@ def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: 
 
 
 def violations(trace: Trace, mutant: str | None) -> object:
-    """What a replay on a fresh engine finds."""
-    log = play(InProcessEngine(mutant), trace.setup, trace.commands).log
+    """What a replay on a fresh engine finds, which is never taken for its driver's fault."""
+    engine = InProcessEngine(mutant)
+    log = play(engine, trace.setup, trace.commands).log
+    life = Life(trace.config_name, trace.config, [(each.command, each.snapshots) for each in log])
+    assert sign(life, engine.capabilities) is None
     return log[-1].violations
 
 
