@@ -14,7 +14,9 @@ from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.terminal import say, say_all, say_json
 
-_ENGINE = re.compile(r"reference(:.*)?|sglang|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL)
+_ENGINE = re.compile(
+    r"reference(:.*)?|sglang(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
+)
 _WIDTH = max(len(each.name) for each in CHECKS)
 
 
@@ -49,7 +51,8 @@ def _show(result: Result) -> None:
 
 
 def _summary(report: Report) -> list[str]:
-    where = f"configuration {report.config}" if report.config else "no configuration that it takes"
+    names = f"configuration{'s' if len(report.configs) > 1 else ''} {', '.join(report.configs)}"
+    where = names if report.configs else "no configuration that it takes"
     results = [each.result for each in report.results]
     words = [f"{results.count(each)} {each}" for each in ("ok", "not ok", "not asked")]
     some = ", ".join(word for word in words if not word.startswith("0 "))
@@ -61,7 +64,7 @@ def _document(report: Report) -> dict[str, object]:
         "status": 0 if report.clean else 1,
         "engine": report.engine,
         "version": report.version,
-        "configuration": report.config,
+        "configurations": report.configs,
         "manners": [
             {
                 "name": each.check.name,

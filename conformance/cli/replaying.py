@@ -92,7 +92,7 @@ def replay(
     if as_json:
         say_json(itf.to_itf(new))
     else:
-        say_text(text.render(new, str(trace)))
+        say_text(text.render(new, str(trace), wanted.options))
         say()
         say(_comparison(old, new))
     return 1 if new.violations else 0

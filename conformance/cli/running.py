@@ -28,11 +28,13 @@ from slotproof.conformance.cli.options import (
     writable,
 )
 from slotproof.conformance.cli.telling import progress_bar
-from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.driver_checks.driver import Life
+from slotproof.conformance.driver_checks.meanings import sign
+from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.files import slug
+from slotproof.conformance.engines.registry import EngineSpec, is_ours
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import nonsense
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
@@ -41,6 +43,7 @@ from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.terminal import labelled, say_all, say_json
 from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces.trace import Trace
 
 
 def run(
@@ -117,15 +120,16 @@ def run(
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
-    folder = Folder(out, name(f"{slug(engine, 60)}-seed{plan.seed}"))
+    folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
         outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
+        summary["driver"] = _sign(under_test, wanted, outcome.trace)
     if everything:
         summary, lines = said(summary, outcome, folder, book)
     else:
-        summary, lines = _few(summary, outcome, folder)
+        summary, lines = _few(summary, outcome, folder, wanted)
     if as_json:
         say_json(summary)
     else:
@@ -146,7 +150,7 @@ def _campaign(
 
 
 def _few(
-    summary: dict[str, Any], outcome: Outcome, folder: Folder
+    summary: dict[str, Any], outcome: Outcome, folder: Folder, spec: EngineSpec
 ) -> tuple[dict[str, Any], Iterator[str]]:
     """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
@@ -165,13 +169,15 @@ def _few(
         "trace": folder.path(first) if first is not None else None,
         "itf": itf.to_itf(trace) if trace is not None else None,
     }
-    return summary, _few_text(summary, first, folder)
+    return summary, _few_text(summary, first, folder, spec)
 
 
-def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) -> Iterator[str]:
+def _few_text(
+    summary: dict[str, Any], first: Finding | None, folder: Folder, spec: EngineSpec
+) -> Iterator[str]:
     if first is not None:
         path = str(folder.paths[first.id])
-        yield from text.render(first.trace, path).removesuffix("\n").split("\n")
+        yield from text.render(first.trace, path, spec.options).removesuffix("\n").split("\n")
         yield ""
         yield labelled("trace", folder.problem(first) or path)
         page = f"slotproof show {shlex.quote(path)} --format html --out page.html"
@@ -183,6 +189,22 @@ def _few_text(summary: dict[str, Any], first: Finding | None, folder: Folder) ->
         yield labelled("also found", found)
     yield from report.text(summary)
     yield report.verdict(summary)
+
+
+def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
+    """What speaks for the driver, not the engine, as the cause of a counterexample; in a line."""
+    if trace is None or is_ours(spec.text) or trace.violations[0].invariant == "INV-ALIVE":
+        return None
+    try:
+        engine.reset(trace.config, trace.seed)
+        told = [(command, engine.do(command)) for command in trace.commands]
+    except (EngineFailed, EngineUnusable):
+        return None
+    if any(nonsense(each, trace.config) for _, shown in told for each in shown):
+        return None
+    seen = sign(Life(trace.config_name, trace.config, told), engine.capabilities)
+    asked = f"slotproof check-driver {shlex.quote(spec.text)} {spec.options}".rstrip()
+    return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
 
 
 def _examples(asked: int | None, seconds: float | None) -> int | None:

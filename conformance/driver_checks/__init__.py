@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slotproof.conformance import bounds
-from slotproof.conformance.driver_checks import answers, snapshots
+from slotproof.conformance.driver_checks import answers, meanings, snapshots
 from slotproof.conformance.driver_checks.driver import Answer, Check, Driver, NotAsked
 from slotproof.conformance.engines.base import Capabilities, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import not_started
@@ -27,8 +27,14 @@ CHECKS: tuple[Check, ...] = (
     snapshots.empty_step,
     snapshots.inbox,
     snapshots.reset,
+    meanings.units,
     snapshots.counts,
+    meanings.positions,
+    meanings.prompts,
+    meanings.hashes,
     snapshots.events,
+    meanings.order,
+    meanings.parameters,
     snapshots.determinism,
     answers.bye,
     answers.end_of_input,
@@ -53,8 +59,8 @@ class Report:
 
     engine: str
     version: str
-    config: str
-    """The configuration that it was asked with, by name; empty where it takes none."""
+    configs: list[str]
+    """The configurations that it was asked with, by name; empty where it takes none."""
     results: list[Result]
 
     @property
@@ -69,7 +75,7 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
     """
     try:
         hello = _introduced(driver)
-        name = _choose(driver)
+        _choose(driver)
         results = []
         for each in CHECKS:
             result = _made(driver, each)
@@ -80,7 +86,7 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         engine_name, version = (
             str(names.get(key, "?"))[: bounds.NAME_CHARS] for key in ("name", "version")
         )
-        return Report(engine_name, version, name, results)
+        return Report(engine_name, version, list(driver.configs), results)
     finally:
         driver.leave()
 
@@ -104,17 +110,19 @@ def _introduced(driver: Driver) -> Answer:
     return hello
 
 
-def _choose(driver: Driver) -> str:
-    """The first configuration that the driver takes; ``""`` where there is none."""
+def _choose(driver: Driver) -> None:
+    """The first configuration that the driver takes, and the first of larger pages."""
     for name, config in CONFIGS.items():
-        if driver.capabilities is not None and driver.capabilities.refuses(config) is None:
-            driver.config = config
-            try:
-                if driver.reset()["ok"]:
-                    return name
-            except EngineFailed:
-                return ""
-    return ""
+        sizes = {each.page_size for each in driver.configs.values()}
+        wanted = not sizes or (sizes == {1} and config.page_size > 1)
+        if not wanted or driver.capabilities is None or driver.capabilities.refuses(config):
+            continue
+        try:
+            if driver.reset(config.to_json())["ok"]:
+                driver.configs[name] = config
+        except EngineFailed:
+            break
+    driver.config = next(iter(driver.configs.values()), driver.config)
 
 
 def _made(driver: Driver, check: Check) -> Result:

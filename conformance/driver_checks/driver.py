@@ -12,22 +12,28 @@ from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.engines.base import Capabilities, EngineFailed
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import START_TIMEOUT
+from slotproof.conformance.lockstep.client import Client
+from slotproof.conformance.lockstep.referee import empty_snapshot, with_totals
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.protocol.shapes import quoted
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 
 Answer = dict[str, Any]
+ASKED = 120
+"""Characters of a message that is quoted."""
 
+PROMPT = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+"""More than two pages of four."""
 SCRIPT: tuple[Command, ...] = (
     {"do": "open", "session": "s1"},
     {"do": "open", "session": "s2"},
-    {"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3], "max_new": 3, "stop": []},
+    {"do": "submit", "session": "s1", "rid": "r1", "tokens": PROMPT, "max_new": 3, "stop": []},
     {"do": "step", "n": 1},
-    {"do": "submit", "session": "s2", "rid": "r2", "tokens": [1, 2, 3], "max_new": 2, "stop": []},
+    {"do": "submit", "session": "s2", "rid": "r2", "tokens": PROMPT, "max_new": 2, "stop": []},
     {"do": "step", "n": 6},
-    {"do": "submit", "session": "s1", "rid": "r3", "tokens": [4], "max_new": 4, "stop": []},
+    {"do": "submit", "session": "s1", "rid": "r3", "tokens": [10], "max_new": 4, "stop": []},
     {"do": "step", "n": 1},
     {"do": "abort", "rid": "r3"},
     {"do": "step", "n": 3},
@@ -40,6 +46,36 @@ SCRIPT: tuple[Command, ...] = (
 
 class NotAsked(Exception):
     """A check can't be made, because of something that another one reports."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """The script in one configuration."""
+
+    name: str
+    config: EngineConfig
+    told: list[tuple[Command, list[Snapshot]]]
+
+    @property
+    def moments(self) -> Iterator[tuple[Snapshot, Snapshot, Client]]:
+        """Each snapshot after the one before it, and what clients know by then."""
+        client, before = Client(), empty_snapshot()
+        for command, shown in self.told:
+            client.sends(command)
+            for snapshot in shown:
+                client.reads(snapshot["consumed"])
+                for message in snapshot["messages"]:
+                    client.hears(message)
+                yield (
+                    (before if before["pools"] else with_totals(before, snapshot)),
+                    snapshot,
+                    client,
+                )
+                before = snapshot
+
+    def at(self, snapshot: Snapshot, what: str) -> str:
+        """Something that was seen, and where."""
+        return f"{self.name}, iteration {snapshot['iter']}: {what}"
 
 
 @dataclass
@@ -55,6 +91,8 @@ class Driver:
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
     config: EngineConfig = field(default_factory=EngineConfig)
+    configs: dict[str, EngineConfig] = field(default_factory=dict)
+    """Those that it is asked to live in, by name: the one above, and one with larger pages."""
     capabilities: Capabilities | None = None
     noise: list[str] = field(default_factory=list)
     """Lines on standard output that are no answers; the first ones."""
@@ -91,33 +129,26 @@ class Driver:
 
     def say(self, line: str, timeout: float | None = None, number: int | None = None) -> Answer:
         """The answer to a line, which may be anything."""
-        pipe = self.start()
+        pipe, odd = self.start(), ""
         limit = self.step_timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
         try:
             pipe.send(line, limit)
             while True:
-                answer = self._answer(pipe.line(max(0.0, deadline - time.monotonic())))
+                answer, wrong = _answer(pipe.line(max(0.0, deadline - time.monotonic())))
                 if answer is not None:
                     break
+                odd = odd or f"; it said {wrong}"
+                self.noise += [wrong] if len(self.noise) < bounds.SEEN_LINES else []
         except EngineFailed as failure:
             self.leave()
-            text = f"no answer within {limit:g} s" if failure.how == "hang" else str(failure)
+            what = f" to {ascii(line)[1:-1][:ASKED]}" if self.welcome else ""
+            none = f"no answer within {limit:g} s{what}{odd}"
+            text = none if failure.how == "hang" else str(failure)
             raise EngineFailed(failure.how, text, failure.trace) from None
         if answer.get("id") != number and len(self.numbered) < bounds.SEEN_LINES:
             self.numbered.append(f"answer {quoted(answer.get('id'))} to message {quoted(number)}")
         return answer
-
-    def _answer(self, line: bytes) -> Answer | None:
-        try:
-            answer = jsontext.parse(line)
-        except jsontext.BadJson:
-            answer = None
-        if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
-            return answer
-        if len(self.noise) < bounds.SEEN_LINES:
-            self.noise.append(repr(line[:80].decode(errors="replace")))
-        return None
 
     def reset(self, config: Any = None, seed: int | None = None) -> Answer:
         wanted = self.config.to_json() if config is None else config
@@ -131,9 +162,9 @@ class Driver:
 
     # What other checks vouch for ---------------------------------------------------
 
-    def fresh(self) -> None:
+    def fresh(self, config: EngineConfig | None = None) -> None:
         """A reset that works; :class:`NotAsked` where it does not."""
-        answer = self.reset()
+        answer = self.reset(config.to_json() if config else None)
         if not answer["ok"]:
             raise NotAsked(f"reset is answered with: {answer.get('error')}")
 
@@ -157,6 +188,15 @@ class Driver:
     def live(self) -> list[Snapshot]:
         """The script, as far as the driver offers its commands."""
         return [snapshot for command in self.script() for snapshot in self.shown(command)]
+
+    def lives(self) -> Iterator[Life]:
+        """The script in every configuration, on a fresh engine each."""
+        for name, config in (self.configs or {"": self.config}).items():
+            self.fresh(config)
+            life = Life(name, config, [(each, self.shown(each)) for each in self.script()])
+            if any(nonsense(each, config) for _, shown in life.told for each in shown):
+                raise NotAsked("snapshots make no sense")
+            yield life
 
     def script(self) -> Iterator[Command]:
         """The commands of the script that the driver offers."""
@@ -188,6 +228,18 @@ def checks(mend: str) -> Callable[[Look], Check]:
         return Check(name, sentence[:1].lower() + sentence[1:].rstrip("."), mend, look)
 
     return made
+
+
+def _answer(line: bytes) -> tuple[Answer | None, str]:
+    """The answer on a line, or what is there instead, and why that is none."""
+    try:
+        answer = jsontext.parse(line)
+        wrong = 'it is JSON, and no object with a truth as "ok"'
+    except jsontext.BadJson as bad:
+        answer, wrong = None, str(bad)
+    if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
+        return answer, ""
+    return None, f"{quoted(line[: bounds.SEEN_CHARS].decode(errors='replace'))} ({wrong[:80]})"
 
 
 def refused(answer: Answer, what: str) -> Iterator[str]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotproof.conformance.driver_checks.driver import Driver, NotAsked, checks
+from slotproof.conformance.driver_checks.meanings import in_units
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 from slotproof.model.transitions import TRANSITIONS
 
 OPEN: Command = {"do": "open", "session": "s1"}
@@ -22,16 +24,27 @@ TURN: Command = {
 }
 
 
-@checks("see “Snapshot” in docs/reference/protocol.md; the path names the field")
+@checks(
+    "see “Snapshot” in docs/reference/protocol.md, the path names the field; what is raised is the "
+    "engine's or the driver's own: the place is named"
+)
 def snapshot(driver: Driver) -> Iterator[str]:
     """Every snapshot is complete and follows the schema."""
-    driver.fresh()
+    for name, config in (driver.configs or {"": driver.config}).items():
+        yield from (f"{name}: {wrong}" for wrong in _complete(driver, config))
+
+
+def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
+    driver.fresh(config)
     offered = set(driver.capabilities.pools) if driver.capabilities else {"full"}
-    wanted = offered if driver.config.window else offered - {"swa"}
+    wanted = offered if config.window else offered - {"swa"}
     for command in driver.script():
         answer = driver.do(command)
         if not answer["ok"]:
-            yield f"{_name(command)} is answered with: {answer.get('error')}"
+            lines = [line.strip() for line in str(answer.get("trace", "")).splitlines()]
+            places = [line for line in lines if line.startswith(('File "', "at "))]
+            where = f" ({places[-1]})" if places else ""
+            yield f"{_name(command)} is answered with: {answer.get('error')}{where}"
             return
         wrong = SNAPSHOTS.line(answer.get("result"))
         if wrong is not None:
@@ -39,8 +52,9 @@ def snapshot(driver: Driver) -> Iterator[str]:
             return
         for snapshot in answer["result"]["snapshots"]:
             missing = wanted - snapshot["pools"].keys()
-            if missing:
-                yield f"after {_name(command)}: there is no pool {min(missing)!r}"
+            wrong = f"there is no pool {min(missing)!r}" if missing else nonsense(snapshot, config)
+            if wrong is not None:
+                yield f"after {_name(command)}: {wrong}"
                 return
 
 
@@ -67,7 +81,7 @@ def reset(driver: Driver) -> Iterator[str]:
         yield f"iter is {found['iter']} after a reset and one step"
 
 
-@checks("one snapshot per iteration, whether or not there was a batch; count iter from 1")
+@checks("one snapshot per iteration, batch or not; count iter from 1, and not in tick")
 def empty_step(driver: Driver) -> Iterator[str]:
     """A step with nothing to do is an iteration with a snapshot; tick shows one."""
     driver.fresh()
@@ -86,6 +100,8 @@ def empty_step(driver: Driver) -> Iterator[str]:
     ticked = driver.shown({"do": "tick", "seconds": 1})
     if len(ticked) != 1:
         yield f"tick shows {len(ticked)} snapshots, not one"
+    elif ticked[0]["iter"] != found[-1]["iter"]:
+        yield f"iter goes from {found[-1]['iter']} to {ticked[0]['iter']} in tick, no iteration"
 
 
 @checks('queue them; answer {"snapshots": []}; set consumed in the step that reads them')
@@ -107,16 +123,18 @@ def inbox(driver: Driver) -> Iterator[str]:
 @checks("take figures and lists at the same moment; figures in tokens, lists in pages")
 def counts(driver: Driver) -> Iterator[str]:
     """Figures agree with the lists beside them."""
-    driver.fresh()
-    evicted = 0
-    for snapshot in driver.live():
-        wrong = _miscounted(snapshot, driver.config.page_size)
-        before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
-        if wrong is None and evicted < before:
-            wrong = f"full: evicted was {before} and is {evicted}, it only grows"
-        if wrong is not None:
-            yield f"at iteration {snapshot['iter']}: {wrong}"
-            return
+    for life in driver.lives():
+        evicted = 0
+        for _, snapshot, _ in life.moments:
+            if in_units(life, snapshot):
+                raise NotAsked("figures are in another unit")
+            wrong = _miscounted(snapshot, life.config.page_size)
+            before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
+            if wrong is None and evicted < before:
+                wrong = f"full: evicted was {before} and is {evicted}, it only grows"
+            if wrong is not None:
+                yield life.at(snapshot, wrong)
+                return
 
 
 def _miscounted(snapshot: Snapshot, size: int) -> str | None:
@@ -130,11 +148,6 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
     rows = snapshot["rows"]
     if len(rows["free"]) + len(rows["used"]) != rows["total"]:
         return f"{len(rows['free'])} rows free, {len(rows['used'])} used, {rows['total']} in all"
-    for kind in ("slots", "requests"):
-        for key, view in snapshot[kind].items():
-            shown = rows["used"].get(str(view["row"]), {"full": []})["full"]
-            if view["row"] >= 0 and not view.get("lent") and len(shown) < view["A"]:
-                return f"row {view['row']} of {key} shows {len(shown)} of {view['A']} positions"
     for sid, session in snapshot["sessions"].items():
         if session["inflight"] and session["inflight"] not in snapshot["requests"]:
             return f"{sid} is in flight with {session['inflight']}, which is no request"
@@ -147,12 +160,11 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
 @checks("see “Events” in docs/reference/protocol.md, or offer no events")
 def events(driver: Driver) -> Iterator[str]:
     """Events name known transitions with all their parameters, only where they are offered."""
-    driver.fresh()
     offered = driver.capabilities
     if offered is None:
         raise NotAsked("the capabilities are not known")
     seen: list[str] = []
-    for snapshot in driver.live():
+    for snapshot in (each for life in driver.lives() for _, each, _ in life.moments):
         if ("events" in snapshot) != offered.events:
             yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
             return

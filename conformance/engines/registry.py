@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from slotproof.conformance.engines.releases import of_release
 from slotproof.conformance.engines.timed import TimedEngine
 from slotproof.conformance.environments.processes import clean_environment
 from slotproof.conformance.environments.recipes import RECIPES
+from slotproof.conformance.files import slug
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
+STEM = 60
+"""Characters of an engine in the name of a file."""
 FORMS = "reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory, cmd:PROGRAM ARGS"
 
 
@@ -33,6 +37,39 @@ class EngineSpec:
     device: str = "cpu"
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
+
+    @property
+    def stem(self) -> str:
+        """What files of its traces begin with: another command, or environment, has another name.
+
+        >>> EngineSpec("cmd:python toy.py --bug").stem
+        'cmd-python-toy.py-bug'
+        >>> EngineSpec("sglang", Path("/envs/old/bin/python")).stem
+        'sglang-old-3d9a7d68'
+        """
+        name = slug(self.text)
+        if self.python is None and len(name) <= STEM:
+            return name
+        home = self.python.absolute().parent.parent if self.python else Path()
+        number = zlib.crc32(f"{self.text} {self.python and self.python.absolute()}".encode())
+        return f"{slug(f'{name[:STEM]} {home.name}')}-{number:08x}"
+
+    @property
+    def options(self) -> str:
+        """How it is started beside ``--engine``: what is not so by default.
+
+        >>> EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
+        "--python 'my env/bin/python' --step-timeout 60"
+        """
+        said = {
+            "--python": self.python,
+            "--device": self.device if self.device != "cpu" else None,
+            "--step-timeout": f"{self.step_timeout:g}" if self.step_timeout != 10.0 else None,
+            "--start-timeout": f"{self.start_timeout:g}"
+            if self.start_timeout != START_TIMEOUT
+            else None,
+        }
+        return " ".join(f"{name} {shlex.quote(str(each))}" for name, each in said.items() if each)
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from slotproof.model.evaluate import outcomes
-from slotproof.model.layout import EMPTY_ACTOR, OWN
+from slotproof.model.layout import EMPTY_ACTOR, OWN, Vector
 from slotproof.model.state import RUNNING, req
 from slotproof.model.world import World
 
@@ -33,9 +33,9 @@ class Coverage:
     reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """What clients sent and met: counted in :mod:`slotproof.conformance.lockstep.reached`."""
 
-    def saw_guards(self, world: World, key: str | None) -> None:
-        table = outcomes(world.constants.page_size)
-        bits = table.evaluate(world.vector(key))
+    def saw_guards(self, page_size: int, state: Vector) -> None:
+        table = outcomes(page_size)
+        bits = table.evaluate(state)
         self.holds |= bits
         self.fails |= ~bits & ((1 << len(table.names)) - 1)
 

@@ -89,6 +89,8 @@ class Violation:
     pins: str | None = None
     """What a request that is stalled waits for: ``full``, ``swa``, ``rows``, ``limit``, ``flag`` or
     ``nothing``; or the phase in which it stands still, or that nothing is ``read``."""
+    iteration: int | None = None
+    """Which of the iterations of its command, where that has more than one; from 1."""
     fault: str | None = None
     """How the driver itself failed, which says nothing of the engine: garbage, nonsense, death,
     hang; ``None`` where it told of a failure."""
@@ -113,13 +115,12 @@ class Violation:
 
     def __str__(self) -> str:
         where = f" at {self.transition}" if self.transition else ""
+        where += f", iteration {self.iteration}" if self.iteration else ""
         return f"{self.clause}{where}: {self.detail}"
 
 
-SHOWN = (
-    *("variable", "spec", "engine", "guard", "pool", "page", "owners", "session", "rid"),
-    *("pins", "fault"),
-)
+_WHOM = ("pool", "page", "owners", "session", "rid", "iteration", "pins", "fault")
+SHOWN = ("variable", "spec", "engine", "guard", *_WHOM)
 """The fields of a violation that show it."""
 
 

@@ -87,7 +87,10 @@ class Reached:
         reached = self.coverage.reached
         for transition, session, _, params in now.get("events", []):
             if "m" in params:
-                reached["matches"]["found" if params["m"] else "nothing"] += 1
+                pool = before["pools"].get("full")
+                cached = pool is not None and pool["evictable"] + pool["protected"] > 0
+                none = "nothing" if cached else "an empty tree"
+                reached["matches"]["found" if params["m"] else none] += 1
             if session is not None:
                 if session in self._last:
                     reached["pairs"][f"{self._last[session]} {transition}"] += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotproof.conformance import interrupts
-from slotproof.conformance.engines.base import Engine, EngineFailed
+from slotproof.conformance.engines.base import Capabilities, Engine, EngineFailed
 from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.client import CLOSES, Client
 from slotproof.conformance.lockstep.coverage import Coverage
@@ -67,11 +67,11 @@ class Setup:
         """A judge of one example on this engine, which is made fresh for it."""
         return Referee(engine, self, coverage, passes)
 
-    def choices(self, engine: Engine) -> Profile:
+    def choices(self, offered: Capabilities) -> Profile:
         """The profile that is named, or the engine's with what the configuration says on top."""
         if self.profile is not None:
             return profile_named(self.profile)
-        base = profile_named(engine.capabilities.profile)
+        base = profile_named(offered.profile)
         return Profile(
             base.name,
             base.sentence,
@@ -137,7 +137,7 @@ class Referee:
         self.client = Client(CLOSES not in engine.capabilities.not_observed)
         self.set_aside = frozenset(setup.set_aside)
         self.constants = Constants(
-            config.page_size, config.context_len, config.window, setup.choices(engine)
+            config.page_size, config.context_len, config.window, setup.choices(engine.capabilities)
         )
         self.snapshot = empty_snapshot()
         self.world: World | None = None
@@ -182,6 +182,10 @@ class Referee:
                     break
                 entry.violations = self.judge(snapshot)
                 entry.judged += 1
+                if len(entry.snapshots) > 1:
+                    entry.violations = [
+                        replace(each, iteration=entry.judged) for each in entry.violations
+                    ]
                 if entry.violations and self.passes(entry):
                     clauses = [each.clause for each in entry.violations]
                     self.coverage.set_aside.update(clauses)

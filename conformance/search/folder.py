@@ -6,22 +6,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from slotproof.conformance.files import slug
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.trace import Trace
 
+SUFFIX = ".itf.json"
 Name = Callable[[int, Finding], str]
 """What the file of a finding is called: that of the plainest one has number 0."""
 
 
 def by_mark(stem: str) -> Name:
     """Files that are named by what was found."""
-    return lambda _, finding: f"{stem}-{finding.mark.slug}.itf.json"
+    return lambda _, finding: f"{stem}-{finding.mark.slug}{SUFFIX}"
 
 
 def by_number(stem: str) -> Name:
     """The plainest finding has the plain name, the others have numbers from 2."""
-    return lambda index, _: f"{stem}{f'-{index + 1}' if index else ''}.itf.json"
+    return lambda index, _: f"{stem}{f'-{index + 1}' if index else ''}{SUFFIX}"
 
 
 class Folder:
@@ -33,11 +35,13 @@ class Folder:
         """By the identity of the finding."""
         self._there: dict[Path, Trace] = {}
         self._problems: dict[Path, str] = {}
+        self._places: dict[Path, Path] = {}
 
     def keep(self, findings: list[Finding]) -> None:
         """Write what is new or shorter; what is no finding any more goes."""
         self.paths = {
-            each.id: self.out / self.name(index, each) for index, each in enumerate(findings)
+            each.id: self._place(self.out / self.name(index, each), each.trace)
+            for index, each in enumerate(findings)
         }
         for path in self._there.keys() - self.paths.values():
             del self._there[path]
@@ -53,6 +57,18 @@ class Folder:
                 itf.save(each.trace if self.states else each.trace.without_states(), path)
             except OSError as error:
                 self._problems[path] = f"could not be written to {path}: {error.strerror}"
+
+    def _place(self, path: Path, trace: Trace) -> Path:
+        """Where it is written: not over the trace of another build, which stands there already."""
+        if path not in self._places:
+            try:
+                other = path.exists() and itf.load(path).engine != trace.engine
+            except (OSError, ValueError):
+                other = False  # no trace
+            name = path.name.removesuffix(SUFFIX)
+            beside = path.with_name(f"{name}-{slug(trace.engine, 60)}{SUFFIX}")
+            self._places[path] = beside if other else path
+        return self._places[path]
 
     def problem(self, finding: Finding) -> str | None:
         """Why its trace is not there, if so."""

@@ -15,7 +15,6 @@ from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS, ON_ENGINES
-from slotproof.model.memory import Move
 from slotproof.model.museum import EXHIBITS
 from slotproof.model.transitions import TRANSITIONS
 
@@ -136,19 +135,10 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
-GROWS = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if any(mem.move is Move.TO_TREE for mem in each.memory)
-)
-"""What puts pages into the prefix tree."""
-
-
 def unused(coverage: Coverage) -> str | None:
     """A prefix cache that is never of use breaks no rule: it is told."""
     matches = coverage.reached["matches"]
-    cached = not GROWS.isdisjoint(coverage.transitions)
-    no = cached and matches["nothing"] and not matches["found"]
+    no = matches["nothing"] and not matches["found"]
     return "no match found a prefix: the cache may never be used" if no else None
 
 
@@ -243,6 +233,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield from _answers(report["clients"])
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
+    if report.get("driver"):
+        yield labelled("driver", report["driver"])
 
 
 def _answers(clients: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

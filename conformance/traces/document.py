@@ -162,6 +162,7 @@ class Violated(TypedDict):
     spec: NotRequired[Int]
     engine: NotRequired[Int]
     guard: NotRequired[Name]
+    iteration: NotRequired[Count]
     pool: NotRequired[Name]
     page: NotRequired[Int]
     owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]

@@ -20,8 +20,9 @@ SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
 
 
-def render(trace: Trace, path: str = "TRACE") -> str:
-    """The whole trace, ready to print. ``path`` is the file to name in the replay line.
+def render(trace: Trace, path: str = "TRACE", options: str = "") -> str:
+    """The whole trace, ready to print. ``path`` is the file to name in the replay line, ``options``
+    how the engine is started beside ``--engine``.
 
     >>> from slotproof.conformance.protocol.config import EngineConfig
     >>> rows = [Row({"do": "open", "session": "s1"})]
@@ -29,7 +30,7 @@ def render(trace: Trace, path: str = "TRACE") -> str:
     >>> render(trace).splitlines()[0]
     'mine 1, 1 command, nothing violated'
     """
-    return "\n".join(map(plain, _lines(trace, path))) + "\n"
+    return "\n".join(map(plain, _lines(trace, path, options))) + "\n"
 
 
 def painted(text: str) -> Iterator[Painted]:
@@ -61,13 +62,17 @@ def last_said(violation: Violation) -> list[str]:
     return violation.said.splitlines()[-SAID:]
 
 
-def again(trace: Trace, path: str) -> str:
-    """The command that replays the trace."""
-    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(trace.found_on)}"
-    return line + (" --python ENV/bin/python" if trace.found_on == "sglang" else "")
+def again(trace: Trace, path: str, options: str = "") -> str:
+    """The command that replays the trace: where it is not known, it says that there is an
+    environment."""
+    engine = trace.spec if "--python " in options else trace.found_on
+    if engine == "sglang" and not options:
+        options = "--python ENV/bin/python"
+    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
+    return f"{line} {options}".rstrip()
 
 
-def _lines(trace: Trace, path: str) -> Iterator[str]:
+def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
         yield f"{first.clause} violated by {trace.engine}, in {commands(len(trace.rows))}"
@@ -95,9 +100,9 @@ def _lines(trace: Trace, path: str) -> Iterator[str]:
     )
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
     if trace.states:
-        yield f"again: {again(trace, path)}"
+        yield f"again: {again(trace, path, options)}"
     else:
-        yield f"it has no states: {again(trace, path)} --out FILE makes them"
+        yield f"it has no states: {again(trace, path, options)} --out FILE makes them"
 
 
 def as_if(trace: Trace) -> str:

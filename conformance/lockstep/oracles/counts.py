@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slotproof.conformance.lockstep.figures import figures
 from slotproof.conformance.lockstep.observation import (
     TERMS,
     Observation,
@@ -18,6 +19,8 @@ from slotproof.conformance.lockstep.observation import (
     violated,
 )
 from slotproof.conformance.protocol.snapshot import RequestView
+from slotproof.model.expr import Expr, variables
+from slotproof.model.invariants import INVARIANTS
 from slotproof.model.state import NO_ROW
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
@@ -73,15 +76,23 @@ def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None)
     if invariant in EQUATIONS:
         return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
     session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
-    figures = _figures(seen, actor)
-    return Violation(invariant, conjunct, figures, writer, session=session, rid=rid)
+    expr, page = INVARIANTS[invariant].conjuncts[conjunct], seen.config.page_size
+    said = figures(expr, page, seen.world.vector(actor))
+    if actor and {"session", "slot", "turn"} & _parts(expr) and "frame" not in _parts(expr):
+        said = f"{actor.removeprefix('/')}: {said} ({_figures(seen, actor)})"
+    return Violation(invariant, conjunct, said, writer, session=session, rid=rid)
+
+
+def _parts(expr: Expr) -> set[str]:
+    """Of the state: of which a formula speaks."""
+    return {name.partition(".")[0] for name in variables(expr)}
 
 
 def _sum(
-    invariant: str, conjunct: str, figures: Mapping[str, int], writer: str | None = None
+    invariant: str, conjunct: str, share: Mapping[str, int], writer: str | None = None
 ) -> Violation:
     """The equation of a pool, where it does not add up."""
-    terms = [figures[term] for term in TERMS]
+    terms = [share[term] for term in TERMS]
     return violated(
         f"{invariant}.{conjunct}",
         "{pool}: {terms} = {engine}, not {spec} ({names})",
@@ -89,7 +100,7 @@ def _sum(
         names=" + ".join(TERMS),
         transition=writer,
         pool=EQUATIONS[invariant],
-        spec=figures["total"],
+        spec=share["total"],
         engine=sum(terms),
     )
 
@@ -150,13 +161,11 @@ def _figures(seen: Observation, actor: str | None) -> str:
     """The lengths of the actor."""
     session, rid = actor_of(actor)
     requests = seen.snapshot["requests"]
-    if rid is not None:
-        return f"{rid}: {_lengths(requests.get(rid))}"
     if session is None:
-        return "in the pools"
+        return _lengths(requests.get(rid or ""))
     slot = _lengths(seen.snapshot["slots"].get(session))
     turn = next((each for each in requests.values() if each["session"] == session), None)
-    return f"{session}: slot {slot}, turn {_lengths(turn)}"
+    return f"slot {slot}, turn {_lengths(turn)}"
 
 
 def _lengths(view: object) -> str:

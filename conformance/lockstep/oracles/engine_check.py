@@ -6,7 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+from slotproof.conformance.lockstep.observation import (
+    TERMS,
+    Observation,
+    Violation,
+    all_of,
+    violated,
+)
 from slotproof.conformance.lockstep.oracles import owners
 from slotproof.conformance.lockstep.oracles.counts import EQUATIONS, expected_report
 from slotproof.conformance.protocol.snapshot import CheckerView
@@ -30,12 +36,13 @@ def judge(seen: Observation) -> Iterator[Violation]:
         message = check["message"]
         yield violated("INV-CHECKER.verdict", "the check raised: {message}", message=message)
         return
-    ran = any(request["in_last"] for request in seen.snapshot["requests"].values()) or any(
-        event[0] in BATCHES for event in seen.snapshot.get("events", [])
-    )
+    ran = [rid for rid, request in seen.snapshot["requests"].items() if request["in_last"]] or [
+        f"{name} of {rid}" for name, _, rid, _ in seen.snapshot.get("events", []) if name in BATCHES
+    ]
     if not check["ran"]:
         if ran and check["level"] > 0:
-            yield Violation("INV-CHECKER", "ran", "a batch ran and the check did not")
+            words = "a batch ran ({who}) and the check did not"
+            yield violated("INV-CHECKER.ran", words, who=all_of(dict.fromkeys(ran)))
         return
     seen.coverage.checked["INV-CHECKER"] += 1
     for pool in seen.snapshot["pools"]:
@@ -63,7 +70,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
     yield from _log(check, seen.previous["checker"].get("kept", 0))
     broken = {invariant for _, invariant, _ in seen.broken}
     if broken & EQUATIONS.keys() and check["verdict"] == "ok":
-        yield Violation("INV-CHECKER", "verdict", "memory does not add up, the check says ok")
+        pool = EQUATIONS[min(broken & EQUATIONS.keys())]
+        share = seen.figures(pool)
+        had, total = sum(share[term] for term in TERMS), share["total"]
+        words = "{pool}: there are {engine} of {spec} tokens, the check says ok"
+        yield violated("INV-CHECKER.verdict", words, pool=pool, spec=total, engine=had)
     if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
         words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
         yield violated("INV-CHECKER.alarm", words, said=said)
@@ -77,7 +88,7 @@ def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
     for rid, request in seen.snapshot["requests"].items():
         due = int(request["row"] != NO_ROW)
         if times[rid] < due or times[rid] > 1:
-            words = "the check counts {rid} {engine} times"
+            words = "the check counts {rid} {engine} times, {spec} is right"
             yield violated("INV-CHECKER.counted", words, rid=rid, spec=due, engine=times[rid])
 
 
@@ -87,9 +98,12 @@ def _log(check: CheckerView, before: int) -> Iterator[Violation]:
     if logged is None or kept is None:
         return
     said = {"level": check["level"], "logged": logged, "kept": kept, "before": before}
-    words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before"
+    words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before; {due}"
     if check["verdict"] == "leak":
-        if logged < min(before + 1, KEPT):
-            yield violated("INV-CHECKER.dump", words, **said)
+        least = min(before + 1, KEPT)
+        if logged < least:
+            yield violated("INV-CHECKER.dump", words, **said, due=f"{least} are to be logged")
     elif (logged, kept) != (0, max(kept, before, 1)) if check["level"] == 1 else not logged:
-        yield violated("INV-CHECKER.level", words, **said)
+        most = f"0 are to be logged, {max(before, 1)} kept"
+        due = most if check["level"] == 1 else "each check is to be logged"
+        yield violated("INV-CHECKER.level", words, **said, due=due)

@@ -6,7 +6,9 @@ page of every pool is looked at.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 from slotproof.conformance.lockstep.observation import (
     Holder,
@@ -47,10 +49,10 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     if stray is not None:
         words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
         yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
-    twice = len(view["free"]) - len(set(view["free"]))
+    twice = [page for page, times in Counter(view["free"]).items() if times > 1]
     if twice:
-        words = "{pool}: {twice} page(s) are in the free list twice"
-        yield violated("INV-OWNER.free_twice", words, pool=pool, twice=twice)
+        words, page = "{pool}: {twice} page(s) are in the free list twice: page {page}", twice[0]
+        yield violated("INV-OWNER.free_twice", words, pool=pool, twice=len(twice), page=page)
     shared = {
         page: tuple(holders)
         for page, holders in owners.items()
@@ -63,11 +65,25 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
     figures = {"pool": pool, "spec": count, "engine": len(owners)}
     missing = count - len(owners)
     if missing < 0:
-        words = "{pool}: {more} page(s) more than the pool has"
+        words = "{pool}: {engine} pages have an owner, {more} more than the {spec} of the pool"
         yield violated("INV-OWNER.shared", words, more=-missing, **figures)
     if missing > 0:
-        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens)"
-        yield violated("INV-OWNER.lost", words, lost=missing, tokens=missing * size, **figures)
+        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens): {which}"
+        shown = {"lost": missing, "tokens": missing * size, "which": _pages(owners, count)}
+        yield violated("INV-OWNER.lost", words, **shown, **figures)
+
+
+def _pages(owned: Collection[int], count: int) -> str:
+    """The pages of a pool that are not among these; engines count them from 0 or from 1.
+
+    >>> _pages([0, 2], 3), _pages([1, 3, 4, 5, 6], 6), _pages([], 9)
+    ('page 1', 'page 2', 'pages 0, 1, 2, 3, …')
+    """
+    first = int(count in owned)
+    every = range(first, count + first)  # a driver may say any number
+    lost = list(islice((page for page in every if page not in owned), 5))
+    shown = ", ".join(map(str, lost[:4])) + (", …" if len(lost) > 4 else "")
+    return f"page{'s' if len(lost) > 1 else ''} {shown}"
 
 
 def outside(numbers: Collection[int], count: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.protocol.snapshot import Snapshot
 
 PATIENCE = 16
@@ -19,9 +20,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
     elif runs:
         client.unheard += 1
     if client.unheard == PATIENCE:
-        words = "{count} commands wait in the inbox, none was read for {steps} steps"
-        count = len(client.unread)
-        yield violated("INV-PROGRESS.stalled", words, count=count, steps=PATIENCE, pins="read")
+        words = (
+            "{count} commands wait in the inbox, none was read for {steps} steps; first: {first}"
+        )
+        count, first = len(client.unread), describe(client.unread[0])
+        said = {"count": count, "steps": PATIENCE, "first": first}
+        yield violated("INV-PROGRESS.stalled", words, pins="read", **said)
     requests = snapshot["requests"]
     if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1

@@ -5,15 +5,16 @@ An engine that tells no events has its states judged; its steps are not observed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.figures import figures
 from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import World
+from slotproof.model.world import Problem, World
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
@@ -41,21 +42,41 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
     if events:
         for invariant in ("INV-STEP", *_PROVED):
             coverage.checked[invariant] += 1
+    page = world.constants.page_size
     for transition, sid, rid, params in events:
         key = world.key(transition, sid, rid)
-        coverage.saw_guards(world, key)
+        before = world.vector(key)
+        coverage.saw_guards(page, before)
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
+            why = _why(problem, transition, page, before, world.vector(key), params)
             yield violated(
                 f"{problem.invariant}.{problem.conjunct}",
-                "{detail} ({who})",
+                "{detail}{why} ({who})",
+                why=f": {why}" if why else "",
                 who=" of ".join(name for name in (rid, sid) if name),
                 transition=transition,
                 session=sid,
                 rid=rid,
                 **problem._asdict(),
             )
+
+
+def _why(
+    problem: Problem,
+    transition: str,
+    page: int,
+    before: Vector,
+    after: Vector,
+    params: Mapping[str, int],
+) -> str:
+    """The figures of a guard that does not hold, or of a step that breaks an invariant."""
+    if problem.guard is not None:
+        return figures(TRANSITIONS[transition].full_guard[problem.guard], page, before, (), params)
+    if problem.invariant in STEPS:
+        return figures(STEPS[problem.invariant].conjuncts[problem.conjunct], page, before, after)
+    return ""
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:

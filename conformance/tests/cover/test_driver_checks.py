@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,14 +16,25 @@ import pytest
 
 from slotproof.conformance import bounds
 from slotproof.conformance.cli.app import status
-from slotproof.conformance.driver_checks import CHECKS, _made, answers, check, snapshots
-from slotproof.conformance.driver_checks.driver import SCRIPT, Driver
+from slotproof.conformance.cli.running import _sign
+from slotproof.conformance.driver_checks import (
+    CHECKS,
+    _made,
+    answers,
+    check,
+    driver as driver_module,
+    snapshots,
+)
+from slotproof.conformance.driver_checks.driver import SCRIPT, Driver, Life
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.tests.cover.drivers import misreading
+from slotproof.impl.mutants import MUTANTS
 
 pytestmark = pytest.mark.slow
 
@@ -57,20 +70,21 @@ def test_the_example_drivers_pass_every_check(argv: list[str]) -> None:
     assert [(each.check.name, each.result, each.seen) for each in report.results] == [
         (each.name, "ok", []) for each in CHECKS
     ]
-    assert report.clean and report.config == "p1"
+    assert report.clean and report.configs == ["p1"]
 
 
 def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 12, point 7: a flood of lines, an id or an error of a megabyte."""
     driver, long = Driver([]), "x" * (1 << 20)
-    for number in range(100):
-        assert driver._answer(f"{number} {long}".encode()) is None
-    pipe = mock.Mock(line=lambda _: json.dumps({"id": long, "ok": False, "error": long}).encode())
+    refusal = json.dumps({"id": long, "ok": False, "error": long})
+    lines = itertools.cycle([f"7 {long}", long, refusal])
+    pipe = mock.Mock(line=lambda _: next(lines).encode())
     monkeypatch.setattr(Driver, "start", lambda _: pipe)
     for _ in range(100):
         driver.say("{}")
     assert len(driver.noise) == len(driver.numbered) == bounds.SEEN_LINES
     assert max(map(len, driver.noise + driver.numbered)) < 200
+    assert "(not JSON: expected value at line 1 column 1)" in driver.noise[1]
     found = [_made(driver, each) for each in CHECKS if each.name in ("bad-line", "counts")]
     assert [each.result for each in found] == ["not ok", "not asked"]
     assert max(len(line) for each in found for line in each.seen) == bounds.SEEN_CHARS
@@ -88,22 +102,84 @@ SEEN = {
     "empty-step": "step 3 shows 1 snapshots",
     "inbox": "a step after open and submit says that it consumed 0 commands",
     "reset": 'sessions after a reset: {"s1"',
-    "counts": "full: evictable and protected are 1, the tree has 0 pages",
+    "counts": "p1, iteration 1: full: evictable and protected are 5, the tree has 0 pages",
+    "hashes": "the hash of the prompt of r1 is 1420330872; that of its tokens is 3930556446",
     "events": "there is no transition 'T-FINISH'",
     "determinism": "iteration 1 differs in pools",
     "bye": "it still runs 5 s after bye",
     "end-of-input": "it still runs 5 s after the end of its input",
     "ids": "answer null to message 1",
-    "quiet": "a line that is no answer: 'loading weights: 100%'",
+    "quiet": 'a line that is no answer: "loading weights: 100%" (not JSON: expected value',
 }
 
 
-@pytest.mark.parametrize("mode", [each.name for each in CHECKS])
+@pytest.mark.parametrize("mode", SEEN)
 def test_exactly_the_check_that_fails_is_reported(mode: str) -> None:
     """One driver for each check, which passes all others."""
     found = missing(faulty(mode))
     assert list(found) == [mode]
     assert SEEN[mode] in " / ".join(found[mode])
+
+
+def lined(monkeypatch: pytest.MonkeyPatch, change: misreading.Change) -> Driver:
+    """A driver without a process; the reference engine, misread."""
+    hello = Driver.start
+
+    def start(driver: Driver) -> Any:
+        if driver.pipe is None:
+            line = misreading.Line(misreading.Misreading(change))
+            with mock.patch.object(driver_module, "Pipe", return_value=line):
+                hello(driver)
+        return driver.pipe
+
+    monkeypatch.setattr(Driver, "start", start)
+    return Driver(["x"])
+
+
+@pytest.mark.parametrize("name", misreading.CHANGES)
+def test_what_a_driver_misread_is_said_and_nothing_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages for tokens, a row's pages for its positions, hashes, events: by the check whose advice
+    fits, while all others pass, or can't be asked because of it."""
+    change, failed, text = misreading.CHANGES[name]
+    report = check(lined(monkeypatch, change))
+    assert report.configs == ["p1", "p4"]
+    found = {each.check.name: each.seen for each in report.results if each.result == "not ok"}
+    assert list(found) == [failed], found
+    assert text in " / ".join(found[failed])
+
+
+def test_who_reads_it_rightly_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check(lined(monkeypatch, lambda *_: None)).clean
+
+
+def test_every_check_has_a_driver_that_fails_it_alone() -> None:
+    assert {*SEEN, *(failed for _, failed, _ in misreading.CHANGES.values())} == {
+        each.name for each in CHECKS
+    }
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_bug_of_the_engine_is_not_its_drivers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what no driver can help: figures that the engine itself gets wrong."""
+    monkeypatch.setattr(misreading, "Misreading", lambda _: InProcessEngine(name))
+    report = check(lined(monkeypatch, lambda *_: None))
+    meant = {each.name for each in CHECKS if each.look.__module__.endswith("meanings")}
+    found = {each.check.name: each.seen for each in report.results if each.result == "not ok"}
+    assert not meant & found.keys(), found
+
+
+def test_the_message_without_an_answer_is_named_and_what_came_is_quoted() -> None:
+    """Issue 16, point 8: “no answer” alone says neither to what nor why."""
+    found = missing(faulty("hang"), step_timeout=0.5)
+    command = '{"op": "do", "command": {"do": "tick", "seconds": 1}'
+    assert found["empty-step"] == [
+        f'no answer within 0.5 s to {command}, "id": {n}}}'
+        for n in [found["empty-step"][0].split()[-1][:-1]]
+    ]
+    found = missing(faulty("python"), step_timeout=0.5)
+    assert """; it said "{'snapshots': []}" (not JSON: """ in found["inbox"][0]
 
 
 @pytest.mark.parametrize(
@@ -123,11 +199,49 @@ def test_what_may_be_left_out_is_checked_where_it_is_shown(
     """Protocol 2: `ended` and `evicted`."""
     engine = InProcessEngine()
     engine.reset(CONFIGS["p1"], 0)
-    shown = [snapshot for command in SCRIPT for snapshot in engine.do(command)]
-    edit(shown)
-    monkeypatch.setattr(Driver, "fresh", lambda _: None)
-    monkeypatch.setattr(Driver, "live", lambda _: shown)
+    told = [(command, engine.do(command)) for command in SCRIPT]
+    edit([snapshot for _, shown in told for snapshot in shown])
+    monkeypatch.setattr(Driver, "lives", lambda _: [Life("p1", CONFIGS["p1"], told)])
     assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
+
+
+SIGNS = {
+    "backwards": "; the spec follows T-OPEN ",
+    "spaces": ", that of the ids joined by comma and space; that of its tokens is ",
+}
+
+
+@pytest.mark.parametrize("mode", SIGNS)
+def test_a_run_says_where_it_may_be_the_driver(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issue 16, point 3: told apart from a bug of the engine."""
+    spec = f"cmd:{words(faulty(mode))}"
+    plan = ["--config", "p1", "--examples", "20", "--out", str(tmp_path)]
+    assert status(["run", "--engine", spec, *plan]) == 1
+    [line] = [
+        each
+        for each in capsys.readouterr().out.splitlines()
+        if "the driver, not the engine" in each
+    ]
+    assert line.startswith("driver          it may be the driver, not the engine: p1, iteration ")
+    assert SIGNS[mode] in line
+    assert line.endswith(f"; ask slotproof check-driver {shlex.quote(spec)}")
+
+
+@pytest.mark.parametrize("name", ["22790d-two-in-flight", "22862-no-free-tail", "leak-full"])
+def test_a_run_says_nothing_of_the_sort_of_a_bug(name: str) -> None:
+    """All mutants are asked for in conformance/tests/quality."""
+    engine = InProcessEngine(name)
+    trace = campaign.run(engine, "x", Plan(CONFIGS, shrink=0)).trace
+    assert trace is not None and not _sign(engine, EngineSpec("mine:engine"), trace)
+
+
+def test_what_is_raised_is_told_with_its_place() -> None:
+    """An engine that raises was told to look for the field of a snapshot."""
+    [seen] = missing(faulty("raises"))["snapshot"]
+    assert seen.startswith("p1: step 1 is answered with: KeyError: 'r1' (File ")
+    assert seen.endswith(", in shown)") and "faulty.py" in seen
 
 
 def test_standard_error_may_be_anything() -> None:
@@ -193,11 +307,11 @@ def words(argv: list[str]) -> str:
 def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["check-driver", words(faulty("quiet"))]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:17]] == ["ok"] * 17
-    assert lines[17].startswith("not ok     quiet")
-    assert lines[18].strip().startswith("seen: a line that is no answer: 'loading weights")
+    assert [line.split()[0] for line in lines[:23]] == ["ok"] * 23
+    assert lines[23].startswith("not ok     quiet")
+    assert lines[24].strip().startswith('seen: a line that is no answer: "loading weights')
     assert lines[-2].strip().startswith("mend: print to standard error")
-    assert lines[-1] == "toy 1, configuration p1: 17 ok, 1 not ok"
+    assert lines[-1] == "toy 1, configuration p1: 23 ok, 1 not ok"
 
 
 def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +325,8 @@ def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
     """An engine that answers in process is served behind a pipe."""
     assert status(["check-driver", "reference", "--step-timeout", "60"]) == 0
-    assert "reference over the wire 1, configuration p1: 18 ok" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "reference over the wire 1, configurations p1, p4: 24 ok" in out
 
 
 @pytest.mark.parametrize(
@@ -219,6 +334,7 @@ def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("/no/such/driver", "can't start /no/such/driver: No such file"),
         ("reference:nobody", "there is no mutant 'nobody'"),
+        ("sglang==nope", "'nope' is no release number"),
         ("", "names no program"),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
@@ -40,6 +42,32 @@ def test_files_by_number_follow_the_order_of_findings(tmp_path: Path) -> None:
     folder.keep([SAVE, CLOSE])
     assert lengths(tmp_path) == {"x-seed0.itf.json": 2, "x-seed0-2.itf.json": 3}
     assert folder.path(CLOSE) == str(tmp_path / "x-seed0-2.itf.json")
+
+
+def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
+    """Issue 16, point 8: the same command in another environment starts another build."""
+    other = replace(SAVE, trace=replace(SAVE.trace, engine="e 2/b"))
+    for each in (SAVE, other, other, SAVE):
+        Folder(tmp_path, by_mark("x")).keep([each])
+    assert lengths(tmp_path) == {
+        "x-INV-OWNER.lost@T-SAVE.itf.json": 2,
+        "x-INV-OWNER.lost@T-SAVE-e-2-b.itf.json": 2,
+    }
+    second = tmp_path / "x-INV-OWNER.lost@T-SAVE-e-2-b.itf.json"
+    assert itf.load(second).engine == "e 2/b"
+    folder = Folder(tmp_path, by_mark("x"))
+    folder.keep([other])
+    assert folder.path(other) == str(second)
+
+
+def test_a_build_is_named_by_its_command_and_its_environment() -> None:
+    """So that traces of two have two names, whatever is cut off a long command."""
+    long = [f"cmd:{'/deep' * 20}/{env}/bin/python driver.py" for env in ("old", "new")]
+    specs = [*map(EngineSpec, long), EngineSpec("sglang")]
+    specs += [EngineSpec("sglang", Path(f"/envs/{env}/bin/python")) for env in ("old", "new")]
+    stems = [each.stem for each in specs]
+    assert len(set(stems)) == 5 and stems[2] == "sglang"
+    assert max(map(len, stems)) < 90
 
 
 def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, text
 from slotproof.conformance.traces.trace import Trace
@@ -159,6 +160,13 @@ def test_a_release_is_named_where_the_trace_has_one() -> None:
     assert trace.found_on == "sglang==0.5.23"
     assert 'FOUND_ON = "sglang==0.5.23"' in scripted.render(trace)
     assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
+    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
+    assert text.again(trace, "x", mine) == (
+        "slotproof replay x --engine sglang --python 'my env/bin/python' --step-timeout 60"
+    )
+    assert text.again(trace, "x", EngineSpec("sglang==0.5.23", start_timeout=300).options) == (
+        "slotproof replay x --engine sglang==0.5.23 --start-timeout 300"
+    )
 
 
 def test_every_command_has_a_call(tmp_path: Path) -> None:

@@ -148,10 +148,10 @@ def test_hash_is_the_crc_of_decimal_ids() -> None:
 
 
 def test_profiles_take_the_configuration_on_top() -> None:
-    engine = InProcessEngine()
-    assert Setup(CONFIGS["p4-wipe"]).choices(engine).choices["retract_keeps"] is False
-    assert Setup(CONFIGS["p4-aligned"]).choices(engine).choices["aligned_reuse"] is True
-    assert Setup(CONFIGS["p4-wipe"], profile="reference").choices(engine) is PROFILES["reference"]
+    offered = InProcessEngine().capabilities
+    assert Setup(CONFIGS["p4-wipe"]).choices(offered).choices["retract_keeps"] is False
+    assert Setup(CONFIGS["p4-aligned"]).choices(offered).choices["aligned_reuse"] is True
+    assert Setup(CONFIGS["p4-wipe"], profile="reference").choices(offered) is PROFILES["reference"]
 
 
 # From snapshots to states of the spec ------------------------------------------

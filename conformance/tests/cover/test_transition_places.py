@@ -80,9 +80,11 @@ def test_what_counts_as_naming(source: str, found: list[str]) -> None:
 def test_the_protocol_lists_every_transition_with_its_parameters() -> None:
     """Once each: the table of events in docs/reference/protocol.md."""
     text = (ROOT / "docs" / "reference" / "protocol.md").read_text()
-    rows = re.findall(r"^\| (T-[^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (\[T-[^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
     told = [
-        (id_, set(re.findall(r"`(\w+)`", says))) for ids, says in rows for id_ in ids.split(", ")
+        (id_, set(re.findall(r"`(\w+)`", says)))
+        for ids, says in rows
+        for id_ in re.findall(r"\[(T-[A-Z-]+)\]\(spec/transitions/\1\.md\)", ids)
     ]
     assert sorted(id_ for id_, _ in told) == sorted(TRANSITIONS)
     for id_, parameters in told:

@@ -5,6 +5,7 @@ import json
 import random
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ def served(message: dict[str, Any]) -> Any:
         result = serve(message)
         toy.engine.inbox = inbox
         return result
+    if MODE == "hang" and command.get("do") == "tick":
+        time.sleep(600)
     if MODE == "quiet" and op == "reset":
         sys.stdout.write("loading weights: 100%\n")
     return serve(message)
@@ -51,14 +54,26 @@ def shown(engine: Any, consumed: int) -> Any:
     seen = snapshot(engine, consumed)
     if MODE == "snapshot" and seen["slots"]:
         del seen["checker"]
+    if MODE == "raises" and seen["requests"]:
+        raise KeyError("r1")
     if MODE == "inbox" and consumed == 2:
         seen["consumed"] = 0
     if MODE == "counts":
-        seen["pools"]["full"]["evictable"] = 1
+        seen["pools"]["full"]["evictable"] = 5
+    if MODE == "hashes":
+        for each in (*seen["requests"].values(), *seen["sessions"].values()):
+            each["hash"] ^= 0xBEEF0F66
     if MODE == "events":
         seen["events"] = [
             ["T-FINISH" if e[0] == "T-SAVE" else e[0], *e[1:]] for e in seen["events"]
         ]
+    if MODE == "backwards":
+        seen["events"].reverse()
+    if MODE == "spaces":
+        for home in engine.sessions.values():
+            if home.turn:
+                tokens = ", ".join(map(str, home.turn["prompt"])).encode()
+                seen["requests"][home.turn["rid"]]["hash"] = zlib.crc32(tokens)
     if MODE == "determinism":
         random.shuffle(seen["pools"]["full"]["free"])
     return seen
@@ -69,6 +84,9 @@ def said(line: str) -> Any:
     if MODE == "bad-line":
         json.loads(line).get("op")  # raises, as drivers do that don't look
     reply = answer(line)
+    if MODE == "python" and reply.get("result") == {"snapshots": []}:
+        print(reply["result"])  # noqa: T201  # as drivers do that don't make JSON
+        time.sleep(600)
     if MODE == "ids":
         del reply["id"]
     if MODE == "stderr":

@@ -1,0 +1,203 @@
+"""The reference engine behind a driver that took something for what it is not."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from slotproof.conformance.drivers.served import Served
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.snapshot import Snapshot
+
+Change = Callable[[Any, int], None]
+"""What becomes of a snapshot; the page size."""
+
+
+def pool_in_pages(s: Any, size: int) -> None:
+    for pool in s["pools"].values():
+        for name in ("total", "available", "evictable", "protected"):
+            pool[name] //= size
+
+
+def available_in_pages(s: Any, size: int) -> None:
+    for pool in s["pools"].values():
+        pool["available"] //= size
+
+
+def tree_in_pages(s: Any, size: int) -> None:
+    for pool in s["pools"].values():
+        pool["evictable"], pool["protected"] = pool["evictable"] // size, pool["protected"] // size
+
+
+def free_in_tokens(s: Any, size: int) -> None:
+    for pool in s["pools"].values():
+        pool["free"] = [page * size for page in pool["free"]]
+
+
+def nodes_in_tokens(s: Any, size: int) -> None:
+    s["tree"]["full"] = [(page * size, locks) for page, locks in s["tree"]["full"]]
+
+
+def check_in_pages(s: Any, size: int) -> None:
+    for figures in s["checker"]["pools"].values():
+        figures.update({name: value // size for name, value in figures.items()})
+
+
+def lengths_in_pages(s: Any, size: int) -> None:
+    for view in (*s["slots"].values(), *s["requests"].values()):
+        view.update({name: -(-view[name] // size) for name in ("C", "A", "Q")})
+
+
+def row_of_pages(s: Any, size: int) -> None:
+    for row in s["rows"]["used"].values():
+        row["full"] = [index // size for index in row["full"][::size]]
+
+
+def page_of_position(s: Any, size: int) -> None:
+    for row in s["rows"]["used"].values():
+        row["full"] = [index // size for index in row["full"]]
+
+
+def short_row(s: Any, _: int) -> None:
+    for row in s["rows"]["used"].values():
+        row["full"] = row["full"][:-1]
+
+
+def prompts_alone(s: Any, _: int) -> None:
+    for view in s["requests"].values():
+        if view["session"] == "s1" and view["prompt"] > 9:
+            view["prompt"], view["hash"] = 1, None
+
+
+def histories_in_pages(s: Any, size: int) -> None:
+    for session in s["sessions"].values():
+        session["history"] //= size
+
+
+def hash_of(number: int) -> Change:
+    def change(s: Any, _: int) -> None:
+        for view in s["requests"].values():
+            view["hash"] = number
+
+    return change
+
+
+def reversed_events(s: Any, _: int) -> None:
+    s["events"] = s["events"][::-1]
+
+
+def changed(name: str, parameter: str, by: Callable[[Any, Any], int]) -> Change:
+    def change(s: Any, _: int) -> None:
+        s["events"] = [
+            (what, sid, rid, {**said, parameter: by(s, (said, rid))})
+            if what == name
+            else (what, sid, rid, said)
+            for what, sid, rid, said in s["events"]
+        ]
+
+    return change
+
+
+def events_in_pages(s: Any, size: int) -> None:
+    s["events"] = [
+        (what, sid, rid, {k: v // size if k in ("m", "q", "u") else v for k, v in said.items()})
+        for what, sid, rid, said in s["events"]
+    ]
+
+
+CHANGES: dict[str, tuple[Change, str, str]] = {
+    "pool": (pool_in_pages, "units", "full: total is 16, that is 16 pages: pages where tokens"),
+    "available": (available_in_pages, "units", "full: available is 13, that is 13 pages: pages"),
+    "cached": (tree_in_pages, "units", "evictable and protected is 2, that is 2 pages: pages"),
+    "free": (free_in_tokens, "units", "full: free has 60, and there are 16 pages: KV indices"),
+    "tree": (nodes_in_tokens, "units", "full: tree has 4, and there are 16 pages: KV indices"),
+    "check": (check_in_pages, "units", "full: the check's total is 16, of 64 tokens: pages"),
+    "lengths": (lengths_in_pages, "units", "C of r1 is 3, of 9 tokens computed: pages where"),
+    "row": (row_of_pages, "positions", "shows 3 of 9 positions: one for each page, it seems"),
+    "place": (page_of_position, "positions", "shows 0 for positions 0 and 1: page numbers, not"),
+    "short": (short_row, "positions", "row 0 of r1 shows 8 of 9 positions"),
+    "prompt": (
+        prompts_alone,
+        "prompts",
+        "the prompt of r3 has 1 tokens of 13: its new tokens alone",
+    ),
+    "history": (
+        histories_in_pages,
+        "prompts",
+        "history of s2 has 2 tokens of 11: pages where tokens",
+    ),
+    "spaces": (
+        hash_of(zlib.crc32(b"1, 2, 3, 4, 5, 6, 7, 8, 9")),
+        "hashes",
+        "of r1 is 3778937956, that of the ids joined by comma and space; that of its tokens is 3",
+    ),
+    "other": (hash_of(7), "hashes", "the hash of the prompt of r1 is 7; that of its tokens is "),
+    "backwards": (
+        reversed_events,
+        "order",
+        "told as T-INSERT T-EXTEND T-MATCH T-SUBMIT T-OPEN T-OPEN; the spec follows T-OPEN T-O",
+    ),
+    "added": (
+        changed("T-EXTEND", "t", lambda s, e: e[0]["t"] - (11 if e[1] == "r3" else 0)),
+        "parameters",
+        "T-EXTEND: t is the length after it, not the tokens that it added",
+    ),
+    "whole": (
+        changed("T-SUBMIT", "new", lambda s, e: e[0]["new"] + (12 if e[1] == "r3" else 0)),
+        "parameters",
+        "T-SUBMIT: new is the new tokens of the turn, not its whole prompt",
+    ),
+    "all": (
+        changed("T-SAVE", "F", lambda s, e: e[0]["F"] + 9),
+        "parameters",
+        "T-SAVE: F is the output tokens of the turn, not its prompt and output",
+    ),
+    "events": (
+        events_in_pages,
+        "parameters",
+        "T-MATCH, T-INSERT: q, u are tokens, not pages: what the tree matches, locks or takes",
+    ),
+}
+"""By name: what is changed, the check that says so, and what it says."""
+
+
+class Misreading(InProcessEngine):
+    """The reference engine, as a driver shows it that misread the protocol."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.change, self.size = change, 1
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        super().reset(config, seed)
+        self.size = config.page_size
+
+    def do(self, command: Command) -> list[Snapshot]:
+        shown = super().do(command)
+        for snapshot in shown:
+            self.change(snapshot, self.size)
+        return shown
+
+
+class Line:
+    """A pipe to a driver that is not a process."""
+
+    def __init__(self, engine: InProcessEngine) -> None:
+        self.served, self.answer = Served(engine), ""
+
+    def send(self, line: str, _: float) -> None:
+        self.answer = json.dumps(self.served.reply(line))
+
+    def line(self, _: float) -> bytes:
+        return self.answer.encode()
+
+    def wait(self, _: float) -> int:
+        return 0
+
+    def end_input(self) -> None: ...
+
+    def kill(self) -> None: ...
