@@ -266,7 +266,8 @@ def _calls(
     func: ast.expr, args: list[ast.expr], keywords: list[ast.keyword], *, swaps: bool
 ) -> Iterator[Change]:
     """``swaps``: not where parts are put together, for what is swapped there is of other types."""
-    for index in range(len(args) - 1 if swaps else 0):
+    either = isinstance(func, ast.Name) and func.id in ("min", "max")
+    for index in range(len(args) - 1 if swaps and not either else 0):
         swapped = [*args[:index], args[index + 1], args[index], *args[index + 2 :]]
         if not any(isinstance(each, ast.Starred) or _is_text(each) for each in swapped):
             yield "arguments", ast.Call(func, swapped, keywords)
@@ -311,10 +312,9 @@ def _statements(node: ast.stmt, function: ast.FunctionDef) -> Iterator[Change]:
             return
         case ast.Expr() | ast.Delete() | ast.Return():
             yield "deletion", ast.Pass()
-        case ast.Assign([ast.Name(name, _)], _) if not _bound_elsewhere(name, function):
-            return  # unknown then: nothing to learn from that
-        case ast.Assign():
-            yield "deletion", ast.Pass()
+        case ast.Assign(targets):
+            if _known_anyway(targets, function):
+                yield "deletion", ast.Pass()
         case ast.AugAssign(target, op, value):
             yield "deletion", ast.Pass()
             yield "assignment", ast.Assign([target], value)
@@ -335,13 +335,17 @@ def _tests(test: ast.expr) -> Iterator[ast.expr]:
         yield ast.UnaryOp(ast.Not(), test)
 
 
-def _bound_elsewhere(name: str, function: ast.FunctionDef) -> bool:
+def _known_anyway(targets: list[ast.expr], function: ast.FunctionDef) -> bool:
+    """Whether all of it has some value without the assignment: an unknown name is just a crash."""
     nodes = list(ast.walk(function))
     names = [each.arg for each in nodes if isinstance(each, ast.arg)]
     names += [
         each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     ]
-    return names.count(name) > 1
+    mine = [
+        each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+    ]
+    return all(names.count(name) > 1 for name in mine if name in names and name != "self")
 
 
 def _raise(old: ast.AST) -> ast.AST:
