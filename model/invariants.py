@@ -299,9 +299,10 @@ ALIVE = harness(
 PROGRESS = harness(
     "INV-PROGRESS",
     "No request is stalled: 16 steps in which nothing changes are a finding. And none waits for "
-    "ever: once nothing more is sent, all are answered.",
+    "ever: once nothing more is sent, all are answered. No slot is given up for nothing.",
     stalled="something changed within 16 steps",
     starved="all are answered within twice the steps that they take one after the other",
+    discarded="a slot that could be restored is discarded only where memory or rows are short",
 )
 
 _HERE = [value for value in list(globals().values()) if isinstance(value, Invariant)]

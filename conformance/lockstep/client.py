@@ -107,6 +107,8 @@ class Client:
         """Seconds that passed."""
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
+        self.heard: list[Command] = []
+        """What the engine read in this iteration."""
         self.paused = False
         self.unheard = 0
         """Iterations in which the engine read nothing of what was sent."""
@@ -128,7 +130,8 @@ class Client:
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
         self.unexpected = []
-        for command in self.unread[:count]:
+        self.heard = self.unread[:count]
+        for command in self.heard:
             do, rid = command["do"], command.get("rid", "")
             if do in ("pause", "continue"):
                 self.paused = do == "pause"

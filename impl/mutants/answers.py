@@ -91,6 +91,13 @@ class ShortQueue(Scheduler):
         super().step()
 
 
+class KeepsIdleSlots(Scheduler):
+    def make_room(self, tokens: int) -> bool:
+        """No slot is discarded for a request that needs the memory."""
+        fits = self.kv.shortage(tokens) <= self.kv.tree.evictable
+        return fits and super().make_room(tokens)
+
+
 class DeafWhileDecoding(Scheduler):
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
         """A request that decodes is not aborted by its client."""
@@ -238,6 +245,13 @@ MUTANTS = (
         _ANSWER,
         {},
         scheduler=ShortQueue,
+    ),
+    _plain(
+        "abort-for-idle-slots",
+        "a request that fits is aborted, for no idle slot is discarded for it",
+        _ANSWER,
+        {},
+        scheduler=KeepsIdleSlots,
     ),
     _plain(
         "abort-unheard",

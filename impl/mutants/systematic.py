@@ -310,6 +310,8 @@ def _statements(node: ast.stmt, function: ast.FunctionDef) -> Iterator[Change]:
                 yield "condition", ast.While(new, body, orelse)
         case ast.Expr(ast.Constant()):
             return
+        case ast.Return(None | ast.Constant(None)) if node is function.body[-1]:
+            return
         case ast.Expr() | ast.Delete() | ast.Return():
             yield "deletion", ast.Pass()
         case ast.Assign(targets):

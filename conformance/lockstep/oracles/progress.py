@@ -1,4 +1,4 @@
-"""INV-PROGRESS: nobody is stalled, and nobody waits for ever."""
+"""INV-PROGRESS: nobody is stalled, nobody waits for ever, and no slot is given up for nothing."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
             "INV-PROGRESS.stalled", words, rid=rid, doing=doing, steps=PATIENCE, have=have
         )
     yield from _starved(seen, runs)
+    flushed = any(command["do"] == "flush" for command in client.heard)
+    if seen.given_up and not flushed and not _pressed(seen):
+        words = "the slot of {session} is discarded, and nobody needs its room; {have}"
+        yield violated("INV-PROGRESS.discarded", words, session=seen.given_up[0], have=_have(seen))
 
 
 def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
@@ -55,6 +59,21 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
             rid = next(iter(client.unanswered))
             words = "{rid} is not answered, long after the last command was read; {have}"
             yield violated("INV-PROGRESS.starved", words, rid=rid, have=_have(seen))
+
+
+def _pressed(seen: Observation) -> bool:
+    """Whether memory, or rows, may have been short: if all that is there now, and all that was
+    asked for, does not fit side by side."""
+    config, before, now = seen.config, seen.previous, seen.snapshot
+    slots, page = {**before["slots"], **now["slots"]}, config.page_size
+    ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}
+    known = seen.client.requests
+    asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
+    ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + page
+    need = sum(len(each.prompt) + max(0, each.max_new) + ahead for each in asked)
+    need += sum(each["A"] + page for each in slots.values())
+    room = min(pool["total"] for pool in now["pools"].values())
+    return need > room or len(asked) + len(slots) > now["rows"]["total"]
 
 
 def _have(seen: Observation) -> str:

@@ -31,19 +31,27 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return
     world = seen.before
     world.writers.clear()
-    yield from follow(world, events, seen.coverage)
+    yield from follow(world, events, seen.coverage, seen.given_up)
     seen.differences = list(differences(world, seen.world))
     yield from seen.differences
 
 
-def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
-    """Move the spec by the events, in order; what it does not allow."""
+def follow(
+    world: World, events: Sequence[Event], coverage: Coverage, given_up: list[str] | None = None
+) -> Iterator[Violation]:
+    """Move the spec by the events, in order; what it does not allow.
+
+    Notes whose slots are discarded that could be restored, or that no turn waits for.
+    """
     if events:
         for invariant in ("INV-STEP", *_PROVED):
             coverage.checked[invariant] += 1
-    for transition, sid, rid, params in events:
+    for index, (transition, sid, rid, params) in enumerate(events):
         key = world.key(transition, sid, rid)
         coverage.saw_guards(world, key)
+        if given_up is not None and transition == "T-DISCARD" and sid is not None:
+            after = [(name, of) for name, of, *_ in events[index + 1 : index + 2]]
+            given_up += [sid] * _of_use(world, sid, after == [("T-ABORT-WAITING", sid)])
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
@@ -56,6 +64,15 @@ def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterato
                 rid=rid,
                 **problem._asdict(),
             )
+
+
+def _of_use(world: World, sid: str, aborts: bool) -> bool:
+    """Whether a slot could be restored, or no turn waits. One that a retract left may go where its
+    turn is aborted, if it goes beyond the history."""
+    actor = world.actors.get(sid)
+    if actor is None or (aborts and actor[OWN["slot.C"]] > actor[OWN["session.history"]]):
+        return False
+    return world.blocked("T-RESTORE", sid) in (None, "turn")
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:

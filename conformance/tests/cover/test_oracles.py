@@ -669,6 +669,33 @@ class TestProgress:
             assert made.clauses() == set()
 
 
+@pytest.mark.parametrize(
+    ("mutant", "total", "flush", "clauses"),
+    [
+        ("restore-all-or-nothing", 64, False, {"INV-PROGRESS.discarded"}),
+        ("restore-all-or-nothing", 6, False, set()),
+        ("restore-all-or-nothing", 64, True, set()),
+        (None, 64, False, set()),
+    ],
+)
+def test_a_slot_is_kept_where_nobody_needs_its_room(
+    mutant: str | None, total: int, flush: bool, clauses: set[str]
+) -> None:
+    """INV-PROGRESS.discarded: in a small pool somebody may need it, and a flush may take it."""
+    turn = {"do": "submit", "session": "s1", "stop": [], "max_new": 0}
+    commands: list[Command] = [
+        {"do": "open", "session": "s1"},
+        {**turn, "rid": "r1", "tokens": [5, 6]},
+        {"do": "step", "n": 2},
+        *([{"do": "flush"}] if flush else []),  # type: ignore[list-item]
+        {**turn, "rid": "r2", "tokens": []},
+        {"do": "step", "n": 1},
+    ]
+    setup = Setup(EngineConfig(total_tokens=total))
+    found = play(InProcessEngine(mutant), setup, commands).log[-1].violations
+    assert {each.clause for each in found} == clauses
+
+
 def test_a_false_alarm_of_the_check_is_caught(scene: Any, commands: Any) -> None:
     """INV-CHECKER.alarm: it says leak when memory is lost or shared, and only then."""
     made = make(scene, commands, "lent")
