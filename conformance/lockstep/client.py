@@ -109,6 +109,14 @@ class Client:
         """Sent, and not yet read by the engine."""
         self.heard: list[Command] = []
         """What the engine read in this iteration."""
+        self.retracting: set[str] = set()
+        """Who ran when a retract was read that has not taken place."""
+        self.waited = 0
+        """Iterations since then."""
+        self.told: dict[str, int] = {}
+        """By request, how many tokens its next round is to accept."""
+        self.under_way: dict[str, list[int | None]] = {}
+        """The same of its rounds that were launched."""
         self.paused = False
         self.unheard = 0
         """Iterations in which the engine read nothing of what was sent."""

@@ -35,6 +35,7 @@ CLAUSES = {
     "INV-ANSWER.unasked": "A request was aborted for no reason",
     "INV-ANSWER.nothing": "A request was refused, and got a token",
     "INV-ANSWER.aborts": "An abort was not heard",
+    "INV-ANSWER.obeyed": "The engine did not do what it was told",
     "INV-SESSION.answered": "An open or a close got no answer",
     "INV-SESSION.overdue": "A session was not reaped when its time was over",
     "INV-LIMIT.running": "More requests run than may",

@@ -8,6 +8,7 @@ from typing import Any
 from slotproof.impl.batch import ScheduleBatch
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.req import Phase, Req
+from slotproof.impl.rounds import DecodeRounds
 from slotproof.impl.scheduler import ABORT, Scheduler
 from slotproof.impl.session_controller import SessionController
 
@@ -103,6 +104,19 @@ class DeafWhileDecoding(Scheduler):
         """A request that decodes is not aborted by its client."""
         if out_of_memory or req.phase != Phase.RUNNING or not req.output_ids:
             super().abort(req, message, out_of_memory=out_of_memory)
+
+
+class DeafToRetracts(Scheduler):
+    def running_reqs(self) -> list[Req]:
+        """Says to who wants one of them retracted that nobody runs."""
+        return []
+
+
+class OwnRounds(DecodeRounds):
+    def _accept_count(self, req: Req, start: int) -> int:
+        """How many tokens it was told to accept counts for nothing."""
+        self.asked.clear()
+        return super()._accept_count(req, start)
 
 
 class AbortedTokens(Scheduler):
@@ -259,6 +273,14 @@ MUTANTS = (
         _ANSWER,
         {},
         scheduler=DeafWhileDecoding,
+    ),
+    _plain("retract-unheard", "a retract changes nothing", _ANSWER, {}, scheduler=DeafToRetracts),
+    _plain(
+        "accept-unheard",
+        "a round accepts as many tokens as it likes, whatever it was told",
+        _ANSWER,
+        {"draft": 1},
+        rounds=OwnRounds,
     ),
     _plain(
         "abort-wrong-tokens",

@@ -571,7 +571,7 @@ def test_an_unchanged_snapshot_breaks_nothing(where: str, scene: Any, commands: 
 
 
 def test_every_oracle_is_tested_here() -> None:
-    assert {each[0] for each in CHANGES} | {"progress"} == set(ORACLES)
+    assert {each[0] for each in CHANGES} | {"progress", "operators"} == set(ORACLES)
 
 
 def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any) -> None:
@@ -667,6 +667,21 @@ class TestProgress:
         for number in range(3 * PATIENCE):
             made.snapshot["pools"]["full"]["available"] = number // 8
             assert made.clauses() == set()
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("told", ["retract", "accept"])
+def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
+    """INV-ANSWER.obeyed: by the reference; not by an engine that is deaf to just that."""
+    turn = {"session": None, "rid": "r1", "tokens": [5, 6], "max_new": 30, "stop": []}
+    commands: list[Command] = [{"do": "submit", **turn}, {"do": "step", "n": 3}]
+    for tokens in (1, 2, 3):
+        accept: Command = {"do": "accept", "rid": "r1", "tokens": tokens}
+        commands += [accept if told == "accept" else {"do": told}, {"do": "step", "n": 6}]
+    setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap))
+    assert play(InProcessEngine(), setup, commands).log[-1].violations == []
+    found = play(InProcessEngine(f"{told}-unheard"), setup, commands).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
 
 
 @pytest.mark.parametrize(

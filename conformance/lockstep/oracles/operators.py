@@ -1,0 +1,62 @@
+"""INV-ANSWER.obeyed: what the engine itself is told is done: a retract, the length of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+
+PATIENCE = 5
+"""Iterations, pauses apart, within which a retract that was read takes place."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    if seen.snapshot.get("events") is None:
+        return
+    yield from _retract(seen)
+    yield from _accept(seen)
+
+
+def _retract(seen: Observation) -> Iterator[Violation]:
+    """One of those that run leaves the batch, or they do so by ending."""
+    client, now = seen.client, _running(seen.snapshot["requests"])
+    if any(command["do"] == "retract" for command in client.heard):
+        client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
+    took_place = any("RETRACT" in event[0] for event in seen.snapshot["events"])
+    if took_place or not client.retracting <= now:
+        client.retracting = set()
+    client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
+    if client.retracting and client.waited == PATIENCE:
+        words = "nobody was retracted {engine} iterations after a retract was read"
+        yield violated("INV-ANSWER.obeyed", words, engine=PATIENCE)
+        client.retracting = set()
+
+
+def _running(requests: object) -> set[str]:
+    assert isinstance(requests, dict)
+    return {rid for rid, each in requests.items() if each["phase"] == "running"}
+
+
+def _accept(seen: Observation) -> Iterator[Violation]:
+    """The next round that is launched; with overlap scheduling its result comes later."""
+    client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
+    for command in client.heard:
+        if command["do"] == "accept":
+            client.told[command["rid"]] = command["tokens"]
+    for transition, _, rid, params in seen.snapshot["events"]:
+        if rid is None:
+            continue
+        if "RETRACT" in transition:
+            client.under_way.pop(rid, None)
+        rounds, tokens = client.under_way.setdefault(rid, []), params.get("k", 0)
+        if transition in ("T-DECODE", "T-LAUNCH"):
+            rounds.append(client.told.pop(rid, None))
+        if not tokens or transition not in ("T-DECODE", "T-RESULT") or not rounds:
+            continue
+        wanted, view = rounds.pop(0), requests.get(rid)
+        room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len
+        if wanted and room and tokens != min(wanted, config.draft + 1):
+            words = "{rid} accepts {engine} tokens of a round; it was told to accept {spec}"
+            yield violated("INV-ANSWER.obeyed", words, rid=rid, spec=wanted, engine=tokens)
+    client.told = {rid: count for rid, count in client.told.items() if rid in requests}
+    client.under_way = {rid: of for rid, of in client.under_way.items() if rid in requests}
