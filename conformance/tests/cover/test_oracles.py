@@ -702,7 +702,7 @@ def test_a_slot_is_kept_where_nobody_needs_its_room(
         {"do": "open", "session": "s1"},
         {**turn, "rid": "r1", "tokens": [5, 6]},
         {"do": "step", "n": 2},
-        *([{"do": "flush"}] if flush else []),  # type: ignore[list-item]
+        *([{"do": "flush"}] if flush else []),
         {**turn, "rid": "r2", "tokens": []},
         {"do": "step", "n": 1},
     ]

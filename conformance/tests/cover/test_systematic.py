@@ -16,6 +16,7 @@ from slotproof.conformance.matrices import systematic as matrix
 from slotproof.conformance.matrices.systematic import EXCUSED, Fate, recorded, run, told
 from slotproof.conformance.search.plan import Plan
 from slotproof.impl.kernels import plain_memory
+from slotproof.impl.kernels.plain_memory import new_pages
 from slotproof.impl.mutants.answers import OneMoreRuns
 from slotproof.impl.mutants.systematic import SystematicMutant, drawn, of_source, systematic
 from slotproof.impl.req import Session
@@ -122,11 +123,9 @@ def named(function: str, change: str) -> SystematicMutant:
 @pytest.mark.usefixtures("undone")
 def test_a_mutant_is_where_its_function_is() -> None:
     """Also where it was imported by name, is a property, or is inherited."""
-    from slotproof.impl import kv_cache
-
-    assert kv_cache.new_pages([(0, 3, 5)], 4) == 1
+    assert new_pages([(0, 3, 5)], 4) == 1
     named("kernels.plain_memory.new_pages", "last - first → last + first").apply()
-    assert kv_cache.new_pages([(0, 3, 5)], 4) == 3
+    assert new_pages([(0, 3, 5)], 4) == 3
     assert Session("s").accepts_turn
     named("req.Session.accepts_turn", "not self.closing → self.closing").apply()
     assert not Session("s").accepts_turn
