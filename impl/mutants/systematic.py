@@ -247,6 +247,8 @@ def _changes(node: ast.AST, function: ast.FunctionDef) -> Iterator[Change]:
             yield "boolean", ast.Constant(not value)
         case ast.Constant(int(value)):
             yield from (("constant", ast.Constant(value + by)) for by in (1, -1))
+        case ast.IfExp(_, body, orelse) if _is_text(body) and _is_text(orelse):
+            return
         case ast.IfExp(test, body, orelse):
             yield "condition", body
             yield "condition", orelse

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+from slotproof.model.state import turn
+from slotproof.model.transitions import TRANSITIONS
 
+RETRACTS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "retract" and turn.phase.name in each.effect
+)
 PATIENCE = 5
 """Iterations, pauses apart, within which a retract that was read takes place."""
 
@@ -22,7 +29,7 @@ def _retract(seen: Observation) -> Iterator[Violation]:
     client, now = seen.client, _running(seen.snapshot["requests"])
     if any(command["do"] == "retract" for command in client.heard):
         client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
-    took_place = any("RETRACT" in event[0] for event in seen.snapshot["events"])
+    took_place = any(event[0] in RETRACTS for event in seen.snapshot["events"])
     if took_place or not client.retracting <= now:
         client.retracting = set()
     client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
@@ -46,12 +53,12 @@ def _accept(seen: Observation) -> Iterator[Violation]:
     for transition, _, rid, params in seen.snapshot["events"]:
         if rid is None:
             continue
-        if "RETRACT" in transition:
+        if transition in RETRACTS:
             client.under_way.pop(rid, None)
         rounds, tokens = client.under_way.setdefault(rid, []), params.get("k", 0)
-        if transition in ("T-DECODE", "T-LAUNCH"):
+        if "d" in params:  # a round is launched
             rounds.append(client.told.pop(rid, None))
-        if not tokens or transition not in ("T-DECODE", "T-RESULT") or not rounds:
+        if not tokens or not rounds:
             continue
         wanted, view = rounds.pop(0), requests.get(rid)
         room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len

@@ -11,12 +11,24 @@ from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
+from slotproof.model.state import slot
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import World
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
+
+_GIVES_UP = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and slot.holding.name in each.effect
+)
+_AFTER = frozenset(
+    name for name, each in TRANSITIONS.items() if each.stage == "abort" and not each.memory
+)
+"""What may follow where a queued turn is aborted."""
+(_RESTORE,) = (name for name, each in TRANSITIONS.items() if each.course == "every later turn")
 
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
@@ -49,9 +61,9 @@ def follow(
     for index, (transition, sid, rid, params) in enumerate(events):
         key = world.key(transition, sid, rid)
         coverage.saw_guards(world, key)
-        if given_up is not None and transition == "T-DISCARD" and sid is not None:
-            after = [(name, of) for name, of, *_ in events[index + 1 : index + 2]]
-            given_up += [sid] * _of_use(world, sid, after == [("T-ABORT-WAITING", sid)])
+        if given_up is not None and transition in _GIVES_UP and sid is not None:
+            after = [name for name, of, *_ in events[index + 1 : index + 2] if of == sid]
+            given_up += [sid] * _of_use(world, sid, not _AFTER.isdisjoint(after))
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
@@ -72,7 +84,7 @@ def _of_use(world: World, sid: str, aborts: bool) -> bool:
     actor = world.actors.get(sid)
     if actor is None or (aborts and actor[OWN["slot.C"]] > actor[OWN["session.history"]]):
         return False
-    return world.blocked("T-RESTORE", sid) in (None, "turn")
+    return world.blocked(_RESTORE, sid) in (None, "turn")
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
