@@ -42,8 +42,9 @@ EXCUSED = ("equivalent", "unreachable", "policy")
 reason names, allows it. What else is recorded is open: a hole."""
 SECONDS = 1200.0
 """For a run: far more than it takes. What is still running then is no kill."""
-MEMORY = 3 << 30
-"""Bytes that a mutant may take: a list without end is its crash, not the machine's."""
+MEMORY = 8 << 30
+"""Bytes that a mutant may take: what a list without end has by the step time-out, not all there
+are."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ _AFTER = frozenset(
     name for name, each in TRANSITIONS.items() if each.stage == "abort" and not each.memory
 )
 """What may follow where a queued turn is aborted."""
+(_PARTIAL,) = (
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "abort" and each.memory and not each.names
+)
 (_RESTORE,) = (name for name, each in TRANSITIONS.items() if each.course == "every later turn")
 
 _LENT = OWN["slot.lent"]
@@ -80,9 +85,12 @@ def follow(
 
 def _of_use(world: World, sid: str, aborts: bool) -> bool:
     """Whether a slot could be restored, or no turn waits. One that a retract left may go where its
-    turn is aborted, if it goes beyond the history."""
+    turn is aborted, if it goes beyond the history and can't be cut to that."""
     actor = world.actors.get(sid)
-    if actor is None or (aborts and actor[OWN["slot.C"]] > actor[OWN["session.history"]]):
+    if actor is None:
+        return False
+    beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
+    if aborts and beyond and world.blocked(_PARTIAL, sid) is not None:
         return False
     return world.blocked(_RESTORE, sid) in (None, "turn")
 
