@@ -274,7 +274,7 @@ ANSWER = harness(
     unasked="nobody is aborted unasked, unless refused, over a limit or too large even alone",
     nothing="what is refused, or beyond the context, gets no token",
     aborts="an abort that was read is answered within 8 iterations, and not by going on",
-    obeyed="a retract takes place where requests run, and a round accepts what it was told to",
+    obeyed="what the engine is told is done: retract, accept and evict where they can be, pause",
 )
 SESSION = harness(
     "INV-SESSION",

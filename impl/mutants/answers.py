@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.kv_cache import KVCache
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.req import Phase, Req
 from slotproof.impl.rounds import DecodeRounds
@@ -110,6 +111,19 @@ class DeafToRetracts(Scheduler):
     def running_reqs(self) -> list[Req]:
         """Says to who wants one of them retracted that nobody runs."""
         return []
+
+
+class NeverPauses(Scheduler):
+    def step(self) -> None:
+        """A pause is forgotten before it takes effect."""
+        self.paused = False
+        super().step()
+
+
+class EvictsLess(KVCache):
+    def evict(self, tokens: int) -> int:
+        """Whole pages, and not one token more."""
+        return super().evict(self.floor_page(tokens))
 
 
 class OwnRounds(DecodeRounds):
@@ -275,6 +289,14 @@ MUTANTS = (
         scheduler=DeafWhileDecoding,
     ),
     _plain("retract-unheard", "a retract changes nothing", _ANSWER, {}, scheduler=DeafToRetracts),
+    _plain("pause-unheard", "a pause changes nothing", _ANSWER, {}, scheduler=NeverPauses),
+    _plain(
+        "evict-unheard",
+        "an evict of less than a page evicts nothing",
+        _ANSWER,
+        {"page_size": 4},
+        kv=EvictsLess,
+    ),
     _plain(
         "accept-unheard",
         "a round accepts as many tokens as it likes, whatever it was told",

@@ -46,6 +46,16 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6], 9).step(3).do("retract").step()
 
 
+@scenario("pause-unheard", set())
+def _(d: Any) -> None:
+    d.do("pause").submit(None, "r1", [5, 6], 9).step(3)
+
+
+@scenario("evict-unheard", set(), page_size=4, total_tokens=100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7, 8, 9], 2).drain().do("evict", tokens=1).step()
+
+
 @scenario("accept-unheard", set(), draft=3)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6], 12).step()
@@ -510,15 +520,13 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
 def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
     """Memory is in order; what clients are told, or when, is not what the reference says."""
     starves = MUTANTS["overlap-retracts-unheard"]
+    told = [f"{each}-unheard" for each in ("retract", "accept", "pause", "evict")]
     for mutant in (*answers.MUTANTS, starves):
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)
         script(reference)
         script(wrong)
-        limits = mutant.breaks == ("INV-LIMIT",) or mutant.name in (
-            "retract-unheard",
-            "accept-unheard",
-        )
+        limits = mutant.breaks == ("INV-LIMIT",) or mutant.name in told
         assert limits or heard(reference) != heard(wrong), mutant.name
         assert not limits or reference.events != wrong.events, mutant.name
 

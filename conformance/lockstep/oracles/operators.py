@@ -1,4 +1,4 @@
-"""INV-ANSWER.obeyed: what the engine itself is told is done: a retract, the length of a round."""
+"""INV-ANSWER.obeyed: what the engine itself is told is done: retract, accept, evict, pause."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ RETRACTS = frozenset(
     for name, each in TRANSITIONS.items()
     if each.stage == "retract" and turn.phase.name in each.effect
 )
+EVICTS = frozenset(name for name, each in TRANSITIONS.items() if not each.has_actor)
+ADMITS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and each.course.startswith("every")
+)
 PATIENCE = 5
 """Iterations, pauses apart, within which a retract that was read takes place."""
 
@@ -20,6 +26,14 @@ PATIENCE = 5
 def judge(seen: Observation) -> Iterator[Violation]:
     if seen.snapshot.get("events") is None:
         return
+    told = {event[0] for event in seen.snapshot["events"]}
+    said = {command["do"] for command in seen.client.heard}
+    before = seen.previous["pools"].get("full")
+    if "evict" in said and before and before["evictable"] and told.isdisjoint(EVICTS):
+        words = "nothing was evicted, and {engine} tokens could be"
+        yield violated("INV-ANSWER.obeyed", words, engine=before["evictable"])
+    if seen.client.paused and "pause" not in said and not told.isdisjoint(ADMITS):
+        yield violated("INV-ANSWER.obeyed", "a request was admitted after a pause was read")
     yield from _retract(seen)
     yield from _accept(seen)
 

@@ -670,15 +670,18 @@ class TestProgress:
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("told", ["retract", "accept"])
+@pytest.mark.parametrize("told", ["retract", "accept", "pause", "evict"])
 def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
     """INV-ANSWER.obeyed: by the reference; not by an engine that is deaf to just that."""
-    turn = {"session": None, "rid": "r1", "tokens": [5, 6], "max_new": 30, "stop": []}
-    commands: list[Command] = [{"do": "submit", **turn}, {"do": "step", "n": 3}]
+    turn = {"do": "submit", "session": None, "tokens": [5, 6, 7, 8, 9], "stop": []}
+    step: Command = {"do": "step", "n": 6}
+    commands: list[Command] = [{**turn, "rid": "r0", "max_new": 1}, step]
+    commands += [{**turn, "rid": "r1", "max_new": 30 * (told != "evict")}, step]
     for tokens in (1, 2, 3):
-        accept: Command = {"do": "accept", "rid": "r1", "tokens": tokens}
-        commands += [accept if told == "accept" else {"do": told}, {"do": "step", "n": 6}]
-    setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap))
+        fields = {"accept": {"rid": "r1", "tokens": tokens}, "evict": {"tokens": tokens}}
+        commands += [{"do": told, **fields.get(told, {})}, step]
+        commands += [{**turn, "rid": f"p{tokens}", "max_new": 1}, step] * (told == "pause")
+    setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap, page_size=4))
     assert play(InProcessEngine(), setup, commands).log[-1].violations == []
     found = play(InProcessEngine(f"{told}-unheard"), setup, commands).log[-1].violations
     assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
