@@ -678,7 +678,10 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
     commands: list[Command] = [{**turn, "rid": "r0", "max_new": 1}, step]
     commands += [{**turn, "rid": "r1", "max_new": 30 * (told != "evict")}, step]
     for tokens in (1, 2, 3):
-        fields = {"accept": {"rid": "r1", "tokens": tokens}, "evict": {"tokens": tokens}}
+        fields: dict[str, dict[str, Any]] = {
+            "accept": {"rid": "r1", "tokens": tokens},
+            "evict": {"tokens": tokens},
+        }
         commands += [{"do": told, **fields.get(told, {})}, step]
         commands += [{**turn, "rid": f"p{tokens}", "max_new": 1}, step] * (told == "pause")
     setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap, page_size=4))
