@@ -8,6 +8,8 @@
 # make test-changed  what test-all does more than test, where its inputs changed since it passed
 # make fuzz   files and drivers that nobody vouches for, as long as it is told: SECONDS=600, or
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
+# make mutants  the reference engine's source with one place changed, for places drawn by chance, and
+#             a run by default on each: N=400, SEED=0, JOBS=2, AGAIN=yes runs those that are recorded too
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -32,7 +34,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -65,7 +67,7 @@ test-all: lint types $(ENVIRONMENTS)
 
 # make test sees to the part `spec` itself.
 test-changed: $(VENV)/.tested
-	$(BIN)/python -m slotproof.conformance.tests.parts --changed interrupts kills fuzz
+	$(BIN)/python -m slotproof.conformance.tests.parts --changed interrupts kills fuzz systematic
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
@@ -104,6 +106,11 @@ fuzz: $(VENV)/.tested
 	$(BIN)/python -m slotproof.conformance.tests.fuzz $(if $(KIND),--kind $(KIND)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--inputs $(N)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(FROM),--start $(FROM))
+
+# Systematic mutants of the reference engine; a survivor that is not recorded ends with status 1.
+mutants: $(VENV)/.tested
+	$(BIN)/python -m slotproof.conformance.matrices.systematic --jobs $(or $(JOBS),2) \
+		$(if $(N),--sample $(N)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again)
 
 # An environment of one more release: make sglang-env V=0.5.18
 sglang-env: $(VENV)/.installed

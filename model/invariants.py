@@ -324,6 +324,7 @@ ANSWER = harness(
     unasked="nobody is aborted unasked, unless refused, over a limit or too large even alone",
     nothing="what is refused, or beyond the context, gets no token",
     aborts="an abort that was read is answered within 8 iterations, and not by going on",
+    obeyed="what the engine is told is done: retract, accept and evict where they can be, pause",
 )
 SESSION = harness(
     "INV-SESSION",
@@ -349,9 +350,10 @@ ALIVE = harness(
 PROGRESS = harness(
     "INV-PROGRESS",
     "No request is stalled: 16 steps in which nothing changes are a finding. And none waits for "
-    "ever: once nothing more is sent, all are answered.",
+    "ever: once nothing more is sent, all are answered. No slot is given up for nothing.",
     stalled="something changed within 16 steps",
     starved="all are answered within twice the steps that they take one after the other",
+    discarded="a slot that could be restored is discarded only where memory or rows are short",
 )
 
 _HERE = [value for value in list(globals().values()) if isinstance(value, Invariant)]

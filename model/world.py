@@ -158,6 +158,10 @@ class World:
             problems.append(Problem(invariant, conjunct, f"broken by {transition}"))
         return problems
 
+    def blocked(self, transition: str, key: str) -> str | None:
+        """What forbids a transition that has no parameters; ``None`` if it may happen now."""
+        return self.steps[transition].blocked(self.vector(key), {})
+
     def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
         """Which actor an event speaks of."""
         known = TRANSITIONS.get(transition)

@@ -14,11 +14,18 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import torch
 
-from slotproof.conformance.engines.base import Capabilities, EngineUnusable, its_own_fault
+from slotproof.conformance.engines.base import (
+    Capabilities,
+    EngineFailed,
+    EngineUnusable,
+    in_one_line,
+    its_own_fault,
+)
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import (
@@ -119,6 +126,8 @@ class InProcessEngine:
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
+        except Exception as error:  # noqa: BLE001  # a mutant's
+            raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine

@@ -107,6 +107,16 @@ class Client:
         """Seconds that passed."""
         self.unread: list[Command] = []
         """Sent, and not yet read by the engine."""
+        self.heard: list[Command] = []
+        """What the engine read in this iteration."""
+        self.retracting: set[str] = set()
+        """Who ran when a retract was read that has not taken place."""
+        self.waited = 0
+        """Iterations since then."""
+        self.told: dict[str, int] = {}
+        """By request, how many tokens its next round is to accept."""
+        self.under_way: dict[str, list[int | None]] = {}
+        """The same of its rounds that were launched."""
         self.paused = False
         self.unheard = 0
         """Iterations in which the engine read nothing of what was sent."""
@@ -128,7 +138,8 @@ class Client:
     def reads(self, count: int) -> None:
         """The engine has read so many commands."""
         self.unexpected = []
-        for command in self.unread[:count]:
+        self.heard = self.unread[:count]
+        for command in self.heard:
             do, rid = command["do"], command.get("rid", "")
             if do in ("pause", "continue"):
                 self.paused = do == "pause"

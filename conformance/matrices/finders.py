@@ -32,7 +32,7 @@ FINDERS: Mapping[str, Mapping[str, Oracle]] = {
     "counts": _of("counts"),
     "pages": _of("pages", "rows", "locks"),
     "content": _of("content"),
-    "clients": _of("history", "answers", "progress", "contract", "sessions", "limits"),
+    "clients": _of("history", "answers", "progress", "contract", "sessions", "limits", "operators"),
     "lockstep": _of("lockstep"),
 }
 """The engine's own check first, then what looks closer and closer."""

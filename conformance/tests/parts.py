@@ -87,6 +87,22 @@ PARTS = {
     "mutants": Part(
         pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference")))
     ),
+    "systematic": Part(
+        (
+            *(sys.executable, "-m", "slotproof.conformance.matrices.systematic"),
+            *("--sample", "40", "--jobs", "2"),
+        ),
+        inputs=(
+            "conformance/*.py",
+            "conformance/engines",
+            "conformance/lockstep",
+            "conformance/matrices",
+            "conformance/protocol",
+            "conformance/search",
+            "impl",
+            "model",
+        ),
+    ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
         {"SLOTPROOF_INTERRUPTS": "50"},

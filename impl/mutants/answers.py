@@ -6,8 +6,10 @@ import dataclasses
 from typing import Any
 
 from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.kv_cache import KVCache
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.req import Phase, Req
+from slotproof.impl.rounds import DecodeRounds
 from slotproof.impl.scheduler import ABORT, Scheduler
 from slotproof.impl.session_controller import SessionController
 
@@ -91,11 +93,44 @@ class ShortQueue(Scheduler):
         super().step()
 
 
+class KeepsIdleSlots(Scheduler):
+    def make_room(self, tokens: int) -> bool:
+        """No slot is discarded for a request that needs the memory."""
+        fits = self.kv.shortage(tokens) <= self.kv.tree.evictable
+        return fits and super().make_room(tokens)
+
+
 class DeafWhileDecoding(Scheduler):
     def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
         """A request that decodes is not aborted by its client."""
         if out_of_memory or req.phase != Phase.RUNNING or not req.output_ids:
             super().abort(req, message, out_of_memory=out_of_memory)
+
+
+class DeafToRetracts(Scheduler):
+    def running_reqs(self) -> list[Req]:
+        """Says to who wants one of them retracted that nobody runs."""
+        return []
+
+
+class NeverPauses(Scheduler):
+    def step(self) -> None:
+        """A pause is forgotten before it takes effect."""
+        self.paused = False
+        super().step()
+
+
+class EvictsLess(KVCache):
+    def evict(self, tokens: int) -> int:
+        """Whole pages, and not one token more."""
+        return super().evict(self.floor_page(tokens))
+
+
+class OwnRounds(DecodeRounds):
+    def _accept_count(self, req: Req, start: int) -> int:
+        """How many tokens it was told to accept counts for nothing."""
+        self.asked.clear()
+        return super()._accept_count(req, start)
 
 
 class AbortedTokens(Scheduler):
@@ -240,11 +275,34 @@ MUTANTS = (
         scheduler=ShortQueue,
     ),
     _plain(
+        "abort-for-idle-slots",
+        "a request that fits is aborted, for no idle slot is discarded for it",
+        _ANSWER,
+        {},
+        scheduler=KeepsIdleSlots,
+    ),
+    _plain(
         "abort-unheard",
         "an abort of a request that decodes is ignored",
         _ANSWER,
         {},
         scheduler=DeafWhileDecoding,
+    ),
+    _plain("retract-unheard", "a retract changes nothing", _ANSWER, {}, scheduler=DeafToRetracts),
+    _plain("pause-unheard", "a pause changes nothing", _ANSWER, {}, scheduler=NeverPauses),
+    _plain(
+        "evict-unheard",
+        "an evict of less than a page evicts nothing",
+        _ANSWER,
+        {"page_size": 4},
+        kv=EvictsLess,
+    ),
+    _plain(
+        "accept-unheard",
+        "a round accepts as many tokens as it likes, whatever it was told",
+        _ANSWER,
+        {"draft": 1},
+        rounds=OwnRounds,
     ),
     _plain(
         "abort-wrong-tokens",

@@ -81,6 +81,12 @@ class ExtraMinusOne(SessionCache):
         return self.kv.floor_page(n) if self.config.aligned_reuse else n
 
 
+class AllOrNothing(SessionCache):
+    def can_restore(self, slot: SessionSlot, n: int) -> bool:
+        """A slot of which the prompt can't use all is no good."""
+        return n == slot.kv_committed_len and super().can_restore(slot, n)
+
+
 class NoTrim(SessionCache):
     def trim_overshoot(self, req: Req, finished_len: int) -> None:
         """Truncates the outputs and leaves the KV past them."""
@@ -150,6 +156,13 @@ MUTANTS = (
         "restore empties the slot: a refused turn loses the KV, and its lock stays",
         ("INV-ONCE", "INV-SUM-FULL", "INV-LOCK"),
         swap(slot=RestoreEmptiesSlot),
+    ),
+    Mutant(
+        "restore-all-or-nothing",
+        "a plain fault",
+        "a slot that has more KV than its turn can use is discarded",
+        ("INV-PROGRESS",),
+        swap(cache=AllOrNothing),
     ),
     Mutant(
         "20557-empty-key",

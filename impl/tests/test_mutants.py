@@ -41,6 +41,33 @@ def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2], 3).step()
 
 
+@scenario("retract-unheard", set())
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 9).step(3).do("retract").step()
+
+
+@scenario("pause-unheard", set())
+def _(d: Any) -> None:
+    d.do("pause").submit(None, "r1", [5, 6], 9).step(3)
+
+
+@scenario("evict-unheard", set(), page_size=4, total_tokens=100)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7, 8, 9], 2).drain().do("evict", tokens=1).step()
+
+
+@scenario("accept-unheard", set(), draft=3)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [5, 6], 12).step()
+    for tokens in (1, 2, 3):
+        d.do("accept", rid="r1", tokens=tokens).step()
+
+
+@scenario("restore-all-or-nothing", set())
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 0).drain().submit("s", "r2", [], 3).step()
+
+
 @scenario("overlap-retracts-unheard", set(), overlap=True)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6], 2).step(40)
@@ -74,6 +101,12 @@ def _(d: Any) -> None:
     for number in range(5):
         d.submit(None, f"r{number}", [5, 6], 6)
     d.step(3)
+
+
+@scenario("abort-for-idle-slots", set(), total_tokens=24)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5] * 10, 2).drain()
+    d.submit(None, "r2", [6] * 20, 2).step()
 
 
 @scenario("abort-unheard", set())
@@ -424,6 +457,16 @@ def test_32163_reuses_part_of_a_page(drive: Any) -> None:
     assert matched == [2, 3]
 
 
+def test_a_slot_is_discarded_for_nothing(drive: Any) -> None:
+    """INV-PROGRESS: there is room enough, and it could be restored."""
+    told = []
+    for mutant in (None, "restore-all-or-nothing"):
+        d = drive(mutant)
+        SCENARIOS["restore-all-or-nothing"][1](d)
+        told.append([event[0] for event in d.events if event[0].startswith(("T-R", "T-DISC"))])
+    assert told == [["T-RESTORE"], ["T-DISCARD"]]
+
+
 def test_20476_leaves_a_lock_behind(drive: Any) -> None:
     """INV-LOCK: restore, save, close: the lock of turn 1 is nobody's."""
     d = turn1(drive("20476-restore-empties-slot", max_running=1))
@@ -476,13 +519,14 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
 
 def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
     """Memory is in order; what clients are told, or when, is not what the reference says."""
-    starves = next(each for each in MUTANTS.values() if each.breaks == ("INV-PROGRESS",))
+    starves = MUTANTS["overlap-retracts-unheard"]
+    told = [f"{each}-unheard" for each in ("retract", "accept", "pause", "evict")]
     for mutant in (*answers.MUTANTS, starves):
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)
         script(reference)
         script(wrong)
-        limits = mutant.breaks == ("INV-LIMIT",)
+        limits = mutant.breaks == ("INV-LIMIT",) or mutant.name in told
         assert limits or heard(reference) != heard(wrong), mutant.name
         assert not limits or reference.events != wrong.events, mutant.name
 

@@ -16,6 +16,7 @@ from slotproof.conformance.lockstep.oracles import (
     history,
     limits,
     locks,
+    operators,
     owners,
     progress,
     rows,
@@ -39,4 +40,5 @@ ORACLES: Mapping[str, Oracle] = {
     "contract": contract.judge,
     "sessions": sessions.judge,
     "limits": limits.judge,
+    "operators": operators.judge,
 }

@@ -16,6 +16,9 @@ with overlap scheduling a round is under way."""
 WITHOUT_SESSION = "requests without a session"
 """What an engine names in ``not_observed`` that refuses them all."""
 
+ROOM = "room that idle slots make"
+"""What an engine names there that discards none of them for a request that needs the memory."""
+
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for message in seen.snapshot["messages"]:
@@ -85,12 +88,13 @@ def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
 
 
 def _large(seen: Observation, sent: Sent) -> bool:
-    """Whether it may not fit, though nobody else ran: into the context, or into what slots leave
-    of a pool. Not every engine discards them."""
+    """Whether it may not fit, though nobody else ran: into the context, or into a pool. What idle
+    slots hold is room for whoever needs it, but not in every engine."""
     config = seen.config
     ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
     wanted = len(sent.prompt) + max(0, sent.max_new) + seen.capabilities.margin
     slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
-    kept = sum(each["A"] + config.page_size for each in slots)
+    stay = ROOM in seen.capabilities.not_observed
+    kept = sum(each["A"] + config.page_size for each in slots if stay)
     room = min(pool["total"] for pool in seen.snapshot["pools"].values()) - kept
     return wanted > config.context_len or wanted + ahead > room

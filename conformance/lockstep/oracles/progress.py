@@ -1,4 +1,4 @@
-"""INV-PROGRESS: nobody is stalled, and nobody waits for ever."""
+"""INV-PROGRESS: nobody is stalled, nobody waits for ever, and no slot is given up for nothing."""
 
 from __future__ import annotations
 
@@ -47,6 +47,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
             pins=pins,
         )
     yield from _starved(seen, runs)
+    flushed = any(command["do"] == "flush" for command in client.heard)
+    if seen.given_up and not flushed and not _pressed(seen):
+        words = "the slot of {session} is discarded, and nobody needs its room; {have}"
+        yield violated("INV-PROGRESS.discarded", words, session=seen.given_up[0], have=_have(seen))
 
 
 def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
@@ -100,6 +104,21 @@ def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
 
 def _running(snapshot: Snapshot) -> int:
     return sum(each["phase"] == "running" for each in snapshot["requests"].values())
+
+
+def _pressed(seen: Observation) -> bool:
+    """Whether memory, or rows, may have been short: if all that is there now, and all that was
+    asked for, does not fit side by side."""
+    config, before, now = seen.config, seen.previous, seen.snapshot
+    slots, page = {**before["slots"], **now["slots"]}, config.page_size
+    ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}
+    known = seen.client.requests
+    asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
+    ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + page
+    need = sum(len(each.prompt) + max(0, each.max_new) + ahead for each in asked)
+    need += sum(each["A"] + page for each in slots.values())
+    room = min(pool["total"] for pool in now["pools"].values())
+    return need > room or len(asked) + len(slots) > now["rows"]["total"]
 
 
 def _have(seen: Observation) -> str:

@@ -12,12 +12,29 @@ from slotproof.conformance.lockstep.figures import figures
 from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
+from slotproof.model.state import slot
 from slotproof.model.steps import STEPS
 from slotproof.model.transitions import TRANSITIONS
 from slotproof.model.world import Problem, World
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
+
+_GIVES_UP = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and slot.holding.name in each.effect
+)
+_AFTER = frozenset(
+    name for name, each in TRANSITIONS.items() if each.stage == "abort" and not each.memory
+)
+"""What may follow where a queued turn is aborted."""
+(_PARTIAL,) = (
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "abort" and each.memory and not each.names
+)
+(_RESTORE,) = (name for name, each in TRANSITIONS.items() if each.course == "every later turn")
 
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
@@ -32,21 +49,29 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return
     world = seen.before
     world.writers.clear()
-    yield from follow(world, events, seen.coverage)
+    yield from follow(world, events, seen.coverage, seen.given_up)
     seen.differences = list(differences(world, seen.world))
     yield from seen.differences
 
 
-def follow(world: World, events: Sequence[Event], coverage: Coverage) -> Iterator[Violation]:
-    """Move the spec by the events, in order; what it does not allow."""
+def follow(
+    world: World, events: Sequence[Event], coverage: Coverage, given_up: list[str] | None = None
+) -> Iterator[Violation]:
+    """Move the spec by the events, in order; what it does not allow.
+
+    Notes whose slots are discarded that could be restored, or that no turn waits for.
+    """
     if events:
         for invariant in ("INV-STEP", *_PROVED):
             coverage.checked[invariant] += 1
     page = world.constants.page_size
-    for transition, sid, rid, params in events:
+    for index, (transition, sid, rid, params) in enumerate(events):
         key = world.key(transition, sid, rid)
         before = world.vector(key)
         coverage.saw_guards(page, before)
+        if given_up is not None and transition in _GIVES_UP and sid is not None:
+            after = [name for name, of, *_ in events[index + 1 : index + 2] if of == sid]
+            given_up += [sid] * _of_use(world, sid, not _AFTER.isdisjoint(after))
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
@@ -77,6 +102,18 @@ def _why(
     if problem.invariant in STEPS:
         return figures(STEPS[problem.invariant].conjuncts[problem.conjunct], page, before, after)
     return ""
+
+
+def _of_use(world: World, sid: str, aborts: bool) -> bool:
+    """Whether a slot could be restored, or no turn waits. One that a retract left may go where its
+    turn is aborted, if it goes beyond the history and can't be cut to that."""
+    actor = world.actors.get(sid)
+    if actor is None:
+        return False
+    beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
+    if aborts and beyond and world.blocked(_PARTIAL, sid) is not None:
+        return False
+    return world.blocked(_RESTORE, sid) in (None, "turn")
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:

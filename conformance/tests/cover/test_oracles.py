@@ -571,7 +571,7 @@ def test_an_unchanged_snapshot_breaks_nothing(where: str, scene: Any, commands: 
 
 
 def test_every_oracle_is_tested_here() -> None:
-    assert {each[0] for each in CHANGES} | {"progress"} == set(ORACLES)
+    assert {each[0] for each in CHANGES} | {"progress", "operators"} == set(ORACLES)
 
 
 def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any) -> None:
@@ -696,6 +696,54 @@ class TestProgress:
         for number in range(3 * PATIENCE):
             made.snapshot["pools"]["full"]["available"] = number // 8
             assert made.clauses() == set()
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("told", ["retract", "accept", "pause", "evict"])
+def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
+    """INV-ANSWER.obeyed: by the reference; not by an engine that is deaf to just that."""
+    turn = {"do": "submit", "session": None, "tokens": [5, 6, 7, 8, 9], "stop": []}
+    step: Command = {"do": "step", "n": 6}
+    commands: list[Command] = [{**turn, "rid": "r0", "max_new": 1}, step]
+    commands += [{**turn, "rid": "r1", "max_new": 30 * (told != "evict")}, step]
+    for tokens in (1, 2, 3):
+        fields: dict[str, dict[str, Any]] = {
+            "accept": {"rid": "r1", "tokens": tokens},
+            "evict": {"tokens": tokens},
+        }
+        commands += [{"do": told, **fields.get(told, {})}, step]
+        commands += [{**turn, "rid": f"p{tokens}", "max_new": 1}, step] * (told == "pause")
+    setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap, page_size=4))
+    assert play(InProcessEngine(), setup, commands).log[-1].violations == []
+    found = play(InProcessEngine(f"{told}-unheard"), setup, commands).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "total", "flush", "clauses"),
+    [
+        ("restore-all-or-nothing", 64, False, {"INV-PROGRESS.discarded"}),
+        ("restore-all-or-nothing", 6, False, set()),
+        ("restore-all-or-nothing", 64, True, set()),
+        (None, 64, False, set()),
+    ],
+)
+def test_a_slot_is_kept_where_nobody_needs_its_room(
+    mutant: str | None, total: int, flush: bool, clauses: set[str]
+) -> None:
+    """INV-PROGRESS.discarded: in a small pool somebody may need it, and a flush may take it."""
+    turn = {"do": "submit", "session": "s1", "stop": [], "max_new": 0}
+    commands: list[Command] = [
+        {"do": "open", "session": "s1"},
+        {**turn, "rid": "r1", "tokens": [5, 6]},
+        {"do": "step", "n": 2},
+        *([{"do": "flush"}] if flush else []),
+        {**turn, "rid": "r2", "tokens": []},
+        {"do": "step", "n": 1},
+    ]
+    setup = Setup(EngineConfig(total_tokens=total))
+    found = play(InProcessEngine(mutant), setup, commands).log[-1].violations
+    assert {each.clause for each in found} == clauses
 
 
 def test_a_false_alarm_of_the_check_is_caught(scene: Any, commands: Any) -> None:

@@ -14,8 +14,8 @@ from slotproof.conformance.tests.selecting import together
 
 pytest_plugins = ["pytester"]
 
-MORE = {"spec", "interrupts", "kills", "fuzz"}
-"""Those that `make test` runs only a little of."""
+MORE = {"spec", "systematic", "interrupts", "kills", "fuzz"}
+"""Those that `make test` runs only a little of, or nothing."""
 
 
 def test_every_test_is_in_a_part() -> None:

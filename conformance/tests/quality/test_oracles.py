@@ -23,6 +23,7 @@ ALONE = {
     "contract": ("abort-unasked", "p1"),
     "sessions": ("session-silent-close", "p1"),
     "limits": ("limit-one-more", "p1-one"),
+    "operators": ("retract-unheard", "p1"),
 }
 """A mutant of the engine that the oracle alone catches, and a configuration."""
 

@@ -71,6 +71,7 @@ PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
 NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
+    "room that idle slots make": "SGLang keeps the slot of an open session, whoever needs memory",
     "answers to close": "SGLang answers no close, and tells nobody of a session that timed out",
 }
 MARGIN = 7

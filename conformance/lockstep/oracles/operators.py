@@ -1,0 +1,83 @@
+"""INV-ANSWER.obeyed: what the engine itself is told is done: retract, accept, evict, pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.conformance.lockstep.observation import Observation, Violation, violated
+from slotproof.model.state import req
+from slotproof.model.transitions import TRANSITIONS
+
+RETRACTS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "retract" and req.phase.name in each.effect
+)
+EVICTS = frozenset(name for name, each in TRANSITIONS.items() if not each.has_actor)
+ADMITS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and each.course.startswith("every")
+)
+PATIENCE = 5
+"""Iterations, pauses apart, within which a retract that was read takes place."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    if seen.snapshot.get("events") is None:
+        return
+    told = {event[0] for event in seen.snapshot["events"]}
+    said = {command["do"] for command in seen.client.heard}
+    before = seen.previous["pools"].get("full")
+    if "evict" in said and before and before["evictable"] and told.isdisjoint(EVICTS):
+        words = "nothing was evicted, and {engine} tokens could be"
+        yield violated("INV-ANSWER.obeyed", words, engine=before["evictable"])
+    if seen.client.paused and "pause" not in said and not told.isdisjoint(ADMITS):
+        yield violated("INV-ANSWER.obeyed", "a request was admitted after a pause was read")
+    yield from _retract(seen)
+    yield from _accept(seen)
+
+
+def _retract(seen: Observation) -> Iterator[Violation]:
+    """One of those that run leaves the batch, or they do so by ending."""
+    client, now = seen.client, _running(seen.snapshot["requests"])
+    if any(command["do"] == "retract" for command in client.heard):
+        client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
+    took_place = any(event[0] in RETRACTS for event in seen.snapshot["events"])
+    if took_place or not client.retracting <= now:
+        client.retracting = set()
+    client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
+    if client.retracting and client.waited == PATIENCE:
+        words = "nobody was retracted {engine} iterations after a retract was read"
+        yield violated("INV-ANSWER.obeyed", words, engine=PATIENCE)
+        client.retracting = set()
+
+
+def _running(requests: object) -> set[str]:
+    assert isinstance(requests, dict)
+    return {rid for rid, each in requests.items() if each["phase"] == "running"}
+
+
+def _accept(seen: Observation) -> Iterator[Violation]:
+    """The next round that is launched; with overlap scheduling its result comes later."""
+    client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
+    for command in client.heard:
+        if command["do"] == "accept":
+            client.told[command["rid"]] = command["tokens"]
+    for transition, _, rid, params in seen.snapshot["events"]:
+        if rid is None:
+            continue
+        if transition in RETRACTS:
+            client.under_way.pop(rid, None)
+        rounds, tokens = client.under_way.setdefault(rid, []), params.get("k", 0)
+        if "d" in params:  # a round is launched
+            rounds.append(client.told.pop(rid, None))
+        if not tokens or not rounds:
+            continue
+        wanted, view = rounds.pop(0), requests.get(rid)
+        room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len
+        if wanted and room and tokens != min(wanted, config.draft + 1):
+            words = "{rid} accepts {engine} tokens of a round; it was told to accept {spec}"
+            yield violated("INV-ANSWER.obeyed", words, rid=rid, spec=wanted, engine=tokens)
+    client.told = {rid: count for rid, count in client.told.items() if rid in requests}
+    client.under_way = {rid: of for rid, of in client.under_way.items() if rid in requests}
