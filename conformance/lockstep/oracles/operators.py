@@ -19,12 +19,14 @@ ADMITS = frozenset(
     for name, each in TRANSITIONS.items()
     if each.stage == "match" and each.course.startswith("every")
 )
+TOLD = "commands to the engine"
+"""Where a driver says that it can't have retract, accept, evict or pause done as they are meant."""
 PATIENCE = 5
 """Iterations, pauses apart, within which a retract that was read takes place."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    if seen.snapshot.get("events") is None:
+    if seen.snapshot.get("events") is None or TOLD in seen.capabilities.not_observed:
         return
     told = {event[0] for event in seen.snapshot["events"]}
     said = {command["do"] for command in seen.client.heard}

@@ -7,13 +7,14 @@ snapshot breaks nothing. One long file: a test per clause, side by side.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.abstraction import abstract
-from slotproof.conformance.lockstep.oracles import ORACLES
+from slotproof.conformance.lockstep.oracles import ORACLES, operators
 from slotproof.conformance.lockstep.oracles.progress import PATIENCE
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
@@ -717,6 +718,10 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
     assert play(InProcessEngine(), setup, commands).log[-1].violations == []
     found = play(InProcessEngine(f"{told}-unheard"), setup, commands).log[-1].violations
     assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
+    other = InProcessEngine(f"{told}-unheard")
+    words = {**other.capabilities.not_observed, operators.TOLD: "it does so at times"}
+    other.capabilities = replace(other.capabilities, not_observed=words)
+    assert play(other, setup, commands).log[-1].violations == [], "its driver says that it can't"
 
 
 @pytest.mark.parametrize(

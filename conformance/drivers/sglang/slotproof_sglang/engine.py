@@ -72,6 +72,8 @@ NOT_OBSERVED = {
     "KV content": "the KV pool is not read back; finished turns are replayed on an empty cache",
     "match without admission": "SGLang locks the tree at admission; T-MATCH is told with it",
     "room that idle slots make": "SGLang keeps the slot of an open session, whoever needs memory",
+    "commands to the engine": "a retract is SGLang's pause with mode retract and ends a pause; "
+    "what a round accepts is told to the next one that is scheduled",
     "answers to close": "SGLang answers no close, and tells nobody of a session that timed out",
 }
 MARGIN = 7
