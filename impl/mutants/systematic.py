@@ -106,7 +106,7 @@ def of_source(module: str, source: str) -> Iterator[SystematicMutant]:
     """The mutants of a module's functions.
 
     >>> [each.name for each in of_source("m", "def f(a):\\n    return a < 2\\n")][:2]
-    ['m.f: a < 2 → a <= 2 in “return a < 2”', 'm.f: a < 2 → a >= 2 in “return a < 2”']
+    ['m.f: return a < 2 → pass in “return a < 2”', 'm.f: a < 2 → a <= 2 in “return a < 2”']
     """
     tree, lines = ast.parse(source), source.splitlines()
     names: Counter[str] = Counter()

@@ -32,10 +32,14 @@ def judge(seen: Observation) -> Iterator[Violation]:
     said = {command["do"] for command in seen.client.heard}
     before = seen.previous["pools"].get("full")
     if "evict" in said and before and before["evictable"] and told.isdisjoint(EVICTS):
-        words = "nothing was evicted, and {engine} tokens could be"
-        yield violated("INV-ANSWER.obeyed", words, engine=before["evictable"])
-    if seen.client.paused and "pause" not in said and not told.isdisjoint(ADMITS):
-        yield violated("INV-ANSWER.obeyed", "a request was admitted after a pause was read")
+        words = "{pool}: nothing was evicted, and {engine} tokens could be"
+        yield violated("INV-ANSWER.obeyed", words, pool="full", engine=before["evictable"])
+    if seen.client.paused and "pause" not in said:
+        for transition, _, rid, _ in seen.snapshot["events"]:
+            if transition in ADMITS:
+                words = "{rid} was admitted ({transition}) after a pause was read"
+                yield violated("INV-ANSWER.obeyed", words, rid=rid, transition=transition)
+                break
     yield from _retract(seen)
     yield from _accept(seen)
 
@@ -50,8 +54,9 @@ def _retract(seen: Observation) -> Iterator[Violation]:
         client.retracting = set()
     client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
     if client.retracting and client.waited == PATIENCE:
-        words = "nobody was retracted {engine} iterations after a retract was read"
-        yield violated("INV-ANSWER.obeyed", words, engine=PATIENCE)
+        words = "none of {running} was retracted {engine} iterations after a retract was read"
+        running = " and ".join(sorted(client.retracting))
+        yield violated("INV-ANSWER.obeyed", words, running=running, engine=PATIENCE)
         client.retracting = set()
 
 

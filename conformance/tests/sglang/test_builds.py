@@ -1,6 +1,7 @@
 """Real SGLang builds, in environments made by `slotproof env`: `make test-sglang`."""
 
 import json
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -80,9 +81,8 @@ def test_every_finding_replays_on_its_release(
     trace = itf.load(path)
     with pytest.raises(Violated) as broken:
         on_a_build(path, trace.found_on)
-    assert {line.split(" at ")[0].split(":")[0] for line in str(broken.value).splitlines()} & {
-        violation.clause for violation in trace.violations
-    }
+    said = {re.split(" at |[:,]", line)[0] for line in str(broken.value).splitlines()}
+    assert said & {violation.clause for violation in trace.violations}
 
 
 @pytest.mark.parametrize("name", MENDED)
