@@ -31,7 +31,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     told = {event[0] for event in seen.snapshot["events"]}
     said = {command["do"] for command in seen.client.heard}
     before = seen.previous["pools"].get("full")
-    if "evict" in said and before and before["evictable"] and told.isdisjoint(EVICTS):
+    wanted = any(each["do"] == "evict" and each["tokens"] > 0 for each in seen.client.heard)
+    if wanted and before and before["evictable"] and told.isdisjoint(EVICTS):
         words = "{pool}: nothing was evicted, and {engine} tokens could be"
         yield violated("INV-ANSWER.obeyed", words, pool="full", engine=before["evictable"])
     if seen.client.paused and "pause" not in said:
