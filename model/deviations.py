@@ -25,8 +25,8 @@ from slotproof.model.named import key
 from slotproof.model.transition import Transition, assign
 from slotproof.model.transitions import TRANSITIONS
 
-_PLAIN = (
-    *(
+_PLAIN = frozenset(
+    [
         "nothing",
         "twice",
         "uncut",
@@ -35,8 +35,11 @@ _PLAIN = (
         "drop-group",
         "move-twice",
         "unbounded",
-    ),
-    *("drop-effect", "drop-move", "forget-pool", "drop-guard"),
+        "drop-effect",
+        "drop-move",
+        "forget-pool",
+        "drop-guard",
+    ]
 )
 """Something is left out, or done again: plainer than something that is computed wrongly."""
 _KV = ("row", "C", "A", "Q", "E", "locked")

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slotproof.conformance.lockstep.abstraction import abstract
+from slotproof.conformance.lockstep.misread import twin
 from slotproof.conformance.lockstep.oracles.steps import differences
 from slotproof.conformance.lockstep.referee import Referee, empty_snapshot, with_totals
-from slotproof.conformance.protocol.snapshot import Event, Snapshot
+from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.deviations import READABLE, Deviation, additions, as_told, deviations
 from slotproof.model.evaluate import Step, steps
 from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import Constants
+from slotproof.model.world import World
 
 MOST = 3
 """Kept at most."""
@@ -51,9 +52,9 @@ state, or the engine tells no events."""
 class _Turn:
     """One iteration: what was there, what happened, what is there now."""
 
-    before: Snapshot
+    before: World
     events: Sequence[Event]
-    after: Snapshot
+    after: World
 
 
 def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations:
@@ -72,12 +73,12 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations
         return None
     constants = referee.constants
     table = steps(constants.page_size)
-    *earlier, last = turns[-EARLIER:]
-    if _lands(last, constants, table):
+    *earlier, last = turns
+    if _lands(last, table):
         return None
-    long = _turns(seen_first)[-EARLIER:] if seen_first is not None else []
+    long = _turns(seen_first) if seen_first is not None else []
     found = []
-    wrong = _wrong(last, constants)
+    wrong = _wrong(last)
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
         evidence = [
             turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
@@ -86,11 +87,11 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations
         added = [*([name] for name in wrong), *together]
         others = (each for names in added for each in additions(id_, names))
         right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
-        lenient = not _lands(last, constants, right)  # else its guard is all that is wrong
+        lenient = not _lands(last, right)  # else its guard is all that is wrong
         for each in (*deviations(id_).values(), *others):
             other = {**table, id_: each.step(constants.page_size, lenient)}
-            if _lands(last, constants, other):
-                held = all(_lands(turn, constants, other) for turn in (*evidence, *long[-1:]))
+            if _lands(last, other):
+                held = all(_lands(turn, other) for turn in (*evidence, *long[-1:]))
                 found.append((each, held))
     found = [one for one in found if len(one[0].words) <= READABLE]
     found.sort(key=lambda one: (not one[1], one[0].rank))
@@ -104,8 +105,10 @@ def _turns(referee: Referee) -> list[_Turn]:
     seen = [each for entry in referee.log for each in entry.snapshots[: entry.judged]]
     if not seen or "events" not in seen[-1] or not referee.log[-1].judged:
         return []
-    all_ = [with_totals(empty_snapshot(), seen[0]), *seen]
-    return [_Turn(a, b.get("events") or (), b) for a, b in pairwise(all_)]
+    last = [with_totals(empty_snapshot(), seen[0]), *seen][-EARLIER - 1 :]
+    worlds = pairwise(abstract(each, referee.constants) for each in last)
+    told = (each.get("events") or () for each in last[1:])
+    return [_Turn(a, events, b) for (a, b), events in zip(worlds, told, strict=True)]
 
 
 def _distinct(found: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool]]:
@@ -120,20 +123,20 @@ def _distinct(found: list[tuple[Deviation, bool]]) -> list[tuple[Deviation, bool
     return list(first.values())
 
 
-def _wrong(turn: _Turn, constants: Constants) -> list[str]:
+def _wrong(turn: _Turn) -> list[str]:
     """The variables of actors that are not what the spec says."""
-    world = abstract(turn.before, constants)
+    world = twin(turn.before)
     for event in turn.events:
         world.apply(*event)
-    there = differences(world, abstract(turn.after, constants))
+    there = differences(world, turn.after)
     return list(dict.fromkeys(each.variable for each in there if each.variable))
 
 
-def _lands(turn: _Turn, constants: Constants, table: dict[str, Step]) -> bool:
+def _lands(turn: _Turn, table: dict[str, Step]) -> bool:
     """Whether the spec, with these steps, may do what happened and ends where the engine is."""
-    world = abstract(turn.before, constants)
+    world = twin(turn.before)
     world.steps = table
     for transition, sid, rid, params in turn.events:
         if any(each.invariant == "INV-STEP" for each in world.apply(transition, sid, rid, params)):
             return False
-    return not any(differences(world, abstract(turn.after, constants)))
+    return not any(differences(world, turn.after))

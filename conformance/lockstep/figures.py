@@ -28,7 +28,7 @@ def figures(
     ``after`` is the state after a step, ``said`` the parameters of an event.
 
     >>> from slotproof.model.layout import INDEX
-    >>> from slotproof.model.state import rows, session, slot, slot
+    >>> from slotproof.model.state import rows, slot
     >>> state = [0] * len(INDEX)
     >>> state[INDEX["rows.total"]], state[INDEX["slot.row"]] = 4, 2
     >>> figures((rows.free == rows.total) & (rows.free >= 0), 1, state)
