@@ -299,6 +299,11 @@ CONTENT = harness(
     stamp="the KV at each committed position carries its token and position",
     tokens="sampled tokens are those of a run without any cache",
 )
+MATCH = harness(
+    "INV-MATCH",
+    "A request that is matched finds all that the tree has of its prompt.",
+    all="whole pages that were published and not evicted are matched, but for the reserve",
+)
 CHECKER = harness(
     "INV-CHECKER",
     "The engine's own check ran, covers every pool, its figures and its verdict are right.",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.published import Published
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import RequestView, SlotView, Snapshot
 from slotproof.model.invariants import INVARIANTS
@@ -189,6 +190,7 @@ class Observation:
     """The spec state of the previous snapshot; the lockstep oracle moves it."""
     recompute: Mapping[str, list[int]]
     """For turns that ended now: the tokens of a run without any cache."""
+    published: Published
     differences: list[Violation] = field(default_factory=list)
     """Where the events lead the spec to another state than the snapshot's: the lockstep oracle
     notes them."""

@@ -18,6 +18,7 @@ from slotproof.conformance.lockstep.client import CLOSES, Client
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Kept, Observation, Violation
 from slotproof.conformance.lockstep.oracles import ORACLES, Oracle
+from slotproof.conformance.lockstep.published import Published
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Event, Hashed, Snapshot, nonsense
@@ -144,6 +145,7 @@ class Referee:
         self.injected = False
         """A driver put a draft in by hand: what a verify round would have written is missing
         from the KV, so tokens are no oracle for the rest of the example."""
+        self.published = Published(config)
         self.log: list[Iteration] = []
         self._stillborn: list[Violation] = []
         try:
@@ -224,6 +226,7 @@ class Referee:
             self.snapshot,
             before,
             recompute,
+            self.published,
         )
         violations = [
             replace(each, oracle=name)

@@ -164,6 +164,7 @@ class LogReferee(Referee):
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:
         """The oracles that have what they look at."""
         blind = {"contract", "sessions", "limits"}  # what a deployment adds to them is in no log
+        blind.add("matches")  # what was published before, or without pages, is not known
         if "pages" not in self._shown:
             blind |= {"pages", "locks"}
         if not self.told:

@@ -29,6 +29,7 @@ CLAUSES = {
     "INV-PROGRESS.stalled": "A request waits, and nothing has moved for 16 iterations",
     "INV-PROGRESS.starved": "A request is never answered, though nothing else is asked for",
     "INV-PROGRESS.discarded": "A session's KV was thrown away, and nobody needed the room",
+    "INV-MATCH.all": "A match finds less of a prompt than the tree has",
     "INV-ANSWER.most": "A client got more tokens than it asked for",
     "INV-ANSWER.length": "A client got fewer tokens than it asked for",
     "INV-ANSWER.past_stop": "An answer goes on after its stop token",
