@@ -180,16 +180,18 @@ class KVCache:
         """Give back sliding-window KV that no later token attends to; the new cursor if it moved.
 
         [max(Q, old), new)  freed in the sliding-window pool; new <= C - W
+
+        It stays where it is as long as it would only pass what the tree keeps: a slot whose window
+        begins there can be restored.
         """
         if not self.window:
             return None
         cursor = self.floor_page(kv.kv_committed_len - self.window)
-        if cursor <= kv.swa_evicted_seqlen:
-            return None
         lo = max(kv.cache_protected_len, kv.swa_evicted_seqlen)
-        if lo < cursor:
-            row = kv.req_pool_idx
-            self._free(SWA, self.req_to_token_pool.take_back(SWA, row, lo, cursor, forget=True))
+        if cursor <= lo:
+            return None
+        row = kv.req_pool_idx
+        self._free(SWA, self.req_to_token_pool.take_back(SWA, row, lo, cursor, forget=True))
         kv.swa_evicted_seqlen = cursor
         return cursor
 
