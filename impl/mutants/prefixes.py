@@ -1,6 +1,8 @@
-"""Bugs of the prefix tree, which finds the KV of tokens that only look the same."""
+"""Bugs of the prefix tree: it finds KV of tokens that only look the same, or not all there is."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from slotproof.impl.mutants.registry import Mutant, swap
 from slotproof.impl.tree import PrefixTree, TreeNode
@@ -39,7 +41,20 @@ class FiledByLastToken(PrefixTree):
         return super().grow(node, leaf)
 
 
+class LastTokenTwice(PrefixTree):
+    def match_prefix(self, tokens: Sequence[int]) -> TreeNode:
+        """Leaves out the last token, as its caller did."""
+        return super().match_prefix(tokens[:-1])
+
+
 MUTANTS = (
+    Mutant(
+        "prefix-last-token-twice",
+        "a plain fault",
+        "a match leaves out the last token of what it is asked for, and finds a page less",
+        ("INV-MATCH",),
+        swap(tree=LastTokenTwice),
+    ),
     Mutant(
         "prefix-ends-of-pages",
         "a plain fault",

@@ -310,6 +310,11 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7], 1).step().submit(None, "r2", [5, 6, 7, 8], 3).step()
 
 
+@scenario("prefix-last-token-twice", set())
+def matched(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7, 8], 1).step().submit(None, "r2", [5, 6, 7, 9], 3).step()
+
+
 @scenario("prefix-ends-of-pages", {"INV-CONTENT"}, 100, page_size=4)
 @scenario("prefix-split-by-last-token", {"INV-OWNER"}, 100, page_size=4)
 def middle_of_a_page(d: Any) -> None:
@@ -465,6 +470,16 @@ def test_a_slot_is_discarded_for_nothing(drive: Any) -> None:
         SCENARIOS["restore-all-or-nothing"][1](d)
         told.append([event[0] for event in d.events if event[0].startswith(("T-R", "T-DISC"))])
     assert told == [["T-RESTORE"], ["T-DISCARD"]]
+
+
+def test_a_match_finds_less_than_there_is(drive: Any) -> None:
+    """INV-MATCH: three tokens of the prompt are in the tree."""
+    found = []
+    for mutant in (None, "prefix-last-token-twice"):
+        d = drive(mutant)
+        matched(d)
+        found.append(d.last("T-MATCH")["m"])
+    assert found == [3, 2]
 
 
 def test_20476_leaves_a_lock_behind(drive: Any) -> None:

@@ -572,7 +572,7 @@ def test_an_unchanged_snapshot_breaks_nothing(where: str, scene: Any, commands: 
 
 
 def test_every_oracle_is_tested_here() -> None:
-    assert {each[0] for each in CHANGES} | {"progress", "operators"} == set(ORACLES)
+    assert {each[0] for each in CHANGES} | {"progress", "operators", "matches"} == set(ORACLES)
 
 
 def test_a_matched_request_hides_which_pages_it_locks(scene: Any, commands: Any) -> None:

@@ -24,6 +24,7 @@ ALONE = {
     "sessions": ("session-silent-close", "p1"),
     "limits": ("limit-one-more", "p1-one"),
     "operators": ("retract-unheard", "p1"),
+    "matches": ("prefix-last-token-twice", "p1"),
 }
 """A mutant of the engine that the oracle alone catches, and a configuration."""
 

@@ -1,0 +1,138 @@
+"""INV-MATCH: what is known of the tree is what was published and not evicted; nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.oracles.matches import WHOLE
+from slotproof.conformance.lockstep.published import Published
+from slotproof.conformance.lockstep.referee import Referee, Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+
+PROMPT = [5, 6, 7, 8, 9, 10, 11, 12, 13]
+STEP: Command = {"do": "step", "n": 1}
+
+
+def asked(rid: str, tokens: list[int], max_new: int = 3) -> Command:
+    return {
+        "do": "submit",
+        "session": None,
+        "rid": rid,
+        "tokens": tokens,
+        "max_new": max_new,
+        "stop": [],
+    }
+
+
+def played(commands: list[Command], mutant: str | None = None, **config: Any) -> Referee:
+    return play(InProcessEngine(mutant), Setup(EngineConfig(**config)), commands)
+
+
+@pytest.mark.parametrize(
+    ("config", "known"),
+    [
+        ({}, 8),
+        ({"page_size": 4}, 8),
+        ({"page_size": 4, "draft": 2}, 4),  # a page is filed with the token after it, perhaps
+        ({"chunk": 3}, 8),
+        ({"overlap": True}, 8),
+        ({"window": 4, "swa_tokens": 64}, 8),
+    ],
+)
+def test_a_published_prompt_is_known(config: Any, known: int) -> None:
+    """All but the last token, whose logits are needed; whole pages; a branch ends it."""
+    referee = played([asked("r1", PROMPT), *[STEP] * 6], **config)
+    assert not referee.log[-1].violations
+    assert referee.published.longest(PROMPT, 1) == known
+    assert referee.published.longest([*PROMPT[:5], 99, *PROMPT[6:]], 1) <= 5
+    assert referee.published.longest([], 1) == 0
+
+
+def test_nothing_is_known_of_what_no_snapshot_shows() -> None:
+    """A request that began and ended within one iteration: which pages it had nobody saw."""
+    assert played([asked("r1", PROMPT, 1), STEP]).published.longest(PROMPT, 0) == 0
+
+
+def test_what_is_evicted_is_forgotten() -> None:
+    """From the end, a page at a time; of the answer, one token lies there too."""
+    left = [
+        played(
+            [asked("r1", PROMPT, 2), STEP, STEP, {"do": "evict", "tokens": tokens}, STEP]
+        ).published.longest(PROMPT, 0)
+        for tokens in (0, 2, 4, 20)
+    ]
+    assert left == [9, 8, 6, 0]
+
+
+def snapshot(pages: list[int], events: Any = (), row: list[int] | None = None) -> Any:
+    """A full pool alone, pages of one token."""
+    request = {"row": 0, "A": 9, "Q": 0, "E": 0, "kind": "plain", "hash": None}
+    return {
+        "pools": {"full": {}},
+        "tree": {"full": [(page, 0) for page in pages]},
+        "rows": {"used": {} if row is None else {"0": {"full": row}}},
+        "requests": {} if row is None else {"r1": request},
+        "events": list(events),
+    }
+
+
+def finished(prompt: list[int], *shots: Any) -> Published:
+    """What is known after a request that ran in the first one ended in the second."""
+    client = Setup(EngineConfig()).referee(InProcessEngine()).client
+    client.sends(asked("r1", prompt))
+    client.reads(1)
+    client.hears({"type": "finish", "session": None, "rid": "r1", "reason": "length", "tokens": []})
+    published = Published(EngineConfig())
+    for before, now in pairwise(shots):
+        published.forget(now)
+        published.learn(before, now, client)
+    return published
+
+
+def told(q: int, dup: int = 0) -> Any:
+    return ("T-PLAIN-FINISH", None, "r1", {"q": q, "dup": dup, "u": 0})
+
+
+def test_a_duplicate_is_not_where_it_was() -> None:
+    """Its pages are freed, and may be another's by the end of the iteration."""
+    before = snapshot([], row=[1, 2, 3])
+    assert finished([7, 8, 9], before, snapshot([1, 2, 3], [told(3)])).longest([7, 8, 9], 0) == 3
+    assert finished([7, 8, 9], before, snapshot([1, 2, 3], [told(3, 1)])).longest([7, 8, 9], 0) == 0
+
+
+def test_a_page_that_came_back_holds_something_else() -> None:
+    """Evicted and published again within one iteration: nothing is certain any more."""
+    before = snapshot([], row=[1, 2, 3])
+    there = snapshot([1, 2, 3], [told(3)])
+    evicted = [("T-EVICT", None, None, {"n": 1})]
+    known = [
+        finished([7, 8, 9], before, there, snapshot(pages, events)).longest([7, 8, 9], 0)
+        for pages, events in (([1, 2, 3], []), ([1, 2], evicted), ([1, 2, 3], evicted))
+    ]
+    assert known == [3, 2, 0]
+
+
+def test_a_match_of_less_is_found_unless_the_driver_says_so() -> None:
+    """INV-MATCH.all, and the word of ``not_observed``."""
+    commands = [asked("r1", [5, 6, 7, 8]), STEP, asked("r2", [5, 6, 7, 9]), STEP]
+    assert not played(commands).log[-1].violations
+    [found] = played(commands, "prefix-last-token-twice").log[-1].violations
+    assert (found.clause, found.rid, found.spec, found.engine) == ("INV-MATCH.all", "r2", 3, 2)
+    engine = InProcessEngine("prefix-last-token-twice")
+    words = {**engine.capabilities.not_observed, WHOLE: "it looks at half of it"}
+    engine.capabilities = replace(engine.capabilities, not_observed=words)
+    assert not play(engine, Setup(CONFIGS["p1"]), commands).log[-1].violations
+
+
+def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
+    """T-DOOM leaves one token of it."""
+    long = [*PROMPT, *range(100, 136)]
+    commands: list[Command] = [{"do": "open", "session": "s1"}, asked("r1", PROMPT), STEP]
+    commands += [{**asked("r2", long, 9), "session": "s1"}, STEP]  # type: ignore[typeddict-item]
+    assert not played(commands).log[-1].violations
