@@ -133,7 +133,7 @@ CONFIGS: dict[str, EngineConfig] = {
     "p4-tight": replace(_base, page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
     "p4-draft": replace(_base, page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
     "p4-rounds": replace(_base, page_size=4, draft=2, total_tokens=48, chunk=8, reserve=50),
-    "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2),
+    "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2, timeout=1),
     "p16": replace(_base, page_size=16, total_tokens=128, chunk=16),
     "p1-swa": replace(_base, window=2, swa_tokens=40, draft=5),
     "p4-swa": replace(_base, page_size=4, window=6, swa_tokens=48, chunk=8),

@@ -71,7 +71,7 @@ class Limit:
     """As long as is possible with the tokens it may generate, or a little more or less."""
 
     of: str
-    """``context`` or ``pool``."""
+    """``context`` or ``pool``; ``prompt``: it alone is as long as the smaller of them."""
     over: int
 
 
@@ -97,9 +97,10 @@ class Prompt:
         """
         if isinstance(self.how, Limit):
             most = config.context_len
-            if self.how.of == "pool":
+            if self.how.of != "context":
                 most = min(most, config.total_tokens)
-            return family(self.family, max(0, most - len(past) - max_new + self.how.over))
+            new = max_new if self.how.of != "prompt" else 0
+            return family(self.family, max(0, most - len(past) - new + self.how.over))
         if self.how is None or not texts:
             return family(self.family, self.length)
         fit = following(past, texts)
@@ -177,6 +178,7 @@ _COPIES = [
 _LIMITS = [
     *(Limit(of, over) for of in ("context", "pool") for over in (-1, 0, 1)),
     Limit("pool", 3),
+    Limit("prompt", 0),
 ]
 _share = len(_COPIES) // len(_LIMITS) // 4
 _hows = st.sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])

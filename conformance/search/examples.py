@@ -17,7 +17,7 @@ import hypothesis
 from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
-from slotproof.conformance import bounds, interrupts
+from slotproof.conformance import bounds, garbage, interrupts
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
@@ -90,7 +90,7 @@ class _Examples:
 
     def _finished(self) -> bool:
         try:
-            with interrupts.held(), _own_choices():
+            with interrupts.held(), _own_choices(), garbage.seldom():
                 self._draw()
         except Leave as leaving:
             error = leaving.because

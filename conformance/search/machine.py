@@ -47,7 +47,7 @@ def machine_for(
     """
     width, topk = config.draft, config.topk
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
-    accepted = st.integers(1, width + 1)
+    accepted = st.integers(1, width + 2)  # a round has one more than it drafts, and no more
     long = lengths(config.page_size)
     waits = [1, 60, 1000, *(s for s in (config.timeout - 1, config.timeout) if s > 0)]
 
