@@ -134,5 +134,5 @@ def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
     """T-DOOM leaves one token of it."""
     long = [*PROMPT, *range(100, 136)]
     commands: list[Command] = [{"do": "open", "session": "s1"}, asked("r1", PROMPT), STEP]
-    commands += [{**asked("r2", long, 9), "session": "s1"}, STEP]  # type: ignore[typeddict-item]
+    commands += [{**asked("r2", long, 9), "session": "s1"}, STEP]
     assert not played(commands).log[-1].violations
