@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from slotproof.impl.mutants import MUTANTS
-from slotproof.impl.mutants.registry import Mutant
+from slotproof.conformance.engines.mutants import Known, known_mutants
 from slotproof.model import cores
 from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind, about
@@ -22,7 +21,7 @@ class Bug:
     """A known bug: in the reference engine, in the spec, or in both."""
 
     name: str
-    mutant: Mutant | None
+    mutant: Known | None
     exhibit: Exhibit | None
 
     @property
@@ -66,8 +65,8 @@ def bugs() -> dict[str, Bug]:
     >>> bugs()["22753-sticky-active"].lives
     ['T-REFUSE']
     """
-    names = dict.fromkeys([*MUTANTS, *EXHIBITS])
-    return {name: Bug(name, MUTANTS.get(name), EXHIBITS.get(name)) for name in names}
+    names = dict.fromkeys([*known_mutants(), *EXHIBITS])
+    return {name: Bug(name, known_mutants().get(name), EXHIBITS.get(name)) for name in names}
 
 
 def of_stage(stage: Stage | None) -> list[str]:
