@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from slotproof.conformance.engines.methods import methods_of, newest
 from slotproof.conformance.engines.mutants import Known, known_mutants
 from slotproof.model import cores
 from slotproof.model.expr import variables
@@ -76,6 +78,24 @@ def of_stage(stage: Stage | None) -> list[str]:
     ['T-SAVE', 'T-PLAIN-FINISH']
     """
     return [each.id for each in TRANSITIONS.values() if each.stage == stage]
+
+
+def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
+    """By engine, the methods that make them: SGLang's newest release that is known, and ours.
+
+    >>> made_in(["T-REFUSE"])
+    {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
+    """
+    release = newest("sglang")
+    tables = {
+        f"SGLang {release}": methods_of(f"sglang {release}"),
+        "the reference engine": methods_of("reference"),
+    }
+    return {
+        engine: list(dict.fromkeys(name for id_ in transitions for name in table.get(id_, ())))
+        for engine, table in tables.items()
+        if transitions
+    }
 
 
 def bugs_of(*transitions: str) -> list[Bug]:
