@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.engines.mutants import known_mutants
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.terminal import say, say_json
 from slotproof.model.expr import show
@@ -59,11 +60,9 @@ def _table(what: Things) -> dict[str, Any]:
         case Things.ENGINES:
             return {name: {"sentence": sentence} for name, sentence in ENGINES.items()}
         case Things.MUTANTS:
-            from slotproof.impl.mutants import MUTANTS
-
             return {
                 name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
-                for name, each in MUTANTS.items()
+                for name, each in known_mutants().items()
             }
         case Things.TRANSITIONS:
             return {

@@ -21,6 +21,8 @@ from slotproof.conformance.cli.options import (
 )
 from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
+from slotproof.conformance.engines.base import torch_missing
+from slotproof.conformance.engines.mutants import known_mutants
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
@@ -187,12 +189,13 @@ def _spec(jobs: int, out: Path, as_json: bool) -> int:
 
 def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:
     """Status 1 if a mutant survives, 3 if it ended early or for one there was too little time."""
-    from slotproof.conformance.matrices import mutants
-    from slotproof.impl.mutants import MUTANTS
-
+    try:
+        from slotproof.conformance.matrices import mutants
+    except ModuleNotFoundError as error:
+        raise torch_missing(error) from None
     done = mutants.run(plan, seeds, jobs, tell, keep)
     keep(mutants.table(done, plan, seeds))
-    if len(done) < len(MUTANTS) or done[-1].interrupted:
+    if len(done) < len(known_mutants()) or done[-1].interrupted:
         return INCONCLUSIVE
     if any(each.survives for each in done):
         return FOUND

@@ -29,7 +29,7 @@ from slotproof.conformance.engines.registry import EngineSpec, is_ours
 from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.terminal import say, say_json, say_text
-from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces import forms, itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
 
@@ -90,7 +90,7 @@ def replay(
         with writing(out):
             itf.save(new, out)
     if as_json:
-        say_json(itf.to_itf(new))
+        say_json(forms.document(new))
     else:
         say_text(text.render(new, str(trace), wanted.options))
         say()

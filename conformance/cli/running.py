@@ -42,7 +42,7 @@ from slotproof.conformance.search.folder import Folder, by_mark, by_number
 from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.terminal import labelled, say_all, say_json
-from slotproof.conformance.traces import itf, text
+from slotproof.conformance.traces import forms, text
 from slotproof.conformance.traces.trace import Trace
 
 
@@ -167,7 +167,7 @@ def _few(
         ],
         "shortest": report.compare(trace) if trace is not None else None,
         "trace": folder.path(first) if first is not None else None,
-        "itf": itf.to_itf(trace) if trace is not None else None,
+        "itf": forms.document(trace) if trace is not None else None,
     }
     return summary, _few_text(summary, first, folder, spec)
 

@@ -71,7 +71,7 @@ def show(
 def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
     """It as a document; of a trace of the spec, what the file has."""
     try:
-        return json_text(loaded if isinstance(loaded, dict) else itf.to_itf(loaded))
+        return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
         raise forms.odd(str(path), error) from None
 

@@ -125,6 +125,14 @@ class Capabilities:
         return None if reason is None else f"can't be configured so: {reason}"
 
 
+def torch_missing(error: ModuleNotFoundError) -> Exception:
+    """What to tell when the reference engine can't be imported: what to install, if torch is
+    missing."""
+    if error.name != "torch":
+        return error
+    return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")
+
+
 def in_one_line(error: BaseException) -> str:
     """An exception as it is told: its type, and the first line of what it says.
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance import children
-from slotproof.conformance.engines.base import Capabilities, Engine, EngineUnusable, in_one_line
+from slotproof.conformance.engines.base import (
+    Capabilities,
+    Engine,
+    EngineUnusable,
+    in_one_line,
+    torch_missing,
+)
 from slotproof.conformance.engines.checked import CheckedEngine
 from slotproof.conformance.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.conformance.engines.releases import of_release
@@ -142,19 +148,23 @@ class EngineSpec:
             raise EngineUnusable(
                 f"--device is for the reference engine; {self.text} places its tensors itself"
             )
-        import torch
-
         try:
+            import torch
+
             torch.zeros(1, device=self.device)
+        except ModuleNotFoundError as error:
+            raise torch_missing(error) from None
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
 
     def _reference(self, mutant: str | None, model: str, with_mutant: bool) -> Engine:
-        from slotproof.conformance.engines.reference import InProcessEngine
-
         if with_mutant and not mutant:
             raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
+        try:
+            from slotproof.conformance.engines.reference import InProcessEngine
+        except ModuleNotFoundError as error:
+            raise torch_missing(error) from None
         engine = InProcessEngine(mutant, self.device, model)
         compiles = self.device != "cpu"  # kernels, in the first step
         return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from slotproof.impl.mutants import MUTANTS
-from slotproof.impl.mutants.registry import Mutant
+from slotproof.conformance.engines.methods import methods_of, newest
+from slotproof.conformance.engines.mutants import Known, known_mutants
 from slotproof.model import cores
 from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind, about
@@ -22,7 +23,7 @@ class Bug:
     """A known bug: in the reference engine, in the spec, or in both."""
 
     name: str
-    mutant: Mutant | None
+    mutant: Known | None
     exhibit: Exhibit | None
 
     @property
@@ -66,8 +67,8 @@ def bugs() -> dict[str, Bug]:
     >>> bugs()["22753-sticky-active"].lives
     ['T-REFUSE']
     """
-    names = dict.fromkeys([*MUTANTS, *EXHIBITS])
-    return {name: Bug(name, MUTANTS.get(name), EXHIBITS.get(name)) for name in names}
+    names = dict.fromkeys([*known_mutants(), *EXHIBITS])
+    return {name: Bug(name, known_mutants().get(name), EXHIBITS.get(name)) for name in names}
 
 
 def of_stage(stage: Stage | None) -> list[str]:
@@ -77,6 +78,24 @@ def of_stage(stage: Stage | None) -> list[str]:
     ['T-SAVE', 'T-PLAIN-FINISH']
     """
     return [each.id for each in TRANSITIONS.values() if each.stage == stage]
+
+
+def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
+    """By engine, the methods that make them: SGLang's newest release that is known, and ours.
+
+    >>> made_in(["T-REFUSE"])
+    {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
+    """
+    release = newest("sglang")
+    tables = {
+        f"SGLang {release}": methods_of(f"sglang {release}"),
+        "the reference engine": methods_of("reference"),
+    }
+    return {
+        engine: list(dict.fromkeys(name for id_ in transitions for name in table.get(id_, ())))
+        for engine, table in tables.items()
+        if transitions
+    }
 
 
 def bugs_of(*transitions: str) -> list[Bug]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from slotproof.conformance.files import slug, write_whole
-from slotproof.conformance.traces import html, markdown, mermaid, scripted, sentences, text
+from slotproof.conformance.traces import html, itf, markdown, mermaid, scripted, sentences, text
 from slotproof.conformance.traces.itf import BadTrace
+from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.traces.view import View
 
@@ -28,6 +30,12 @@ def form(name: str, trace: Trace, path: str) -> str:
         return FORMS[name](View(trace), path)
     except ODD as error:
         raise odd(path, error) from None
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """A trace for machines: as it is in a file, and what follows from it."""
+    found = suspects(View(trace)) if trace.violations else []
+    return {**itf.to_itf(trace), "where_to_look": [each.to_json() for each in found]}
 
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)

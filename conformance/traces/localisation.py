@@ -1,15 +1,17 @@
 """Fault localisation: the transitions of the last iteration that may have done it.
 
 The spec knows which transitions write a field. A field that is not where the spec says
-was either not written by one that should have, or written by one that must not.
+was either not written by one that should have, or written by one that must not. Beside each
+transition are the methods that make it, where they are known of the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slotproof.conformance.engines.methods import Methods, methods_of
 from slotproof.conformance.traces.view import FIGURES, View
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
@@ -25,6 +27,23 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Place:
+    """A transition that may have done it."""
+
+    event: str
+    """``T-REJECT r2``."""
+    sentence: str
+    """Of the spec."""
+    methods: tuple[str, ...]
+    """Of the engine, which make it; empty where they are not known."""
+
+    @property
+    def made_by(self) -> str:
+        """The methods in a line."""
+        return ", ".join(self.methods)
+
+
+@dataclass(frozen=True)
 class Suspects:
     """What is wrong, and the transitions of the engine to read next."""
 
@@ -35,11 +54,34 @@ class Suspects:
     """``T-REJECT r2``, in their order, each once."""
     also: tuple[str, ...] = ()
     """Others that moved the same figure in the iteration."""
+    methods: Methods = field(default_factory=dict)
+    """Those of the engine that the trace was made on."""
 
     @property
-    def steps(self) -> list[tuple[str, str]]:
-        """Each with its sentence in the spec."""
-        return [(each, TRANSITIONS[each.partition(" ")[0]].sentence) for each in self.events]
+    def places(self) -> list[Place]:
+        """Where ``events`` are."""
+        return list(map(self._place, self.events))
+
+    @property
+    def also_places(self) -> list[Place]:
+        """Where ``also`` are."""
+        return list(map(self._place, self.also))
+
+    def _place(self, event: str) -> Place:
+        id_ = event.partition(" ")[0]
+        return Place(event, TRANSITIONS[id_].sentence, self.methods.get(id_, ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        named = {"transitions": self.places, "also": self.also_places}
+        return {
+            "why": self.why,
+            "how": self.how,
+            **{
+                key: [{"event": each.event, "methods": list(each.methods)} for each in places]
+                for key, places in named.items()
+            },
+        }
 
 
 def suspects(view: View) -> list[Suspects]:
@@ -53,7 +95,8 @@ def suspects(view: View) -> list[Suspects]:
     for each in every:
         # One is enough of several fields that the same transitions wrote.
         found.setdefault(each.events, each)
-    return list(found.values())[:MOST]
+    methods = methods_of(view.trace.engine)
+    return [replace(each, methods=methods) for each in list(found.values())[:MOST]]
 
 
 def _explained(view: View, events: list[Event]) -> Iterator[Suspects]:

@@ -8,7 +8,7 @@ from slotproof.conformance.lockstep.observation import TERMS
 from slotproof.conformance.markup import code, text
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import mermaid, scripted, sentences
-from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.localisation import Place, suspects
 from slotproof.conformance.traces.step import Actor, Step
 from slotproof.conformance.traces.text import again, as_if, commands, last_said
 from slotproof.conformance.traces.trace import Trace
@@ -84,9 +84,14 @@ def _where_to_look(view: View) -> Iterator[str]:
     yield "Where to look:"
     yield ""
     for each in found:
-        also = f"; {', '.join(map(code, each.also))} moved it too" if each.also else ""
-        yield f"- {code(each.why)}: {text(each.how)} {', '.join(map(code, each.events))}{also}"
+        also = f"; {', '.join(map(_place, each.also_places))} moved it too" if each.also else ""
+        yield f"- {code(each.why)}: {text(each.how)} {', '.join(map(_place, each.places))}{also}"
     yield ""
+
+
+def _place(place: Place) -> str:
+    methods = f" ({', '.join(map(code, place.methods))})" if place.methods else ""
+    return code(place.event) + methods
 
 
 def _table(view: View) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import CONTRACT, Holder, Violation
 from slotproof.conformance.lockstep.oracles.counts import EQUATIONS
+from slotproof.conformance.traces.crash import crashed_at
 from slotproof.conformance.traces.page_map import LOST, SHARED, STALE, Cell, names, state_of
 from slotproof.conformance.traces.runs import joined, runs_in, text as written
 from slotproof.conformance.traces.step import Step
@@ -98,9 +99,9 @@ def headline(view: View) -> str:
     if first.clause == "INV-INFLIGHT.iff":
         return _in_flight(view) or words
     if first.invariant == "INV-ALIVE":
-        words += (
-            f": {first.detail if len(first.detail) <= LONGEST else first.detail[:LONGEST] + '…'}"
-        )
+        detail = first.detail if len(first.detail) <= LONGEST else first.detail[:LONGEST] + "…"
+        where = crashed_at(view.trace, first)
+        words += f": {detail}" + (f" (at {where})" if where else "")
     return words
 
 

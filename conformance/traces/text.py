@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from slotproof.conformance.lockstep.observation import TERMS, Violation
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.terminal import Painted, plain
+from slotproof.conformance.traces.crash import crashed_at
 from slotproof.conformance.traces.equation import sum_of
 from slotproof.conformance.traces.frames import ACTORS, Frame
+from slotproof.conformance.traces.localisation import Place, suspects
 from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 
 SAID = 12
@@ -75,7 +78,10 @@ def again(trace: Trace, path: str, options: str = "") -> str:
 def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
-        yield f"{first.clause} violated by {trace.engine}, in {commands(len(trace.rows))}"
+        where = crashed_at(trace, first)
+        yield f"{first.clause} violated by {trace.engine}, in {commands(len(trace.rows))}" + (
+            f", at {where}" if where else ""
+        )
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
         yield f"{trace.engine}, {commands(len(trace.rows))}, nothing violated"
@@ -93,6 +99,7 @@ def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
     if trace.explained is not None:
         yield from _explained(trace)
         yield ""
+    yield from _where_to_look(trace)
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"
     short = (
@@ -115,6 +122,24 @@ def as_if(trace: Trace) -> str:
 def _explained(trace: Trace) -> Iterator[str]:
     yield as_if(trace)
     yield from (f"  {each}" for each in trace.explained or ())
+
+
+def _where_to_look(trace: Trace) -> Iterator[str]:
+    found = suspects(View(trace)) if trace.violations else []
+    if not found:
+        return
+    yield "Where to look:"
+    for each in found:
+        yield f"  {each.why}: {each.how}"
+        yield from map(_place, each.places)
+        if each.also:
+            yield "  moved in this iteration too by"
+            yield from map(_place, each.also_places)
+    yield ""
+
+
+def _place(place: Place) -> str:
+    return f"    {place.event}" + (f"  in {place.made_by}" if place.methods else "")
 
 
 def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:

@@ -188,7 +188,8 @@ def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, .
     first = suspects(view)[0]
     assert (first.how, first.events) == (how, events)
     name = events[0].split()[0]
-    assert first.steps[0] == (events[0], TRANSITIONS[name].sentence)
+    place = first.places[0]
+    assert (place.event, place.sentence) == (events[0], TRANSITIONS[name].sentence)
 
 
 @pytest.mark.parametrize(

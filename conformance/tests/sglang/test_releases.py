@@ -1,5 +1,6 @@
 """Each SGLang release that the driver serves, in short; `make test` takes two of them."""
 
+import ast
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.engines.methods import methods_of
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.referee import Referee, Setup, play
@@ -191,3 +193,25 @@ def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail.startswith("output 2 of r1 is ")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_methods_that_make_transitions_are_there(
+    release: str, python_of: Callable[[str], Path]
+) -> None:
+    """By their names in the sources: who reads a trace looks for them."""
+    (folder,) = python_of(release).parents[1].glob("lib/python3.*/site-packages/sglang/srt")
+    there = set()
+    for path in (
+        path
+        for part in ("managers", "mem_cache", "session")
+        for path in (folder / part).rglob("*.py")
+    ):
+        for each in ast.parse(path.read_text()).body:
+            if isinstance(each, ast.ClassDef):
+                inner = (node.name for node in each.body if isinstance(node, ast.FunctionDef))
+                there |= {f"{each.name}.{name}" for name in inner}
+            elif isinstance(each, ast.FunctionDef):
+                there.add(each.name)
+    named = {name for methods in methods_of(f"sglang {release}").values() for name in methods}
+    assert len(named) > 20 and named <= there

@@ -1,0 +1,181 @@
+"""All but the reference engine works where torch is missing, and numpy with it (issue 17, 6)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import slotproof.conformance
+import slotproof.model
+from slotproof.conformance.cli.listing import Things
+from slotproof.conformance.cli.showing import Format
+from slotproof.conformance.engines import mutants
+from slotproof.conformance.engines.base import EngineUnusable, torch_missing
+
+ROOT = Path(__file__).parents[3]
+TOY = f"cmd:{sys.executable} {ROOT / 'conformance' / 'drivers' / 'examples' / 'toy.py'}"
+CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
+PLUGIN = "slotproof.conformance.plugin.hooks"
+INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+LOADED = () if INSTALLED else ("-p", PLUGIN)
+NEED_IT = {
+    "slotproof.conformance.engines.reference",
+    "slotproof.conformance.matrices.mutants",
+    "slotproof.conformance.matrices.systematic",
+}
+"""Modules that run the reference engine."""
+MISSING = "slotproof: the reference engine needs torch: pip install 'slotproof[reference]'"
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment, for us and for whatever we start, in which torch and numpy are missing."""
+    for name in ("torch", "numpy"):
+        (tmp_path / "missing" / name).mkdir(parents=True)
+        text = f'raise ModuleNotFoundError("No module named {name!r}", name="{name}")\n'
+        (tmp_path / "missing" / name / "__init__.py").write_text(text)
+    return {**os.environ, "PYTHONPATH": str(tmp_path / "missing")}
+
+
+def python(code: str, *argv: str, env: dict[str, str], cwd: Path = ROOT) -> tuple[Any, str]:
+    """What the code says in JSON on its last line, and on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *argv],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+        cwd=cwd,
+    )
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def test_who_runs_no_reference_engine_imports_no_torch(bare: dict[str, str]) -> None:
+    packages = (slotproof.model, slotproof.conformance)
+    names = [
+        info.name
+        for package in packages
+        for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+        if not any(part in info.name for part in (".tests", ".drivers.sglang", ".drivers.examples"))
+    ]
+    assert len(names) > 150
+    code = """
+import importlib, json, sys
+failed = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        assert error.name in ("torch", "numpy"), error
+        failed.append(name)
+print(json.dumps(failed))
+"""
+    failed, _ = python(code, *names, env=bare)
+    assert set(failed) == NEED_IT
+
+
+STATUSES = """
+import json, sys
+from slotproof.conformance.cli.app import status
+found = [status(argv) for argv in json.loads(sys.argv[1])]
+print()
+print(json.dumps(found))
+"""
+
+
+def statuses(lines: Sequence[Sequence[str]], env: dict[str, str], cwd: Path) -> tuple[Any, str]:
+    """The exit status of each command line, and what they say on standard error."""
+    return python(STATUSES, json.dumps(lines), env=env, cwd=cwd)
+
+
+@pytest.mark.slow
+def test_commands_work_without_torch(bare: dict[str, str], tmp_path: Path) -> None:
+    bug, out = f"{TOY} --bug", ["--out", str(tmp_path / "out")]
+    small = ["--config", "p1", "--examples", "6"]
+    assert statuses([["run", "--engine", bug, *small, *out]], bare, tmp_path)[0] == [1]
+    (trace,) = map(str, (tmp_path / "out").glob("*.itf.json"))
+    wanted = [
+        (["run", "--engine", bug, *small, "--all", "--jobs", "2", *out], 1),
+        (["replay", trace, "--engine", bug], 1),
+        (["replay", trace, "--engine", TOY], 0),
+        *((["show", trace, "--format", form], 0) for form in Format),
+        (["show", trace, "--json"], 0),
+        (["show", "--all", trace, *out], 0),
+        (["diff", trace, TOY], 1),
+        (["validate", str(CORPUS / "logs" / "two-turns.jsonl")], 0),
+        (["check-driver", TOY], 0),
+        (["prove", "--transition", "T-OPEN"], 0),
+        (["matrix", "--engines", f"new={bug}", *small, *out], 1),
+        (["docs", "--check", "--out", str(ROOT / "docs" / "reference" / "spec")], 0),
+        *((["list", what], 0) for what in Things),
+        (["env", "list"], 0),
+    ]
+    got, said = statuses([argv for argv, _ in wanted], bare, tmp_path)
+    both = zip(wanted, got, strict=True)
+    assert [argv for (argv, status), seen in both if status != seen] == [], said
+    assert "torch" not in said
+
+
+@pytest.mark.slow
+def test_who_asks_for_the_reference_engine_is_told_what_to_install(
+    bare: dict[str, str], tmp_path: Path
+) -> None:
+    lines = [
+        ["run", "--engine", "reference"],
+        ["run", "--engine", "reference-transformer:leak-full", "--device", "cuda"],
+        ["replay", str(CORPUS / "traces" / "two-turns.itf.json")],
+        ["check-driver", "reference"],
+        ["matrix", "--mutants"],
+    ]
+    found, said = statuses(lines, bare, tmp_path)
+    assert found == [2] * len(lines)
+    assert said.splitlines()[0] == MISSING
+    assert said.count("slotproof[reference]") == len(said.splitlines()) == len(lines), said
+
+
+@pytest.mark.slow
+def test_the_plugin_works_without_torch(bare: dict[str, str], tmp_path: Path) -> None:
+    argv = ["--pyargs", "slotproof.conformance", "-p", "no:cacheprovider", *LOADED]
+    argv += ["--slotproof-config=p1", "--slotproof-examples=10"]
+    for engine, status, words in ((TOY, 0, "1 passed"), ("reference", 1, MISSING)):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *argv, f"--slotproof-engine={engine}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=bare,
+            cwd=tmp_path,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert words in done.stdout.replace("\n", " ") or words in done.stdout
+
+
+def test_another_module_that_is_missing_is_a_bug() -> None:
+    """Of ours: nobody is told to install torch for it."""
+    other = ModuleNotFoundError("No module named 'typer'", name="typer")
+    assert torch_missing(other) is other
+    assert isinstance(torch_missing(ModuleNotFoundError(name="torch")), EngineUnusable)
+
+
+def test_mutants_are_known_as_they_are() -> None:
+    """`python -m slotproof.conformance.engines.mutants` writes the file anew."""
+    assert mutants.FILE.read_text(encoding="utf-8") == mutants.made()
+
+
+def test_torch_comes_with_the_reference_engine_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    heavy = [line for line in project["dependencies"] if line.startswith(("torch", "numpy"))]
+    assert heavy == []
+    assert [line.partition(">")[0] for line in extras["reference"]] == ["torch", "numpy"]
+    assert [line.partition(">")[0] for line in extras["pytest"]] == ["pytest", "pytest-xdist"]
