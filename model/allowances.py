@@ -64,7 +64,7 @@ def unlocking(when: Expr, mine: Expr) -> Allowance:
 
 m, fresh, swa_fresh = Var("given.m"), Var("given.fresh"), Var("given.swa_fresh")
 """What the tree has of a prompt, and what of it nobody had locked before."""
-matched = conj(
+legal_match = conj(
     is_aligned(m),
     m >= 0,
     m + config.reserve <= known,
@@ -91,13 +91,14 @@ window_alive = (
     | (~config.swa & (reuse >= slot.E))
     | ((reuse < slot.E) & (floor_page(reuse) == 0))
 )
+"""E ≤ max(0, m - W) after the cut to m, case by case."""
 
 # To the tree -----------------------------------------------------------------------
 
 q, dup, swa_dup = Var("given.q"), Var("given.dup"), Var("given.swa_dup")
-"""What goes to the tree, what of it the tree had already."""
+"""Up to where the tree has the tokens, what of it it had before."""
 _cursor = maximum(req.Q, req.E)
-inserted = conj(
+legal_insert = conj(
     is_aligned(q),
     q >= req.Q,
     q <= req.C,
@@ -109,8 +110,8 @@ inserted = conj(
     swa_dup >= 0,
     (swa_dup == 0) | (_cursor + swa_dup <= req.Q + dup),
 )
-relock = Var("given.relock")
-"""What of the tree's sliding-window pages the request locks anew after an insert."""
+swa_unlocked = Var("given.swa_unlocked")
+"""What of the tree's sliding-window pages nobody locks any more after an insert."""
 
 
 def room(tokens: Expr) -> Expr:

@@ -23,11 +23,11 @@ from slotproof.model.state import (
     TURN,
     Kv,
     Pool,
+    actor_has_kv,
     config,
     frame,
     full,
     has_kv,
-    has_row,
     held,
     known,
     lengths,
@@ -167,7 +167,8 @@ OWNER = state(
 )
 BACKED = state(
     "INV-BACKED",
-    "Every position below A has a page that its row owns or the tree protects.",
+    "Every position of a row that counts has a page: from Q to A, and below Q what the row needs "
+    "of the tree. Whose it is say INV-OWNER and INV-PIN.",
     {
         "protected": "positions below Q lie in pages that the tree holds locked",
         "private": "positions from Q to A lie in pages that nobody has given back",
@@ -177,11 +178,12 @@ BACKED = state(
 )
 PIN = state(
     "INV-PIN",
-    "A locked page is the tree's, and the figure counts it once: whoever's row points to a page "
-    "below Q has locked it, in the sliding-window pool as far as the window of the prefix reaches.",
+    "A locked page is the tree's, and `protected` counts it once. A lock covers pages below Q "
+    "only, and all to which the row points there; in the sliding-window pool at least those from "
+    "⌊max(0, Q - W)⌋ on that the cursor has not passed.",
     counted=(page.pins >= 0) & (page.beside >= 0),
     tree=implies(pinned, page.tree == 1),
-    mine=implies(page.pin, has_row & page.here & (page.at < own.Q)),
+    mine=implies(page.pin, actor_has_kv & page.here & (page.at < own.Q)),
     full_covers=places.covered("full"),
     swa_covers=places.covered("swa"),
     full=places.protected(full.protected),
@@ -191,7 +193,7 @@ PLACE = state(
     "INV-PLACE",
     "A position of a row has one page, and no page lies at two positions that count: those that "
     "the row owns, and those of its prefix that it needs.",
-    function=implies(has_row & page.here & (page.at == page.place), page.entry == page.number),
+    function=implies(actor_has_kv & page.here & (page.at == page.place), page.entry == page.number),
     full_injective=places.injective("full"),
     swa_injective=places.injective("swa"),
 )
@@ -246,8 +248,8 @@ KIND = state(
 )
 PHASE = state(
     "INV-PHASE",
-    "A matched request without a slot has the tree's prefix and nothing else; one in a batch has "
-    "a row; one between chunks has some of its prompt to prefill.",
+    "A matched request without a slot has the tree's prefix and nothing else; one that is running "
+    "or parked has a row; one that is parked has some of its prompt to prefill.",
     matched=implies(~slot.lent & (req.phase == MATCHED), (req.row == NO_ROW) & (req.A == req.Q)),
     row=implies(req.phase >= PARKED, req.row != NO_ROW),
     parked=implies(req.phase == PARKED, known > req.C),

@@ -68,13 +68,13 @@ def merged_cut(kv: Kv, n: Expr) -> t.Cut:
 
 
 def _restored(left: t.Cut) -> Spec:
-    effect = {**t.T_RESTORE.effect, **t.kept(slot, left), **t.kept(req, left)}
+    effect = {**t.T_RESTORE.effect, **t.cut_lengths(slot, left), **t.cut_lengths(req, left)}
     return _restore(memory=(left.memory,), effect=effect)
 
 
 def _merged_save() -> Spec:
     left = merged_cut(req, req.prompt + t.F)
-    effect = {**t.T_SAVE.effect, **t.kept(slot, left)}
+    effect = {**t.T_SAVE.effect, **t.cut_lengths(slot, left)}
     return changed(replace(t.T_SAVE, memory=(left.memory,), effect=effect))
 
 

@@ -37,7 +37,7 @@ from slotproof.model.expr import (
 )
 from slotproof.model.memory import Interval, Mem, Move
 from slotproof.model.places import NO_PAGE, ONE_PAGE, counts, has_lock, in_tree, later
-from slotproof.model.state import has_row, own, page
+from slotproof.model.state import actor_has_kv, own, page
 from slotproof.model.transition import Transition
 
 taken = Var("param.page_taken", Sort.BOOL)
@@ -109,7 +109,7 @@ def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str
             rules |= _rewritten(interval, taken, taken_at, inside(interval, page.place))
         elif mem.move is Move.POINT:
             where = conj(inside(interval, pointed_at), is_aligned(pointed_at), page.tree >= 1)
-            elsewhere = has_row & page.here & counts(page.at, pool)
+            elsewhere = actor_has_kv & page.here & counts(page.at, pool)
             rules["pointed"] = implies(pointed, where & ~elsewhere)
             at = ite(pointed, pointed_at, at)
             here = pointed | _kept(interval)
@@ -139,7 +139,7 @@ def effect(transition: Transition, pool: str) -> tuple[dict[str, Expr], dict[str
 
 def _kept(interval: Interval) -> Expr:
     """An entry that is overwritten points away, and a row that was not there pointed nowhere."""
-    return has_row & page.here & ~within(interval)
+    return actor_has_kv & page.here & ~within(interval)
 
 
 def _rewritten(interval: Interval, chosen: Expr, where: Expr, must: Expr) -> dict[str, Expr]:

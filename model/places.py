@@ -19,7 +19,7 @@ from slotproof.model.expr import (
     maximum,
     substitute,
 )
-from slotproof.model.state import config, has_row, own, page, pinned, req, slot
+from slotproof.model.state import actor_has_kv, config, own, page, pinned, req, slot
 
 NO_PAGE = -1
 """Of a position of a row: it points nowhere."""
@@ -57,19 +57,19 @@ def backed(pool: str) -> dict[str, Expr]:
     """
     there = page.entry > NO_PAGE
     return {
-        f"{pool}_protected": implies(has_row & in_tree(page.place, pool), there),
-        f"{pool}_private": implies(has_row & in_own(page.place, pool), there),
+        f"{pool}_protected": implies(actor_has_kv & in_tree(page.place, pool), there),
+        f"{pool}_private": implies(actor_has_kv & in_own(page.place, pool), there),
     }
 
 
 def covered(pool: str) -> Expr:
     """The lock covers what must be backed."""
-    return implies(has_row & page.here & in_tree(page.at, pool), page.pin)
+    return implies(actor_has_kv & page.here & in_tree(page.at, pool), page.pin)
 
 
 def injective(pool: str) -> Expr:
     """No page lies at two positions that count."""
-    named = has_row & counts(page.place, pool) & (page.entry == page.number)
+    named = actor_has_kv & counts(page.place, pool) & (page.entry == page.number)
     return implies(named, page.here & (page.at == page.place))
 
 

@@ -57,7 +57,7 @@ class Rows(NamedTuple, Generic[Each]):
 class Session(NamedTuple, Generic[Each]):
     open: Each
     closing: Each  # close was asked for while a turn was in flight
-    inflight: Each  # a turn is queued, parked or running
+    inflight: Each  # a turn was accepted and has not ended
     history: Each  # tokens of finished turns, prompts and outputs
 
 
@@ -211,9 +211,9 @@ def after(expr: Expr) -> Expr:
 is_turn: Expr = req.kind == TURN
 is_plain: Expr = req.kind == PLAIN
 has_kv: Expr = req.phase >= MATCHED  # matched, parked or running
-in_batch: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
+begun: Expr = (req.phase == RUNNING) | (req.phase == PARKED)
 known: Expr = req.prompt + req.output
-"""Tokens that the request knows: all that KV may be computed for."""
+"""Tokens that the request knows."""
 req_has_row: Expr = req.row != NO_ROW
 locks_tree: Expr = req.locked | (slot.lent & slot.locked)
 """The request has a tree lock, its own or that of the slot on loan to it."""
@@ -245,8 +245,8 @@ def swa_private(kv: Kv) -> Expr:
     return ite(config.swa, ceil_page(kv.A) - maximum(kv.Q, kv.E), 0)
 
 
-has_row: Expr = slot.holding | has_kv
-"""The actor has KV, of a turn or in its slot: in one row."""
+actor_has_kv: Expr = slot.holding | has_kv
+"""The actor has KV, of its request or in its slot: in one row, once that is taken."""
 own = Lengths(
     *(ite(has_kv, of, kept) for of, kept in zip(lengths(req), lengths(slot), strict=True))
 )

@@ -28,12 +28,12 @@ from slotproof.model.state import (
     TURN,
     WAITING,
     Pool,
+    actor_has_kv,
     after,
+    begun,
     config,
     full,
     has_kv,
-    has_row,
-    in_batch,
     is_plain,
     known,
     lock_sum,
@@ -51,7 +51,7 @@ _matched = (req.phase == WAITING) & (after(req.phase) == MATCHED)
 _partial = slot.holding & (session.history < slot.C)
 
 _has_kv = after(has_kv)
-_stays = has_row & after(has_row)
+_stays = actor_has_kv & after(actor_has_kv)
 """The actor's KV, a turn's or a slot's, is there before and after."""
 _told = after(req.output) - req.output
 
@@ -117,7 +117,7 @@ LIFE_STEP = step(
     begins=implies(req.kind == NONE, after(req.phase) <= WAITING),
     matched=implies(after(req.phase) == MATCHED, req.phase <= MATCHED),
     runs=implies(after(req.phase) == RUNNING, has_kv),
-    parked=implies(after(req.phase) == PARKED, in_batch),
+    parked=implies(after(req.phase) == PARKED, begun),
 )
 
 COVER_STEP = step(
@@ -157,27 +157,29 @@ COVER_STEP = step(
 
 
 def _cut_to(upto: Expr) -> Expr:
-    """What a cut to that many positions must leave: a cut below the cursor moves down a page."""
+    """What a cut to that many positions must leave: a cut below the cursor moves down to its page's
+    beginning."""
     return minimum(own.C, ite(upto >= own.E, upto, floor_page(upto)))
 
 
 KEEP_STEP = step(
     "INV-KEEP-STEP",
-    "Nothing computed is lost: a restore reuses all that the prompt, the reserve for the logits "
-    "and the profile allow, but not what the reserve recomputes; the end of a turn cuts to the "
-    "history, and in between KV only grows. A turn that is refused leaves its slot.",
+    "KV that stays is not lost: a restore reuses all that known tokens, reserve and profile allow, "
+    "an end cuts no further than to the history, and else C never shrinks. A match or a restore "
+    "leaves the reserve to be recomputed. A refused turn still has its slot, if it had one.",
     reserve=implies(_matched, after(req.C) + config.reserve <= known),
     restores=implies(_stays & _matched, after(own.C) >= _cut_to(reuse)),
     ends=implies(_stays & _ends, after(own.C) >= _cut_to(after(session.history))),
     runs=implies(_stays & ~_matched & ~_ends, after(own.C) >= own.C),
     refused=implies(
-        has_kv & ~in_batch & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
+        has_kv & ~begun & (after(req.phase) == WAITING), iff(after(slot.holding), slot.holding)
     ),
 )
 CURSOR_STEP = step(
     "INV-CURSOR-STEP",
-    "The cursor moves up in a batch only, and back only as far as the KV is cut.",
-    up=implies(_stays & (after(own.E) > own.E), in_batch & (after(req.phase) >= PARKED)),
+    "The cursor moves up only while the request runs or is parked, and back only as far as the KV "
+    "is cut.",
+    up=implies(_stays & (after(own.E) > own.E), begun & (after(req.phase) >= PARKED)),
     back=implies(_stays, after(own.E) >= minimum(own.E, after(own.C))),
 )
 QUEUED_STEP = step(
@@ -200,12 +202,13 @@ def _rise(pool: Pool) -> Expr:
 
 
 _relocks = (req.phase >= PARKED) & (after(req.phase) >= PARKED)
-"""An insert locks what the window needs of the tree anew."""
+"""An insert may lock what the window needs anew. Other steps between these phases may not, and
+are bounded no better here."""
 
 LOCK_STEP = step(
     "INV-LOCK-STEP",
-    "Protected changes by no more than the locks that are taken or released; what is matched in "
-    "the tree is locked, in the sliding-window pool as far as its window reaches.",
+    "Protected changes by no more than the locks that are taken or released; in the sliding-window "
+    "pool so much is protected after a match as its window needs.",
     rises=_rise(full) <= maximum(0, after(lock_sum) - lock_sum),
     falls=0 - _rise(full) <= maximum(0, lock_sum - after(lock_sum)),
     swa_rises=_rise(swa) <= ite(_relocks, after(lock_sum), maximum(0, after(lock_sum) - lock_sum)),
@@ -227,12 +230,14 @@ _valid = floor_page(minimum(own.C, ite(has_kv | session.inflight, known, session
 
 PUBLISH_STEP = step(
     "INV-PUBLISH-STEP",
-    "Only committed KV of known tokens goes to the tree. When a request ends, its KV goes there "
-    "only if it was in a batch; a request without a session must have been running.",
+    "No more goes to the tree than whole pages of committed KV of known tokens. When a request "
+    "ends, its KV goes there only if it was running or parked; without a session, only if it was "
+    "running.",
     turn=implies(_ends & (req.kind == TURN) & (_published(full) > 0), req.phase >= PARKED),
     plain=implies(_ends & (req.kind == PLAIN) & (_published(full) > 0), req.phase == RUNNING),
-    committed=_published(full) <= ite(has_row, maximum(0, _valid - own.Q), 0),
-    swa_committed=_published(swa) <= ite(has_row, maximum(0, _valid - maximum(own.Q, own.E)), 0),
+    committed=_published(full) <= ite(actor_has_kv, maximum(0, _valid - own.Q), 0),
+    swa_committed=_published(swa)
+    <= ite(actor_has_kv, maximum(0, _valid - maximum(own.Q, own.E)), 0),
 )
 
 STEPS: dict[str, Invariant] = {

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from slotproof.model.allowances import (
     fresh,
-    inserted,
-    matched,
+    legal_insert,
+    legal_match,
     partial_slot,
-    relock,
     reuse,
     room,
     some,
     swa_fresh,
+    swa_unlocked,
     unlocking,
     waiting,
     window_alive,
@@ -67,11 +67,11 @@ from slotproof.model.state import (
     WAITING,
     Kv,
     after,
+    begun,
     config,
     frame,
     full,
     has_kv,
-    in_batch,
     is_plain,
     is_turn,
     known,
@@ -88,11 +88,15 @@ from slotproof.model.state import (
 )
 from slotproof.model.transition import Allowance, Transition, assign, given, param
 
-u = param("u", "tokens of the tree that only this actor locks: evictable to protected, or back")
+u = param(
+    "u",
+    "tokens of the tree: where a lock is taken, those that nobody had locked (evictable → "
+    "protected); where it is dropped, those that nobody else locks (back)",
+)
 swa_u = param("swa_u", "the same of the sliding-window pool")
-swa_x = param("swa_x", "sliding-window tokens whose lock an insert drops, to lock its window anew")
-q = param("q", "the position up to which the row's pages go to the tree")
-dup = param("dup", "tokens among them that the tree had already: they are freed")
+swa_x = param("swa_x", "sliding-window tokens that nobody locks any more after the insert")
+q = param("q", "the position up to which the tree has the row's tokens from now on")
+dup = param("dup", "tokens from Q on that the tree had already: the row's own pages are freed")
 swa_dup = param("swa_dup", "the same of the sliding-window pool")
 LOCK = (u, swa_u)
 
@@ -126,15 +130,15 @@ class Cut(NamedTuple):
 def cut(kv: Kv, n: Operand) -> Cut:
     """The one rule behind free_tail and trim: keep at most n positions (#22862, #22900).
 
-    A cut inside a page at or below the cursor would hand that page back twice, so it moves
-    down.
+    A cut inside a page below the cursor would hand that page back twice, so it moves down.
     """
     m = ite(n >= kv.E, n, floor_page(n))
     gone = free(kv, ceil_page(m), ceil_page(kv.A))
     return Cut(m, gone, minimum(kv.C, m), minimum(kv.A, m), minimum(kv.E, m))
 
 
-def kept(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
+def cut_lengths(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:
+    """C, A and E are those of what is left; Q and the row stay."""
     return assign((kv.C, of.C), (kv.A, of.A), (kv.E, of.E))
 
 
@@ -143,7 +147,7 @@ def to_slot(left: Kv | Cut) -> dict[str, Expr]:
     return {
         **assign((slot.holding, TRUE), (slot.lent, FALSE)),
         **assign((slot.row, req.row), (slot.Q, req.Q), (slot.locked, TRUE)),
-        **kept(slot, left),
+        **cut_lengths(slot, left),
     }
 
 
@@ -173,7 +177,7 @@ to_tree_pages = {
         after(page.tree) > page.tree, (maximum(req.Q, req.E) + swa_dup <= page.at) & (page.at < q)
     ),
 }
-"""Which pages go to the tree: up to q, but those that it had."""
+"""Which pages of each pool go to the tree: up to q, but those that it free_copies."""
 published = {
     "dup": dup == gain(full.available) - (_rounded - q),
     "swa_dup": implies(config.swa, swa_dup == gain(swa.available) - (_rounded - maximum(q, req.E))),
@@ -195,13 +199,13 @@ session_stays = {"stays": unchanged(session.open, req.kind, req.phase)}
 
 
 def keeps(kv: Kv, upto: Expr) -> Expr:
-    """A cut keeps every valid position that it may: recomputing them would break no invariant."""
+    """A cut keeps every valid position that it may: recomputing them would be a waste."""
     return implies(upto >= kv.E, after(slot.C) == minimum(kv.C, upto))
 
 
 _cursor = maximum(req.Q, req.E)
-had = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
-"""What the tree had of [Q, q) is freed,"""
+free_copies = Mem(Move.FREE, Interval(req.Q, req.Q + dup), Interval(_cursor, _cursor + swa_dup))
+"""What the tree had of [Q, q) comes first in it: the row's own pages of that are freed,"""
 to_tree = Mem(Move.TO_TREE, Interval(req.Q + dup, q), Interval(_cursor + swa_dup, q))
 """and the rest of it is the tree's."""
 
@@ -401,7 +405,7 @@ T_MATCH = Transition(
         "swa": _points_below_m,
     },
     allows=Allowance(
-        waiting & (is_plain | ~slot.holding) & matched, {"u": fresh, "swa_u": swa_fresh}
+        waiting & (is_plain | ~slot.holding) & legal_match, {"u": fresh, "swa_u": swa_fresh}
     ),
 )
 
@@ -411,8 +415,8 @@ _restored = cut(slot, reusable)
 
 T_RESTORE = Transition(
     "T-RESTORE",
-    "The slot's KV goes on loan to its turn, after free_tail gave back what lies past the "
-    "matched prefix, from the next page boundary on.",
+    "The slot's KV goes on loan to its turn, after free_tail cut it to what is reusable: whole "
+    "pages past that are freed.",
     source="#20070, #20476, #22213, #22862, #32163",
     by="the scheduler",
     stage="match",
@@ -426,8 +430,8 @@ T_RESTORE = Transition(
     },
     memory=(_restored.memory,),
     effect={
-        **kept(slot, _restored),
-        **kept(req, _restored),
+        **cut_lengths(slot, _restored),
+        **cut_lengths(req, _restored),
         **assign((req.row, slot.row), (req.Q, slot.Q), (req.locked, FALSE)),
         **assign((slot.lent, TRUE), (req.phase, MATCHED)),
     },
@@ -510,7 +514,7 @@ T_EXTEND = Transition(
 
 T_PARK = Transition(
     "T-PARK",
-    "Between two chunks of its prefill a request is in no batch, but keeps its KV.",
+    "Between two chunks of its prefill a request is parked: in no batch, but it keeps its KV.",
     source="#37502",
     by="the scheduler",
     stage="run",
@@ -520,29 +524,36 @@ T_PARK = Transition(
     allows=Allowance((req.phase == RUNNING) & (known > req.C)),
 )
 
-_rewritten = Mem(Move.POINT, had.full, had.swa)
+_point_to_tree = Mem(Move.POINT, free_copies.full, free_copies.swa)
 """Where the tree has the same tokens already, the row points to its pages from now on."""
 
 T_INSERT = Transition(
     "T-INSERT",
-    "The prefilled prompt of a request without a slot goes to the tree up to q, which it then "
-    "locks; what the tree had meanwhile is freed and the row points to the tree's pages.",
+    "Valid KV of a request without a slot is shared up to q: where the tree has these tokens "
+    "already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. "
+    "[0, q) is locked, in the sliding-window pool at least its window.",
     by="the scheduler",
     stage="run",
     course="every request",
     guard={
-        "running": in_batch,
-        "no_slot": ~slot.lent,
+        "begun": begun,
+        "not_lent": ~slot.lent,
         **insertable,
         "u": (q - req.Q - dup <= u) & is_aligned(u) & (u <= q - req.Q),
-        "covered": q <= full.protected + u,
+        "protects": q <= full.protected + u,
         "swa_u": (swa_u >= 0) & is_aligned(swa_u) & (swa_u <= ite(config.swa, q, 0)),
         "swa_x": (swa_x >= 0) & is_aligned(swa_x) & (swa_x <= ite(config.swa, req.Q, 0)),
-        "swa_mine": (swa_x <= swa.protected)
+        "swa_bounded": (swa_x <= swa.protected)
         & (swa.protected - swa_x + swa_u <= frame.lock_sum + q),
     },
     params=(q, dup, swa_dup, u, swa_u, swa_x),
-    memory=(had, to_tree, _rewritten, lock(u, swa_u), Mem(Move.UNLOCK, EMPTY, count(swa_x))),
+    memory=(
+        free_copies,
+        to_tree,
+        _point_to_tree,
+        lock(u, swa_u),
+        Mem(Move.UNLOCK, EMPTY, count(swa_x)),
+    ),
     effect=assign((req.Q, q)),
     means={
         "q": after(req.Q) == q,
@@ -554,21 +565,21 @@ T_INSERT = Transition(
     },
     allows=Allowance(
         conj(
-            in_batch & ~slot.lent,
-            inserted,
+            begun & ~slot.lent,
+            legal_insert,
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),
             fresh <= given(q) - req.Q,
             fresh <= full.evictable + (given(q) - req.Q - given(dup)),
             full.protected + fresh >= given(q),
-            is_aligned(relock) & (relock >= 0) & (relock <= req.Q),
+            is_aligned(swa_unlocked) & (swa_unlocked >= 0) & (swa_unlocked <= req.Q),
             is_aligned(swa_fresh) & (swa_fresh >= 0) & (swa_fresh <= given(q)),
             swa_fresh <= swa.evictable,
-            config.swa | ((relock == 0) & (swa_fresh == 0)),
-            relock <= swa.protected,
-            swa.protected - relock + swa_fresh <= frame.lock_sum + given(q),
+            config.swa | ((swa_unlocked == 0) & (swa_fresh == 0)),
+            swa_unlocked <= swa.protected,
+            swa.protected - swa_unlocked + swa_fresh <= frame.lock_sum + given(q),
         ),
-        {"u": fresh, "swa_u": swa_fresh, "swa_x": relock},
+        {"u": fresh, "swa_u": swa_fresh, "swa_x": swa_unlocked},
     ),
 )
 
@@ -683,7 +694,7 @@ T_SWA_ADVANCE = Transition(
     by="the scheduler",
     stage="run",
     guard={
-        "swa": config.swa & in_batch,
+        "swa": config.swa & begun,
         "e": (e > req.E) & is_aligned(e) & (e <= floor_page(req.C - config.window)),
     },
     params=(e,),
@@ -692,7 +703,7 @@ T_SWA_ADVANCE = Transition(
     means={"e": after(req.E) == e},
     allows=Allowance(
         config.swa
-        & in_batch
+        & begun
         & is_aligned(given(e))
         & (given(e) > req.E)
         & (given(e) + config.window <= req.C)
@@ -766,15 +777,16 @@ T_ABORT = Transition(
 
 T_ABORT_PUBLISH = Transition(
     "T-ABORT-PUBLISH",
-    "A running turn is aborted as by T-ABORT, but its KV goes to the tree up to q.",
+    "A running or parked turn is aborted as by T-ABORT, but [Q, q) goes to the tree, or is freed "
+    "where the tree had it.",
     by="a client",
     stage="abort",
-    guard={**_abort_guard, "in_batch": in_batch, "publishes": config.abort_publishes, **insertable},
+    guard={**_abort_guard, "begun": begun, "publishes": config.abort_publishes, **insertable},
     params=(q, dup, swa_dup, u, swa_u),
-    memory=(had, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
+    memory=(free_copies, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
     effect=_abort_effect,
     means={**published, **aborted, "profile": config.abort_publishes},
-    allows=unlocking(is_turn & in_batch & config.abort_publishes & inserted, locks_either),
+    allows=unlocking(is_turn & begun & config.abort_publishes & legal_insert, locks_either),
 )
 
 T_OOM = Transition(
@@ -817,38 +829,38 @@ T_ABORT_PARTIAL = Transition(
         "possible": session.history >= slot.Q,
     },
     memory=(_to_history.memory,),
-    effect={**kept(slot, _to_history), **turn_over},
+    effect={**cut_lengths(slot, _to_history), **turn_over},
     means={"kept": keeps(slot, session.history), **aborted},
     allows=Allowance(conj(is_turn & waiting, partial_slot & (session.history >= slot.Q))),
 )
 
 T_RETRACT = Transition(
     "T-RETRACT",
-    "A turn is taken out of the batch and keeps its KV in the slot, made if absent; it waits and "
-    "is still in flight.",
+    "A turn is taken out of the batch, or from between two chunks, and keeps its KV in the slot, "
+    "made if absent; it waits and is still in flight.",
     source="#22862",
     by="the scheduler",
     stage="retract",
     guard={
         "turn": is_turn,
-        "in_batch": in_batch,
+        "begun": begun,
         "keeps": config.retract_keeps,
         "covered": known >= req.C,
     },
     effect={**to_slot(req), **back_to_waiting},
     means={"profile": config.retract_keeps & after(slot.holding), **waits},
-    allows=Allowance(is_turn & in_batch & config.retract_keeps & (known >= req.C)),
+    allows=Allowance(is_turn & begun & config.retract_keeps & (known >= req.C)),
 )
 
 T_RETRACT_WIPE = Transition(
     "T-RETRACT-WIPE",
-    "A turn is taken out of the batch and gives up all its KV and its slot; it waits and is "
-    "still in flight.",
+    "A turn is taken out of the batch, or from between two chunks, and gives up all its KV and "
+    "its slot; it waits and is still in flight.",
     by="the scheduler",
     stage="retract",
     guard={
         "turn": is_turn,
-        "in_batch": in_batch,
+        "begun": begun,
         "wipes": ~config.retract_keeps,
         **dropped(locks_either),
     },
@@ -856,7 +868,7 @@ T_RETRACT_WIPE = Transition(
     memory=everything,
     effect={**no_slot, **back_to_waiting},
     means={**given_back, "profile": ~config.retract_keeps & ~after(slot.holding), **waits},
-    allows=unlocking(is_turn & in_batch & ~config.retract_keeps, locks_either),
+    allows=unlocking(is_turn & begun & ~config.retract_keeps, locks_either),
 )
 
 # The tree, and requests without a session -------------------------------------------
@@ -894,10 +906,10 @@ T_PLAIN_FINISH = Transition(
     course="every request",
     guard={"plain": is_plain, "running": req.phase == RUNNING, **insertable, **dropped(locks(req))},
     params=(q, dup, swa_dup, u, swa_u),
-    memory=(had, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
+    memory=(free_copies, to_tree, *release(req, req_has_row, u, swa_u, since=q)),
     effect=no_request,
     means={**published, **over},
-    allows=unlocking(is_plain & (req.phase == RUNNING) & inserted, locks(req)),
+    allows=unlocking(is_plain & (req.phase == RUNNING) & legal_insert, locks(req)),
 )
 
 T_PLAIN_ABORT = Transition(
@@ -915,15 +927,16 @@ T_PLAIN_ABORT = Transition(
 
 T_PLAIN_RETRACT = Transition(
     "T-PLAIN-RETRACT",
-    "A request without a session is taken out of the batch and gives everything back; it waits.",
+    "A request without a session is taken out of the batch, or from between two chunks, and gives "
+    "everything back; it waits.",
     by="the scheduler",
     stage="retract",
-    guard={"plain": is_plain, "in_batch": in_batch, **dropped(locks(req))},
+    guard={"plain": is_plain, "begun": begun, **dropped(locks(req))},
     params=LOCK,
     memory=everything,
     effect=back_to_waiting,
     means={**given_back, **waits},
-    allows=unlocking(is_plain & in_batch, locks(req)),
+    allows=unlocking(is_plain & begun, locks(req)),
 )
 
 TRANSITIONS: dict[str, Transition] = {

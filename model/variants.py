@@ -23,7 +23,7 @@ from slotproof.model.expr import (
 )
 from slotproof.model.memory import Interval, Mem, Move, free
 from slotproof.model.obligations import Spec
-from slotproof.model.state import config, in_batch, is_turn, req, session, slot
+from slotproof.model.state import begun, config, is_turn, req, session, slot
 from slotproof.model.transition import Allowance, Transition, assign, given
 
 
@@ -56,12 +56,13 @@ _VARIANTS = (
             replace(
                 t.T_ABORT,
                 params=(),
-                guard={
-                    "turn": is_turn & in_batch & slot.lent,
-                    "possible": session.history >= req.Q,
-                },
+                guard={"turn": is_turn & begun & slot.lent, "possible": session.history >= req.Q},
                 memory=(_at_history.memory,),
-                effect={**t.kept(slot, _at_history), **assign((slot.lent, FALSE)), **t.turn_over},
+                effect={
+                    **t.cut_lengths(slot, _at_history),
+                    **assign((slot.lent, FALSE)),
+                    **t.turn_over,
+                },
             )
         ),
     ),
@@ -93,7 +94,7 @@ _VARIANTS = (
             replace(
                 t.T_RETRACT,
                 memory=(_without_slack.memory,),
-                effect={**t.T_RETRACT.effect, **t.kept(slot, _without_slack)},
+                effect={**t.T_RETRACT.effect, **t.cut_lengths(slot, _without_slack)},
             )
         ),
     ),

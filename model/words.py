@@ -7,9 +7,9 @@ from slotproof.model.expr import Var
 _KV = {
     "row": "line of `req_to_token`, `no_row` when there is none (`req_pool_idx`)",
     "C": "committed: positions with valid KV (`kv_committed_len`)",
-    "A": "allocated: positions that own memory (`kv_allocated_len`)",
+    "A": "allocated: from Q up to it, positions own memory (`kv_allocated_len`)",
     "Q": "protected prefix: what the tree owns of the row (`cache_protected_len`)",
-    "E": "SWA cursor: before it, sliding-window KV was given back (`swa_evicted_seqlen`)",
+    "E": "SWA cursor: from Q up to it, sliding-window KV was given back (`swa_evicted_seqlen`)",
     "locked": "owns the tree lock on the first Q positions (`last_node`)",
 }
 _POOL = {
@@ -48,7 +48,7 @@ WORDS: dict[str, str] = {
     "page.own": "1 if this actor's row owns it",
     "page.rest": "rows of others that own it",
     "page.here": "this actor's row points to it",
-    "page.at": "at this position, the page's first",
+    "page.at": "if so, the position of its first token; of several the one written last",
     "page.pin": "this actor's lock covers it",
     "page.pins": "how many other actors' locks do",
     "page.beside": "tokens of all other pages of the pool that somebody locks",
@@ -59,7 +59,7 @@ WORDS: dict[str, str] = {
     "line.free": "entries of the free list that are this row",
     "line.rest": "slots and requests of others that have it",
     "config.swa": "the model has sliding-window layers, so there is a second pool",
-    "config.window": "the last positions that such a layer needs",
+    "config.window": "how many of the last positions such a layer needs",
     "config.width": "positions that a row can hold",
     "config.reserve": "known tokens that a restore leaves to be recomputed, for their logits",
     "config.aligned_reuse": "reuse stops at a page boundary",

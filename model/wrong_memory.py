@@ -65,7 +65,7 @@ def _restore_to(n: Expr) -> Transition:
     restore = guarded(moving(t.T_RESTORE, left.memory), prefix=n >= slot.Q, window=window)
     return replace(
         restore,
-        effect={**restore.effect, **t.kept(slot, left), **t.kept(req, left)},
+        effect={**restore.effect, **t.cut_lengths(slot, left), **t.cut_lengths(req, left)},
         allows=Allowance(t.T_RESTORE.allows.when & (n >= slot.Q) & window),
     )
 
@@ -173,8 +173,8 @@ MEMORY = (
                 moving(t.T_RESTORE, free(slot, ceil_page(t.reusable), ceil_page(slot.A))),
                 effect={
                     **t.T_RESTORE.effect,
-                    **t.kept(slot, merged_cut(slot, t.reusable)),
-                    **t.kept(req, merged_cut(slot, t.reusable)),
+                    **t.cut_lengths(slot, merged_cut(slot, t.reusable)),
+                    **t.cut_lengths(req, merged_cut(slot, t.reusable)),
                 },
             )
         ),
@@ -186,7 +186,7 @@ MEMORY = (
         changed(
             replace(
                 moving(t.T_SAVE, free(req, ceil_page(_saved), ceil_page(req.A))),
-                effect={**t.T_SAVE.effect, **t.kept(slot, merged_cut(req, _saved))},
+                effect={**t.T_SAVE.effect, **t.cut_lengths(slot, merged_cut(req, _saved))},
             )
         ),
     ),
@@ -197,7 +197,7 @@ MEMORY = (
         changed(
             replace(
                 moving(t.T_SAVE, t.cut(req, known).memory),
-                effect={**t.T_SAVE.effect, **t.kept(slot, t.cut(req, known))},
+                effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, known))},
             )
         ),
     ),
@@ -215,7 +215,7 @@ MEMORY = (
             replace(
                 moving(t.T_SAVE, t.cut(req, req.prompt).memory),
                 guard={**t.T_SAVE.guard, "prompt": req.prompt >= req.Q},
-                effect={**t.T_SAVE.effect, **t.kept(slot, t.cut(req, req.prompt))},
+                effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))},
             )
         ),
     ),
@@ -239,7 +239,7 @@ MEMORY = (
             replace(
                 moving(t.T_RETRACT, t.cut(req, req.prompt).memory),
                 guard={**t.T_RETRACT.guard, "prompt": req.prompt >= req.Q},
-                effect={**t.T_RETRACT.effect, **t.kept(slot, t.cut(req, req.prompt))},
+                effect={**t.T_RETRACT.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))},
                 allows=Allowance(t.T_RETRACT.allows.when & (req.prompt >= req.Q)),
             )
         ),
@@ -265,7 +265,7 @@ MEMORY = (
         changed(
             replace(
                 moving(t.T_ABORT_PARTIAL, t.cut(slot, req.prompt).memory),
-                effect={**t.T_ABORT_PARTIAL.effect, **t.kept(slot, t.cut(slot, req.prompt))},
+                effect={**t.T_ABORT_PARTIAL.effect, **t.cut_lengths(slot, t.cut(slot, req.prompt))},
             )
         ),
     ),
@@ -445,7 +445,7 @@ MEMORY = (
         "insert-on-loan",
         "a turn on loan inserts, and only its own Q moves",
         "T-INSERT / INV-LOAN.prefix",
-        changed(unguarded(t.T_INSERT, "no_slot")),
+        changed(unguarded(t.T_INSERT, "not_lent")),
     ),
     Wrong(
         "finish-publishes-drafts",

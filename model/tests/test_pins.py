@@ -121,7 +121,7 @@ def test_a_position_that_counts_lies_in_a_page_of_its_owner(
 ) -> None:
     """INV-BACKED in full: with INV-PLACE, INV-PIN and INV-OWNER it follows; not without."""
     page = state.page
-    names_it = state.has_row & (page.entry == page.number)
+    names_it = state.actor_has_kv & (page.entry == page.number)
     goals = (
         Goal("protected", implies(names_it & in_tree(page.place, pool),
                                   page.pin & (page.tree == 1))),
