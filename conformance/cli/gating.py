@@ -100,9 +100,7 @@ def gate(
         writable_file(baseline, "BASELINE")
     spec = EngineSpec(engine, python, step_timeout=step_timeout, start_timeout=start_timeout)
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
-    for each in entries.groups:
-        for file in each.traces:
-            itf.load(entries.folder / file)  # a broken one is told before the engine is started
+    entries.check()  # before the engine is started
     workers = jobs_count(jobs)
     under_test = spec.open()
     try:

@@ -19,7 +19,8 @@ from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.files import slug, write_whole
 from slotproof.conformance.protocol.shapes import Shape, Text, shape
 from slotproof.conformance.terminal import json_text
-from slotproof.conformance.traces import older
+from slotproof.conformance.traces import itf, older
+from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
@@ -119,6 +120,20 @@ class Baseline:
     groups: tuple[Group, ...] = ()
     folder: Path = field(default=Path(), compare=False)
     """Where its traces are looked for."""
+
+    def check(self) -> None:
+        """Raises ``BadTrace`` where one of its traces can't be read, or is that of no finding."""
+        for group in self.groups:
+            for file in group.traces:
+                self.trace(file)
+
+    def trace(self, file: str) -> Trace:
+        """One of its traces; see :meth:`check`."""
+        path = self.folder / file
+        trace = itf.load(path)
+        if not trace.violations:
+            raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
+        return trace
 
     def of(self, engine: str) -> list[Group]:
         """The groups that are about this engine.
