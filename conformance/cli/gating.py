@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance import interrupts
+from slotproof.conformance.cli import results
 from slotproof.conformance.cli.all_findings import as_json as finding_as_json, lines
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
@@ -30,6 +31,7 @@ from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.files import write_whole
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline
 from slotproof.conformance.search.campaign import Outcome
@@ -78,6 +80,12 @@ def gate(
         bool, typer.Option("--mended-fails", help="Status 1 where a group is mended, too.")
     ] = False,
     profile: ProfileOption = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", help="Write the results as JUnit XML, too.")
+    ] = None,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", help="Write them as SARIF 2.1.0, too.")
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", help="Where traces of findings are written.")
     ] = Path("slotproof-traces"),
@@ -96,6 +104,8 @@ def gate(
         distinct=None,
     )
     writable(out)
+    writable_file(junit, "--junit")
+    writable_file(sarif, "--sarif")
     if update:
         writable_file(baseline, "BASELINE")
     spec = EngineSpec(engine, python, step_timeout=step_timeout, start_timeout=start_timeout)
@@ -122,9 +132,18 @@ def gate(
         _update(it, judged, baseline)
     summary["added"] = update
     summary["status"] = _status(summary, mended_fails)
+    if junit is not None:
+        with writing(junit, "--junit"):
+            write_whole(junit, results.junit(summary))
+    if sarif is not None:
+        with writing(sarif, "--sarif"):
+            write_whole(sarif, results.sarif(summary, baseline))
+    with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
+        results.step_summary(summary, _verdict(summary))
     if as_json:
         say_json(summary)
     else:
+        say_all(results.annotated(summary))
         say_all(_text(summary, baseline))
     return int(summary["status"])
 
@@ -152,7 +171,7 @@ def _summary(
                 "status": status,
                 "reason": group.reason,
                 "traces": [
-                    {"file": each.file, "status": each.status, "detail": each.detail}
+                    {"file": each.file, "status": each.status, "detail": each.detail, "id": each.id}
                     for each in it.replayed
                     if each.group is group
                 ],

@@ -39,10 +39,18 @@ class Replayed:
     group: Group
     file: str
     status: str
+    was: str
+    """The clause that it was kept for."""
     detail: str = ""
     cause: Cause | None = None
     finding: Finding | None = None
     """Where it breaks more, or something else, than it did."""
+
+    @property
+    def id(self) -> str:
+        """The identity that it is seen under; where it is mended, its clause."""
+        seen = self.cause.mark if self.cause else self.finding.mark if self.finding else None
+        return seen.id if seen else self.was
 
 
 @dataclass(frozen=True)
@@ -92,18 +100,19 @@ class Gate:
         return self.replayed
 
     def _again(self, group: Group, file: str, trace: Trace, known: set[str]) -> Replayed:
+        was = trace.violations[0].clause
         reason = self.engine.capabilities.lacks(trace.config, trace.commands)
         if reason is not None:
-            return Replayed(group, file, NOT_TRIED, f"the engine {reason}")
+            return Replayed(group, file, NOT_TRIED, was, f"the engine {reason}")
         seen = self._seen(trace)
         if seen is None:
-            return Replayed(group, file, MENDED)
+            return Replayed(group, file, MENDED, was)
         new = _beyond(seen.trace.violations, known)
         if not new:
             made = cause(seen.trace, seen.mark)
-            return Replayed(group, file, STILL_THERE, seen.id, made)
+            return Replayed(group, file, STILL_THERE, was, seen.id, made)
         detail = f"it breaks {', '.join(dict.fromkeys(each.clause for each in new))} now"
-        return Replayed(group, file, CHANGED, detail, finding=seen)
+        return Replayed(group, file, CHANGED, was, detail, finding=seen)
 
     def _seen(self, trace: Trace, commands: list[Command] | None = None) -> Finding | None:
         """What these commands, or its own, lead to; a cause needs all of it."""
