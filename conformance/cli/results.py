@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import quote
 
 from slotproof.conformance.files import append
 from slotproof.conformance.terminal import json_text, plain, plain_lines
@@ -104,7 +105,8 @@ def _new(each: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(id_: str, level: str, text: str, place: str) -> dict[str, Any]:
-    where = {"physicalLocation": {"artifactLocation": {"uri": PurePath(place).as_posix()}}}
+    uri = quote(PurePath(place).as_posix(), safe="/@")
+    where = {"physicalLocation": {"artifactLocation": {"uri": uri}}}
     return {
         "ruleId": id_.partition("@")[0],
         "level": level,
