@@ -79,26 +79,39 @@ def _split(clause: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
+class Bug:
+    """What is known of one bug."""
+
+    ids: frozenset[str]
+    """Identities that it was seen under."""
+    causes: tuple[Cause, ...]
+    """What its traces show."""
+
+    def shown(self, found: Cause) -> bool:
+        """Whether an example, as it was drawn, shows it, among whatever else happened: all that one
+        of its traces needs has happened, and nothing is wrong that the bug does not do."""
+        return (
+            any(each.telling <= found.telling for each in self.causes)
+            and found.seen <= frozenset().union(*(each.seen for each in self.causes))
+            and found.departs <= frozenset().union(*(each.departs for each in self.causes))
+            and (
+                found.mark.id in self.ids
+                or any(each.mark.explains(found.mark) for each in self.causes)
+            )
+        )
+
+
+@dataclass(frozen=True)
 class Known:
     """By what a search passes over an example that shows what is known."""
 
     ids: frozenset[str] = frozenset()
     """Identities of which nothing else is known."""
-    groups: tuple[tuple[Cause, ...], ...] = ()
-    """What the traces of each bug show."""
+    bugs: tuple[Bug, ...] = ()
 
     def recognises(self, found: Cause) -> bool:
-        """Whether an example, as it was drawn, shows one of them, among whatever else happened: all
-        that one of its traces needs has happened, and nothing is wrong that the bug does not do.
-        """
-        return found.mark.id in self.ids or any(
-            (each.mark.id == found.mark.id or each.mark.explains(found.mark))
-            and each.telling <= found.telling
-            and found.seen <= frozenset().union(*(one.seen for one in group))
-            and found.departs <= frozenset().union(*(one.departs for one in group))
-            for group in self.groups
-            for each in group
-        )
+        """Whether an example, as it was drawn, shows one of them."""
+        return found.mark.id in self.ids or any(each.shown(found) for each in self.bugs)
 
 
 def same(found: Cause, known: Collection[Cause]) -> str | None:

@@ -20,13 +20,13 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Referee, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.search.causes import Cause, Known, cause, near, same
+from slotproof.conformance.search.causes import Bug, Cause, Known, cause, near, same
 from slotproof.conformance.search.findings import Finding, lead, mark
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.shrinking import Shrink
 from slotproof.conformance.traces.trace import Trace, rows_of
 
-AT_LEAST = 60.0
+AT_LEAST = 120.0
 """Seconds that shrinking what the search left has, if the search had less."""
 
 STILL_THERE, MENDED, CHANGED, NOT_TRIED = "still there", "mended", "changed", "not tried"
@@ -63,6 +63,8 @@ class Judged:
     """Why it belongs to the group; of one that is new, to whom it is near."""
     judged: bool = True
     """Whether it is small enough to tell."""
+    slower: bool = False
+    """Whether it took other commands to tell: its trace saves that."""
 
     @property
     def new(self) -> bool:
@@ -157,8 +159,13 @@ class Gate:
     def known(self) -> Known:
         """What the search need not look at."""
         bare = {name for group in self.groups if self.bare(group) for name in group.seen_as}
-        every = (tuple(self.causes(group)) for group in self.groups)
-        return Known(frozenset(bare), tuple(filter(None, every)))
+        bugs = []
+        for group in self.groups:
+            causes = tuple(self.causes(group))
+            if causes:
+                ids = frozenset((*group.seen_as, *(each.mark.id for each in causes)))
+                bugs.append(Bug(ids, causes))
+        return Known(frozenset(bare), tuple(bugs))
 
     def judge(self, findings: list[Finding]) -> list[Judged]:
         """Where what was found belongs; what the search left long is made small before."""
@@ -186,10 +193,12 @@ class Gate:
                 return Judged(finding, group, f"{finding.id} is listed")
         found = cause(finding.trace, finding.mark)
         known = self._known(found)
-        if known is None and finding.trace.minimal and not interrupts.arrived():
-            known = self._sooner(finding.trace)
         if known is not None:
             return Judged(finding, *known)
+        if finding.trace.minimal and not interrupts.arrived():
+            known = self._sooner(finding.trace)
+            if known is not None:
+                return Judged(finding, *known, slower=True)
         from_trace = any(each.finding is finding for each in self.replayed)
         if not (finding.trace.minimal or from_trace):
             return Judged(finding, why="no time was left to make it small", judged=False)
@@ -221,16 +230,18 @@ class Gate:
 
     def updated(self, judged: list[Judged], keep: Callable[[Finding], str | None]) -> Baseline:
         """With every identity that was seen, and a group of its own for each that is new. What is
-        there stays. ``keep`` puts a trace beside the baseline, and says where."""
+        there stays. ``keep`` puts a trace beside the baseline, and says where: that of what is
+        new, or was hard to tell."""
         result = self.baseline
         added: dict[str, list[Cause]] = {}
         for each in self.replayed:
             if each.cause is not None:
                 result = result.with_seen(each.group.name, [each.cause.mark.id])
         for one in judged:
-            if one.group is not None and one.finding.id not in one.group.seen_as:
-                file = keep(one.finding)
-                result = result.with_seen(one.group.name, [one.finding.id], [file] if file else [])
+            if one.group is not None:
+                shape = [keep(one.finding)] if one.slower else []
+                files = [file for file in shape if file]
+                result = result.with_seen(one.group.name, [one.finding.id], files)
             elif one.new:
                 result = self._added(result, one.finding, added, keep(one.finding))
         return result

@@ -16,7 +16,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import baseline, gate as gates
 from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.search.causes import Cause, Known, same
+from slotproof.conformance.search.causes import Bug, Cause, Known, same
 from slotproof.conformance.search.findings import Mark
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
@@ -219,7 +219,7 @@ def test_stops_with_the_same_words_are_one() -> None:
 def test_the_search_passes_over_what_is_known_and_nothing_more() -> None:
     """An identity alone says too little: the same one, without what the known bug needs, or with a
     page lost beside it, is looked at."""
-    it = Known(groups=((CLAIM,),))
+    it = Known(bugs=(Bug(frozenset([CLAIM.mark.id]), (CLAIM,)),))
     assert it.recognises(replace(CLAIM, minimal=False))
     assert not it.recognises(replace(CLAIM, telling=frozenset()))
     assert not it.recognises(replace(CLAIM, departs=frozenset(["slot.A"])))
