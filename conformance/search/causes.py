@@ -6,7 +6,8 @@ are 1-minimal, where all that happened had to happen:
 
 - *telling*: the transitions of the whole trace that not every request, or every later turn, goes
   through;
-- *departs*: the variables in which the engine's state is not the spec's, at the end;
+- *departs*: the variables in which the engine's state is not the spec's, at the end, and on which
+  side they are larger;
 - *clauses* that are broken there (what is only in the reporting is a finding of its own);
 - *changes*: the single changes of the spec that explain it
   (:mod:`slotproof.conformance.lockstep.explanations`);
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.search.findings import LATER, Mark
@@ -66,11 +68,19 @@ def cause(trace: Trace, mark: Mark) -> Cause:
     return Cause(
         mark,
         frozenset(happened - LATER),
-        frozenset(each.get("variable", ACTOR) for each in differs),
+        frozenset(map(_departs, differs)),
         frozenset(each.clause for each in told),
         frozenset(each.words for each in trace.explained or () if each.always),
         trace.minimal,
     )
+
+
+def _departs(differs: dict[str, Any]) -> str:
+    """A variable, and on which side it is larger; one that is missing is no number."""
+    spec, engine = differs.get("spec"), differs.get("engine")
+    if spec is None or engine is None:
+        return str(differs.get("variable", ACTOR))
+    return f"{differs['variable']} {'>' if engine > spec else '<'}"
 
 
 def _split(clause: str) -> tuple[str, str]:

@@ -109,11 +109,15 @@ class Gate:
         seen = self._seen(trace)
         if seen is None:
             return Replayed(group, file, MENDED, was)
-        new = _beyond(seen.trace.violations, known)
-        if not new:
+        broken = [each.clause for each in seen.trace.violations]
+        new = [each.clause for each in _beyond(seen.trace.violations, known)]
+        same_place = len(seen.trace.rows) == len(trace.rows)
+        if was in broken and same_place and not new:  # else it shows nothing of that bug
             made = cause(seen.trace, seen.mark)
             return Replayed(group, file, STILL_THERE, was, seen.id, made)
-        detail = f"it breaks {', '.join(dict.fromkeys(each.clause for each in new))} now"
+        detail = f"it breaks {', '.join(dict.fromkeys(new or broken))} now"
+        if not same_place:
+            detail += f", at command {len(seen.trace.rows)} of {len(trace.rows)}"
         return Replayed(group, file, CHANGED, was, detail, finding=seen)
 
     def _seen(self, trace: Trace, commands: list[Command] | None = None) -> Finding | None:

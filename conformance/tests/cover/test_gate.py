@@ -156,6 +156,23 @@ def test_a_trace_that_breaks_more_is_new(
     assert told["status"] == "changed" and "it breaks INV-ONCE.reported" in told["detail"]
 
 
+def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it breaks instead is new, and belongs to no group for being seen there."""
+    path = tmp_path / "b.json"
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    trace = path.parent / baseline.load(path).groups[0].traces[0]
+    text = json.loads(trace.read_text())
+    text["states"].append(text["states"][-1])
+    text["#meta"]["slotproof"]["length"] = len(text["states"])
+    trace.write_text(json.dumps(text))
+    code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
+    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    (told,) = said["groups"][0]["traces"]
+    assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
+
+
 def test_an_old_baseline_is_read(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +214,7 @@ CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it a
         ({"id_": "INV-COVER.idle@T-PARK", "changes": ["it also sets it"]}, "the same explains"),
         ({"id_": "INV-INFLIGHT.iff@T-PARK", "telling": ["T-PARK"]}, None),
         ({"departs": ["session.inflight", "slot.A"]}, None),
+        ({"departs": ["session.inflight >"]}, None),
         ({"clauses": ["INV-INFLIGHT.iff", "INV-OWNER.lost"]}, None),
         ({"clauses": ["INV-OWNER.lost"], "changes": ["it also sets it"]}, None),
         ({"minimal": False}, None),
