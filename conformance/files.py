@@ -72,6 +72,12 @@ def open_stream(path: Path) -> TextIO:
     return open(path, "w", buffering=1, encoding="utf-8", opener=opener)
 
 
+def append(path: Path, text: str) -> None:
+    """Add to a file that another program reads when this one is done. Raises ``OSError``."""
+    with path.open("ab") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
 def is_special(path: Path) -> bool:
     """Whether it is a terminal, a pipe or another device: nothing that can be replaced.
 

@@ -12,6 +12,7 @@ from slotproof.conformance.cli.documenting import docs
 from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import DEBUG
 from slotproof.conformance.cli.exploring import explore
+from slotproof.conformance.cli.gating import gate
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.matrix import matrix
 from slotproof.conformance.cli.proving import prove
@@ -39,6 +40,7 @@ def options(
 
 
 app.command()(run)
+app.command()(gate)
 app.command()(prove)
 app.command()(explore)
 app.command()(replay)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance import interrupts
-from slotproof.conformance.cli.all_findings import Book, opened, said
+from slotproof.conformance.cli.all_findings import said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
@@ -86,25 +86,14 @@ def run(
     jobs: Annotated[
         int, typer.Option("--jobs", help="Processes at once, each with an engine (with --all).")
     ] = 1,
-    baseline: Annotated[
-        Path | None,
-        typer.Option("--baseline", help="A file of known findings: fail on new ones only."),
-    ] = None,
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Add what is found to that file.")
-    ] = False,
     start_timeout: StartOption = START_TIMEOUT,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
-    everything = everything or baseline is not None
     if jobs_count(jobs) > 1 and not everything:
         raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
-    if update_baseline and baseline is None:
-        raise UsageProblem("--update-baseline needs --baseline FILE")
-    book = Book(opened(baseline, update_baseline), baseline, update_baseline)
     plan = Plan(
         configs,
         examples=_examples(examples, seconds),
@@ -123,11 +112,11 @@ def run(
     folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
-        outcome = _campaign(under_test, wanted, plan, jobs, folder, book, not as_json)
+        outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)
     if everything:
-        summary, lines = said(summary, outcome, folder, book)
+        summary, lines = said(summary, outcome, folder)
     else:
         summary, lines = _few(summary, outcome, folder, wanted)
     if as_json:
@@ -138,15 +127,14 @@ def run(
 
 
 def _campaign(
-    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, book: Book, bar: bool
+    engine: Engine, spec: EngineSpec, plan: Plan, jobs: int, folder: Folder, bar: bool
 ) -> Outcome:
     def keep(findings: list[Finding]) -> None:
         stop_log(engine)  # it ends with the counterexample: what shrinking tries is not in it
         folder.keep(findings)
 
-    taken = book.taken(f"{engine.name} {engine.version}".strip())
     with progress_bar(bar) as tell, workers_for(engine, spec, jobs) as workers:
-        return campaign.run(engine, spec.text, plan, tell, keep, workers, taken)
+        return campaign.run(engine, spec.text, plan, tell, keep, workers)
 
 
 def _few(

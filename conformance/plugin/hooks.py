@@ -73,6 +73,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a clause whose violations are known; may be repeated",
     )
     add(
+        "--slotproof-baseline",
+        metavar="FILE",
+        type=Path,
+        help="a baseline of `slotproof gate`: only what is new fails",
+    )
+    add(
         "--slotproof-step-timeout",
         metavar="S",
         type=float,
@@ -157,11 +163,21 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     engine.close()
 
 
+@pytest.fixture(scope="session")
+def slotproof_findings(pytestconfig: pytest.Config, slotproof_engine: Any) -> Any:
+    """What is known of the build, and what the items of this session have told."""
+    from slotproof.conformance.plugin.part import findings
+
+    return findings(pytestconfig, slotproof_engine)
+
+
 @pytest.fixture
-def slotproof_part(request: pytest.FixtureRequest, slotproof_engine: Any) -> Part:
+def slotproof_part(
+    request: pytest.FixtureRequest, slotproof_engine: Any, slotproof_findings: Any
+) -> Part:
     """A configuration with its share of the examples, ready to be run."""
     part: Part = request.param
-    return part.on(slotproof_engine, request.node)
+    return part.on(slotproof_engine, request.node, slotproof_findings)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,49 @@ from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.files import slug
+from slotproof.conformance.search.baseline import BadBaseline, Baseline, load
 from slotproof.conformance.search.campaign import Outcome, run
+from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.gate import Gate, Judged
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import LEAST, planned
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import text
+from slotproof.conformance.traces.itf import BadTrace
+
+
+@dataclass
+class Findings:
+    """What is known, and what was told already, in one session of pytest."""
+
+    gate: Gate
+    shared: Path | None = None
+    """Where workers of pytest-xdist tell each other what they told."""
+    told: set[str] = field(default_factory=set)
+
+    @property
+    def known(self) -> Known:
+        """What a part need not look at."""
+        return replace(self.gate.known, ids=self.gate.known.ids | self.told)
+
+    def new(self, findings: list[Finding]) -> list[Judged]:
+        """Those that are in no group of the baseline and were told by no other part."""
+        judged = [each for each in self.gate.judge(findings) if each.group is None]
+        return [each for each in judged if self._first(each.finding)]
+
+    def _first(self, finding: Finding) -> bool:
+        new = finding.id not in self.told
+        self.told.add(finding.id)
+        if self.shared is None or not new:
+            return new
+        self.shared.mkdir(mode=0o700, exist_ok=True)
+        try:
+            (self.shared / finding.mark.slug).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -34,13 +71,14 @@ class Part:
     out: Path
     engine: Any = None
     item: Any = None
+    findings: Any = None
 
     def __str__(self) -> str:
         return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
 
-    def on(self, engine: Engine, item: pytest.Item) -> Part:
+    def on(self, engine: Engine, item: pytest.Item, findings: Findings) -> Part:
         """The same part, with an engine to run it on."""
-        return replace(self, engine=engine, item=item)
+        return replace(self, engine=engine, item=item, findings=findings)
 
     def record(self, name: str, value: str) -> None:
         """A property of the item in JUnit XML."""
@@ -54,14 +92,17 @@ class Part:
             pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
         folder = Folder(self.out, self._name)
         try:
-            outcome = run(engine, self.spec, self.plan, keep=folder.keep)
+            known = self.findings.known
+            outcome = run(engine, self.spec, self.plan, keep=folder.keep, accepted=known)
+            new = self.findings.new(outcome.findings)
+            folder.keep([each.finding for each in new])
         except (EngineFailed, EngineUnusable) as problem:
             pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
         self._note(outcome)
         if outcome.interrupted:
             raise KeyboardInterrupt
-        if outcome.trace is not None:
-            pytest.fail(self._text(outcome, folder), pytrace=False)
+        if new:
+            pytest.fail(self._text(new, folder), pytrace=False)
 
     def _note(self, outcome: Outcome) -> None:
         """What the summary of the whole session is made from."""
@@ -91,15 +132,27 @@ class Part:
         words = f"{self.spec}-{self.config}-{finding.mark.slug}-seed{self.plan.seed}"
         return f"{slug(words)}.itf.json"
 
-    def _text(self, outcome: Outcome, folder: Folder) -> str:
+    def _text(self, new: list[Judged], folder: Folder) -> str:
         parts = []
-        for each in outcome.findings:
+        for each in (one.finding for one in new):
             path, problem = str(folder.paths[each.id]), folder.problem(each)
             if problem is None:
                 self.record("slotproof_trace", path)
             self.record("slotproof_clause", each.mark.clause)
             parts.append(f"{text.render(each.trace, path)}trace: {problem or path}")
         return "\n\n".join(parts)
+
+
+def findings(config: pytest.Config, engine: Engine) -> Findings:
+    """What the session knows: the traces of the baseline are replayed first."""
+    path: Path | None = config.getoption("--slotproof-baseline")
+    baseline = load(path) if path is not None else Baseline()
+    name = f"{engine.name} {engine.version}".strip()
+    gate = Gate(engine, name, baseline, Plan({}, seed=config.getoption("--slotproof-seed")))
+    gate.replay()
+    run_of: str | None = getattr(config, "workerinput", {}).get("testrunuid")
+    shared = Path(tempfile.gettempdir()) / f"slotproof-{run_of}" if run_of else None
+    return Findings(gate, shared)
 
 
 def parts(config: pytest.Config) -> list[Part]:
@@ -113,7 +166,10 @@ def parts(config: pytest.Config) -> list[Part]:
         seed = number(option(prefix + "seed"), 0, prefix + "seed")
         profile = known_profile(option(prefix + "profile"))
         set_aside = known(option(prefix + "set-aside"))
-    except UsageProblem as problem:
+        known_findings = option(prefix + "baseline")
+        if known_findings is not None:
+            load(known_findings).check()
+    except (UsageProblem, BadBaseline, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
     shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])
@@ -129,6 +185,7 @@ def parts(config: pytest.Config) -> list[Part]:
                 seed=seed + index,
                 profile=profile,
                 set_aside=set_aside,
+                distinct=Plan.distinct if known_findings is None else None,
             ),
             option(prefix + "out"),
         )

@@ -21,6 +21,7 @@ from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.lockstep.coverage import Coverage, total
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.examples import Search
 from slotproof.conformance.search.findings import Finding, Mark, explained
 from slotproof.conformance.search.plan import Plan
@@ -55,9 +56,9 @@ class Outcome:
     """Of each configuration; empty where the time is the plan."""
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
-    """Those that are not accepted; the plainest first."""
+    """Those that are not recognised as accepted; the plainest first."""
     accepted: set[str] = field(default_factory=set)
-    """Findings of the baseline that were seen again."""
+    """Findings of a baseline that were seen again, as they were seen."""
     first: tuple[int, float] | None = None
     """Commands and seconds up to the first violation."""
     interrupted: bool = False
@@ -89,14 +90,13 @@ def run(
     progress: Progress = lambda *_: None,
     keep: Callable[[list[Finding]], None] = lambda _: None,
     workers: Here | Processes | None = None,
-    accepted: frozenset[str] = frozenset(),
+    accepted: Known | None = None,
 ) -> Outcome:
     """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
 
     ``keep`` is given all findings, the plainest first, as soon as one is seen, and again each
     time one got shorter: a caller that writes them down loses nothing. ``workers`` run the tasks;
-    without any, the engine does. ``accepted`` are identities of findings that are known: they are
-    neither shrunk nor kept.
+    without any, the engine does. Examples that show what is ``accepted`` are passed over.
 
     >>> from slotproof.conformance.engines.reference import InProcessEngine
     >>> from slotproof.conformance.protocol.config import CONFIGS
@@ -105,7 +105,9 @@ def run(
     >>> trace.violations[0].clause, len(trace.commands)
     ('INV-SUM-FULL.reported', 5)
     """
-    campaign = _Campaign(engine, spec, plan, workers or Here(engine), accepted, keep, progress)
+    campaign = _Campaign(
+        engine, spec, plan, workers or Here(engine), accepted or Known(), keep, progress
+    )
     return campaign.run()
 
 
@@ -116,7 +118,7 @@ class _Campaign:
         spec: str,
         plan: Plan,
         workers: Here | Processes,
-        accepted: frozenset[str],
+        accepted: Known,
         keep: Callable[[list[Finding]], None],
         progress: Progress,
     ) -> None:
@@ -258,7 +260,7 @@ class _Campaign:
             for name, each in self.pending.items()
             if (each.first, each.mark.clause) != (what.first, what.mark.clause)
         }
-        if what.id not in {*self.found, *self.accepted}:
+        if what.id not in {*self.found, *self.accepted.ids}:
             self.pending[what.id] = what
         self.keep(self.findings())
 
@@ -287,7 +289,7 @@ class _Campaign:
     def add(self, small: Finding) -> None:
         """A finding, or another way to see one."""
         self.known.append(small.mark)
-        if small.id in self.accepted:
+        if small.id in self.accepted.ids:
             self.outcome.accepted.add(small.id)
             return
         old = self.found.setdefault(small.id, small)

@@ -22,6 +22,7 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
+from slotproof.conformance.search.causes import Known, cause
 from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.conformance.search.machine import machine_for
 from slotproof.conformance.search.plan import Plan
@@ -48,7 +49,7 @@ class Searched:
     findings: list[Finding] = field(default_factory=list)
     """What nothing known explains, as it was seen."""
     accepted: set[str] = field(default_factory=set)
-    """Findings of the baseline that were seen."""
+    """Findings of a baseline that were seen, as they were seen."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Search:
     blank: Trace
     """A trace without rows: of which engine and configuration."""
     known: tuple[Mark, ...] = ()
-    accepted: frozenset[str] = frozenset()
+    accepted: Known = field(default_factory=Known)
     first: bool = False
     """Whether the first finding ends it."""
 
@@ -80,6 +81,7 @@ class _Examples:
         self.turn = task.turn
         self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
         self.result = Searched()
+        self._judge: Referee | None = None
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
@@ -127,7 +129,8 @@ class _Examples:
         self.go_on()
         if self._dry:
             return None
-        return self.setup.referee(self.engine, self.result.coverage, self.passes)
+        self._judge = self.setup.referee(self.engine, self.result.coverage, self.passes)
+        return self._judge
 
     def go_on(self) -> None:
         """An example ends where the time does; what it showed before that counts."""
@@ -149,11 +152,12 @@ class _Examples:
         """Nothing but the reporting is wrong, and it is known."""
         if not all(each.reporting for each in entry.violations):
             return False
-        return self.recognised(mark(entry, lead(entry.violations)))
+        assert self._judge is not None
+        return self.recognised(self._trace(self._judge), mark(entry, lead(entry.violations)))
 
-    def recognised(self, found: Mark) -> bool:
+    def recognised(self, trace: Trace, found: Mark) -> bool:
         """Whether it is accepted, known, or was seen in this turn."""
-        if found.id in self.task.accepted:
+        if self.task.accepted.recognises(cause(trace, found)):
             self.result.accepted.add(found.id)
             return True
         seen = any(each.id == found.id for each in self.result.findings)
@@ -163,18 +167,24 @@ class _Examples:
         """Note what is new; whether that was enough."""
         first = lead(violations)
         found = mark(referee.log[-1], first)
-        if self.recognised(found):
+        trace = self._trace(referee)
+        if self.recognised(trace, found):
             return False
-        trace = replace(
+        finding = Finding(found, trace, self.turn.first + self.turn.done + 1)
+        self.result.findings.append(finding)
+        self.tell(finding)
+        return self.task.first
+
+    def _trace(self, referee: Referee) -> Trace:
+        """The example up to the violation that it ends with, or goes on after."""
+        violations = referee.log[-1].violations
+        first = lead(violations)
+        return replace(
             self.task.blank,
             rows=rows_of(referee.log),
             violations=[first, *(each for each in violations if each is not first)],
             set_aside=tuple(sorted(referee.set_aside)),
         )
-        finding = Finding(found, trace, self.turn.first + self.turn.done + 1)
-        self.result.findings.append(finding)
-        self.tell(finding)
-        return self.task.first
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:

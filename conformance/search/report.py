@@ -277,8 +277,7 @@ def verdict(report: dict[str, Any]) -> str:
         return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
     if report["status"] == INCONCLUSIVE:
         if report["unearned"]:
-            new = " new" if report.get("known") else ""
-            return f"inconclusive: {report['unearned']}, nothing{new} found so far"
+            return f"inconclusive: {report['unearned']}, nothing found so far"
         return "inconclusive: nothing found, but not every transition that is offered was reached"
     return f"counterexample: {report['violated'][0]['clause']}"
 

@@ -20,6 +20,7 @@ from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.examples import Search, _Examples
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder, by_mark
@@ -86,7 +87,7 @@ def test_it_is_kept_at_once_and_again_when_shorter() -> None:
 
 def test_what_is_accepted_is_seen_and_not_kept() -> None:
     kept: list[list[Finding]] = []
-    accepted = frozenset([REPORTED])
+    accepted = Known(frozenset([REPORTED]))
     found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append, accepted=accepted)
     assert found.accepted == {REPORTED} and found.findings == [] and found.trace is None
     assert not [each for findings in kept for each in findings if each.id == REPORTED]

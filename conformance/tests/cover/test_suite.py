@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -86,6 +87,25 @@ def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["                p1: * of 2? that were planned"])
 
 
+def test_a_finding_fails_once(pytester: pytest.Pytester) -> None:
+    """Not once for each part; and another one is still looked for."""
+    argv = ["--slotproof-engine=reference:22213-double-count", *SMALL, "--slotproof-parts=3"]
+    result = run(pytester, *SUITE, *argv, "--slotproof-examples=45")
+    result.assert_outcomes(failed=1, passed=2)
+
+
+def test_a_baseline_leaves_what_is_new(pytester: pytest.Pytester) -> None:
+    """The same file as `slotproof gate`."""
+    noise = {"name": "noise", "reason": "x", "seen_as": ["INV-SUM-FULL.reported@T-RESTORE"]}
+    file = pytester.path / "known.json"
+    file.write_text(json.dumps({"slotproof_baseline": 2, "groups": [noise]}))
+    known = [*SUITE, *SMALL, f"--slotproof-baseline={file}"]
+    result = run(pytester, *known, "--slotproof-engine=reference:22213-double-count")
+    result.assert_outcomes(passed=2)
+    result = run(pytester, *known, "--slotproof-engine=reference:leak-full")
+    result.assert_outcomes(failed=1, passed=1)
+
+
 def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:
     """Issue 12, point 5: pytest's own status for it, no counterexample, no file."""
     pytester.makepyfile(
@@ -125,6 +145,7 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
         (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
         (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
         (["--slotproof-engine=reference", "--slotproof-set-aside=X"], "there is no clause 'X'"),
+        (["--slotproof-engine=reference", "--slotproof-baseline=no.json"], "no.json: No such file"),
     ],
 )
 def test_wrong_usage_is_one_line(args: list[str], text: str, pytester: pytest.Pytester) -> None:

@@ -196,36 +196,41 @@ def _events(rng: Random, events: list[Any]) -> None:
 
 # Baselines --------------------------------------------------------------------------------------
 
-READ_BASELINE = ("run", "--config", "p1-one", "--examples", "1", "--steps", "1", "--out", OUT)
+READ_BASELINE = ("gate", FILE, "--config", "p1-one", "--examples", "1", "--out", OUT)
 NO_ENGINE = ("--engine", "reference:no-such")
 """Ends the run where the baseline has been read: an example takes longer than all before."""
 
 
 def baseline(rng: Random) -> Input:
-    """A file for `run --baseline`."""
+    """A file for `gate`."""
     data = rng.choice(list(seeds.files("baselines").values()))
-    argv: tuple[str, ...] = (*READ_BASELINE, "--baseline", FILE)
+    argv: tuple[str, ...] = READ_BASELINE
     if rng.randrange(4):
         argv = (*argv, *NO_ENGINE)
     elif rng.randrange(2):
-        argv = (*argv, rng.choice(("--json", "--update-baseline")))
+        argv = (*argv, rng.choice(("--json", "--update")))
     return Input("baselines", text_changed(rng, data, _baseline_sense), argv)
 
 
 def _baseline_sense(rng: Random, document: Any) -> Any:
-    entries = document["findings"]
+    if "groups" not in document:  # one until November 2026
+        rng.choice(document["findings"])[rng.choice(("id", "reason", "trace"))] = any_odd(rng)
+        return document
+    entries = document["groups"]
     if not entries:
-        entries.append({"id": "INV-OWNER.lost@step", "reason": "x"})
+        entries.append({"name": "a", "seen_as": ["INV-OWNER.lost@step"], "reason": "x"})
     entry = rng.choice(entries)
-    way = rng.randrange(5)
+    way = rng.randrange(6)
     if way == 0:
         entry["engine"] = rng.choice(("*" * 30 + "b", "[", "[!a-", "reference 1", any_odd(rng)))
     elif way == 1:
-        entry["id"] += rng.choice(("", "\n", "\x1b", "x" * 1000, ":", "@"))
+        entry["seen_as"][0] += rng.choice(("", "\n", "\x1b", "x" * 1000, ":", "@"))
     elif way == 2:
         entries += [dict(entry) for _ in range(rng.choice((1, 2, 300)))]
     elif way == 3:
-        entry[rng.choice(("trace", "reason", "engine", "id"))] = any_odd(rng)
+        entry[rng.choice(("name", "reason", "engine", "seen_as", "traces"))] = any_odd(rng)
+    elif way == 4:
+        entry["traces"] = [rng.choice(("/etc/passwd", "../x", ".", "a\x00b", "known.json"))]
     elif rng.randrange(10) == 0:
-        entries += [{**entry, "engine": f"e{number}"} for number in range(3000)]
+        entries += [{**entry, "name": f"e{number}"} for number in range(3000)]
     return document

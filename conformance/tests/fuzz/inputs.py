@@ -39,10 +39,7 @@ def untouched() -> list[Input]:
     found += [
         Input("logs", data, ("validate", FILE), right=True) for data in seeds.files("logs").values()
     ]
-    found += [
-        Input("baselines", data, (*READ_BASELINE, "--baseline", FILE))
-        for data in seeds.files("baselines").values()
-    ]
+    found += [Input("baselines", data, READ_BASELINE) for data in seeds.files("baselines").values()]
     found += [
         Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
         for life in seeds.LIVES

@@ -1,0 +1,354 @@
+"""The gate: what is known passes whatever the seed, what is new fails, what is mended is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search import baseline, gate as gates
+from slotproof.conformance.search.baseline import Baseline, Group
+from slotproof.conformance.search.causes import Bug, Cause, Known, same
+from slotproof.conformance.search.findings import Mark
+
+NOISE = "INV-SUM-FULL.reported@T-RESTORE"
+DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"
+SMALL = ["--config", "p1", "--examples", "12"]
+DRAFT = ["--config", "p1-draft", "--examples", "60"]
+
+
+def written(path: Path, *groups: dict[str, Any], version: int = 2) -> Path:
+    key = "groups" if version == 2 else "findings"
+    path.write_text(json.dumps({"slotproof_baseline": version, key: list(groups)}))
+    return path
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where traces go: nothing else is written."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "slotproof-traces"
+
+
+def gate(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> tuple[int, Any]:
+    capsys.readouterr()
+    result = status(["gate", str(path), *more, "--json"])
+    return result, json.loads(capsys.readouterr().out)
+
+
+def statuses(said: Any) -> dict[str, str]:
+    return {each["name"]: each["status"] for each in said["groups"]}
+
+
+# Its life ----------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_baseline(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found, written with its trace, explained by hand, known from then on, mended one day."""
+    path = tmp_path / "known" / "b.json"
+    path.parent.mkdir()
+    code, said = gate(capsys, written(path), "--engine", DOUBLE, *SMALL)
+    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert Path(said["new"][0]["trace"]).parent.name == out.name
+    path.unlink()
+
+    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    assert code == 0 and [each["id"] for each in said["new"]] == [NOISE], "added is accepted"
+    (group,) = baseline.load(path).groups
+    assert group.seen_as == (NOISE,) and group.unexplained
+    assert (path.parent / group.traces[0]).exists()
+    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL, "--seed", "1")
+    assert code == 0 and said["groups"][0]["unexplained"] and not said["new"]
+
+    document = json.loads(path.read_text())
+    document["groups"][0] |= {"name": "double-count", "reason": "#22213", "engine": "*"}
+    path.write_text(json.dumps(document))
+    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
+    assert code == 0 and statuses(said) == {"double-count": "still there"}
+    code, said = gate(capsys, path, "--engine", "reference", *SMALL)
+    assert code == 0 and statuses(said) == {"double-count": "mended"}
+    code, said = gate(capsys, path, "--engine", "reference", *SMALL, "--mended-fails")
+    assert code == said["status"] == 1
+
+    before = baseline.load(path)
+    code, said = gate(capsys, path, "--engine", "reference", *SMALL, "--update")
+    assert code == 0 and baseline.load(path) == before, "what is there stays"
+
+
+def test_what_it_says(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(
+        tmp_path / "b.json",
+        {"name": "noise", "reason": "#22213", "seen_as": [NOISE]},
+        {"name": "crash", "seen_as": ["INV-ALIVE.crash@step:KeyError"]},
+        {"name": "another", "reason": "theirs", "engine": "sglang*", "seen_as": [NOISE]},
+    )
+    assert status(["gate", str(path), "--engine", DOUBLE, *SMALL]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "still there     noise: #22213" in lines
+    assert "not seen        crash: no reason is given" in lines
+    assert f"warning         {path}: crash has no reason" in lines
+    assert not any("another" in line for line in lines)
+    assert lines[-1] == "green: nothing new, 2 known (seed 0)"
+    assert not [*out.glob("*")], "what is known is not kept"
+
+
+def test_findings_of_one_bug_become_one_group(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """#22862 is seen at the restore and at the retract, and at more with another seed: that is no
+    reason to fail. Another bug is."""
+    path = tmp_path / "b.json"
+    code, said = gate(capsys, path, "--engine", TAIL, *DRAFT, "--update")
+    assert code == 0 and len(said["new"]) > 1
+    for seed in ("1", "2", "3"):
+        code, said = gate(capsys, path, "--engine", TAIL, *DRAFT, "--seed", seed)
+        assert code == 0, said["new"]
+        assert set(statuses(said).values()) == {"still there"}
+    both = f"{TAIL}+22897-no-trim"
+    other = path.with_name("both.json")
+    other.write_text(path.read_text().replace("22862-no-free-tail", "22862-no-free-tail+22897*"))
+    code, said = gate(capsys, other, "--engine", both, *DRAFT)
+    assert code == 1 and said["new"], "another bug beside it"
+
+
+def test_a_mended_group_accepts_nothing(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its trace passes, so what has its identity is another bug."""
+    path = tmp_path / "b.json"
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    document = json.loads(path.read_text())
+    document["groups"][0]["engine"] = "*"
+    trace = path.parent / document["groups"][0]["traces"][0]
+    text = json.loads(trace.read_text())
+    text["states"] = text["states"][:2]  # a session is opened, a turn is sent
+    trace.write_text(json.dumps(text))
+    path.write_text(json.dumps(document))
+    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
+    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert said["groups"][0]["traces"][0]["status"] == "mended"
+
+
+def test_a_trace_that_breaks_more_is_new(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Known traces see a new bug at once, without any search for it."""
+    path = tmp_path / "b.json"
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    trace = path.parent / baseline.load(path).groups[0].traces[0]
+    text = json.loads(trace.read_text())
+    found = text["#meta"]["slotproof"]
+    found["violated"] = [each for each in found["violated"] if each["invariant"] == "INV-SUM-FULL"]
+    trace.write_text(json.dumps(text))
+    code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
+    assert code == 1 and len(said["new"]) == 1
+    (told,) = said["groups"][0]["traces"]
+    assert told["status"] == "changed" and "it breaks INV-ONCE.reported" in told["detail"]
+
+
+def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it breaks instead is new, and belongs to no group for being seen there."""
+    path = tmp_path / "b.json"
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    trace = path.parent / baseline.load(path).groups[0].traces[0]
+    text = json.loads(trace.read_text())
+    text["states"].append(text["states"][-1])
+    text["#meta"]["slotproof"]["length"] = len(text["states"])
+    trace.write_text(json.dumps(text))
+    code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
+    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    (told,) = said["groups"][0]["traces"]
+    assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
+
+
+def test_an_old_baseline_is_read(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of November 2026: an entry for each identity, a trace wherever a run had left it."""
+    entry = {"id": NOISE, "reason": "#22213", "engine": "reference*", "trace": "gone.itf.json"}
+    path = written(tmp_path / "b.json", entry, version=1)
+    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
+    assert code == 0 and statuses(said) == {NOISE: "still there"}
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    assert json.loads(path.read_text())["slotproof_baseline"] == 2
+
+
+def test_an_entry_of_another_engine_does_not_count(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
+    code, said = gate(capsys, written(tmp_path / "b.json", other), "--engine", DOUBLE, *SMALL)
+    assert code == 1 and len(said["new"]) == 1 and said["groups"] == []
+
+
+# What is one bug ---------------------------------------------------------------------------------
+
+
+def known(id_: str = "INV-INFLIGHT.iff@T-REJECT", what: str = "", **more: Any) -> Cause:
+    clause, _, at = id_.partition("@")
+    mark = Mark(clause, (at,), "step", what)
+    fields = {name: frozenset(more.pop(name, ())) for name in ("telling", "departs", "changes")}
+    clauses = frozenset(more.pop("clauses", [clause]))
+    return Cause(mark, clauses=clauses, minimal=more.pop("minimal", True), **fields)
+
+
+CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it also sets it"])
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({"id_": "INV-INFLIGHT.iff@T-PARK", "telling": ["T-REJECT", "T-PARK"]}, "departs in"),
+        ({"id_": "INV-COVER.idle@T-PARK", "changes": ["it also sets it"]}, "the same explains"),
+        ({"id_": "INV-INFLIGHT.iff@T-PARK", "telling": ["T-PARK"]}, None),
+        ({"departs": ["session.inflight", "slot.A"]}, None),
+        ({"departs": ["session.inflight >"]}, None),
+        ({"clauses": ["INV-INFLIGHT.iff", "INV-OWNER.lost"]}, None),
+        ({"clauses": ["INV-OWNER.lost"], "changes": ["it also sets it"]}, None),
+        ({"minimal": False}, None),
+        ({"what": "rows"}, None),
+    ],
+)
+def test_what_has_a_cause_in_common(found: dict[str, Any], why: str | None) -> None:
+    """What had to happen, where the state departs, what is broken: all of it, or it is new."""
+    fields = {"telling": ["T-REJECT"], "departs": ["session.inflight"], **found}
+    said = same(known(**fields), [CLAIM])
+    assert (said is None) == (why is None) and (why or "") in (said or "")
+
+
+def test_stops_with_the_same_words_are_one() -> None:
+    stop = known("INV-PROGRESS.stalled@T-REFUSE", "full")
+    assert same(known("INV-PROGRESS.stalled@tick", "full"), [stop])
+    assert not same(known("INV-PROGRESS.stalled@T-REFUSE", "rows"), [stop])
+
+
+def test_the_search_passes_over_what_is_known_and_nothing_more() -> None:
+    """An identity alone says too little: the same one, without what the known bug needs, or with a
+    page lost beside it, is looked at."""
+    it = Known(bugs=(Bug(frozenset([CLAIM.mark.id]), (CLAIM,)),))
+    assert it.recognises(replace(CLAIM, minimal=False))
+    assert not it.recognises(replace(CLAIM, telling=frozenset()))
+    assert not it.recognises(replace(CLAIM, departs=frozenset(["slot.A"])))
+    lost = replace(CLAIM, clauses=frozenset(["INV-INFLIGHT.iff", "INV-OWNER.lost"]))
+    assert not it.recognises(lost)
+    assert Known(frozenset([CLAIM.mark.id])).recognises(lost), "nothing else is known of it"
+
+
+def test_slower_commands_are_the_same_commands() -> None:
+    commands: list[Command] = [{"do": "retract"}, {"do": "step", "n": 2}]
+    for slow in gates.slower(commands):
+        assert slow[0] == commands[0] and commands[1] in slow and len(slow) > 2
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{\n"slotproof_baseline": 2,\n', "b.json: not JSON: EOF while parsing a value at line 3"),
+        ("[]", "b.json: Input should be a valid dictionary, not a list"),
+        ('{"slotproof_baseline": 3, "groups": []}', "b.json: Input should be 2, not 3"),
+        ('{"slotproof_baseline": 1, "groups": []}', "b.json: Field required"),
+        (f'[{GOOD}, {{"reason": "x"}}]', "entry 2, name: Field required"),
+        ('[{"name": "../a", "reason": "x"}]', "entry 1, name: String should match pattern"),
+        ('[{"name": "a", "seen_as": ["lost"]}]', "entry 1, seen_as, 0: String should match"),
+        (f'[{GOOD[:-1]}, "why": 1}}]', "entry 1, why: Extra inputs are not permitted"),
+        ('[{"name": "a", "seen_as": ["INV-OWNER.gone@T-X"]}]', "no clause 'INV-OWNER.gone'"),
+        ('[{"name": "a", "traces": ["/etc/passwd"]}]', "entry 1: the trace '/etc/passwd' does not"),
+        ('[{"name": "a", "traces": ["x/../../y"]}]', "entry 1: the trace 'x/../../y' does not"),
+        ('[{"name": "a", "traces": ["no.itf.json"]}]', "no.itf.json: No such file or directory"),
+        (f"[{GOOD}, {GOOD}]", "entry 2: a of * is there twice"),
+    ],
+)
+def test_a_broken_baseline_is_one_line(
+    text: str, message: str, tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "b.json"
+    bare = text[0] == "{" or text == "[]"
+    path.write_text(text if bare else f'{{"slotproof_baseline": 2, "groups": {text}}}')
+    assert status(["gate", str(path), "--engine", DOUBLE, *SMALL]) == 2
+    said, err = capfd.readouterr()
+    assert said == "" and err.count("\n") == 1
+    assert err.startswith("slotproof: ") and message in err
+
+
+def test_a_broken_trace_is_one_line(
+    tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Before the engine is started: there is none of that name."""
+    path = written(tmp_path / "b.json", {"name": "a", "traces": ["t.itf.json"]})
+    (tmp_path / "t.itf.json").write_text("{}")
+    assert status(["gate", str(path), "--engine", "reference:nope", *SMALL]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and "t.itf.json" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["/no/such/file"], "No such file or directory; --update makes one"),
+        (["{file}", "--jobs", "0"], "--jobs must be at least 1"),
+        (["{file}", "--examples", "0"], "--examples must be at least 1"),
+        (["{file}", "--seconds", "0"], "--seconds"),
+        (["{file}", "--config", "p3"], "unknown configuration 'p3'"),
+    ],
+)
+def test_wrong_usage(
+    more: list[str], message: str, tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = str(written(tmp_path / "b.json"))
+    assert status(["gate", *(each.format(file=file) for each in more)]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and message in err
+
+
+class Teller(InProcessEngine):
+    """Tells of a transition that there is not, and calls itself like a pattern."""
+
+    name = "mine[a]"
+
+    def do(self, command: Command) -> list[Snapshot]:
+        shown = super().do(command)
+        for snapshot in shown:
+            snapshot["events"] = [("T-X/../../../else é", None, None, {}), *snapshot["events"]]
+        return shown
+
+
+def test_a_strangers_words_are_in_no_identity(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 12: an identity is part of file names and of baselines, which have to be read again."""
+    monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
+    path = tmp_path / "b.json"
+    more = ["--engine", "stranger:Teller", *SMALL]
+    code, said = gate(capsys, path, *more, "--update")
+    assert code == 0 and [each["id"] for each in said["new"]] == ["INV-STEP.unknown@event"]
+    files = {each for each in tmp_path.rglob("*") if each.is_file()} - {path}
+    assert files and all(each.parent in (out, tmp_path / "b-traces") for each in files)
+    code, said = gate(capsys, path, *more)
+    assert code == 0 and not said["new"]
+
+
+def test_an_update_keeps_order_and_reasons() -> None:
+    old = Baseline((Group("a", "r", "e*", ("INV-OWNER.lost@T-SAVE",)),))
+    new = old.with_new("INV-OWNER.lost@T-CLOSE", "e 1", "t.json")
+    assert new.groups[0] == old.groups[0]
+    added = new.groups[1]
+    assert added.reason == baseline.TO_EXPLAIN and added.traces == ("t.json",)
+    again = new.with_new("INV-OWNER.lost@T-CLOSE", "e 1", None)
+    assert len({each.name for each in again.groups}) == 3

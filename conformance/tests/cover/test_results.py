@@ -1,0 +1,303 @@
+"""What other programs read of a gate: JUnit, SARIF, GitHub; and the action's own steps.
+
+The published schemas are not vendored. What they ask of the parts that we write is said here: for
+SARIF in :data:`SARIF` (OASIS, sarif-schema-2.1.0.json), for JUnit in :func:`valid_junit` (the
+XSD of Jenkins' xUnit plugin).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired
+
+import pytest
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from slotproof.conformance.cli import results
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.protocol.shapes import Shape, shape
+
+ROOT = Path(__file__).parents[3]
+NOISE = "INV-SUM-FULL.reported@T-RESTORE"
+NEW: dict[str, Any] = {
+    "id": "INV-OWNER.lost@T-SAVE",
+    "detail": "a\x1b[2J %0A::error::b",
+    "why": "it may belong to noise",
+    "minimal": True,
+    "trace": "out/a b.itf.json",
+    "problem": None,
+}
+TRACE = {"file": "t.itf.json", "status": "still there", "detail": NOISE, "id": NOISE}
+SUMMARY: dict[str, Any] = {
+    "engine": "<b>mine</b> 1",
+    "groups": [
+        {
+            "name": "noise",
+            "status": "still there",
+            "reason": "#22213 | <i>",
+            "traces": [TRACE, {**TRACE, "status": "not tried", "detail": "the engine lacks it"}],
+            "unexplained": False,
+        },
+        {
+            "name": "gone",
+            "status": "mended",
+            "reason": "",
+            "traces": [{**TRACE, "status": "mended"}],
+            "unexplained": True,
+        },
+    ],
+    "new": [NEW],
+    "not_judged": [{**NEW, "minimal": False}],
+    "search": {"seed": 3, "examples": 10, "seconds": 1.5},
+}
+
+
+# SARIF -------------------------------------------------------------------------------------------
+
+Uri = Annotated[str, Field(pattern=r"^[A-Za-z0-9._~/@%&=+,;!$'()*-]+$")]
+
+
+@shape
+class Words(TypedDict):
+    text: Annotated[str, Field(min_length=1)]
+
+
+@shape
+class Artifact(TypedDict):
+    uri: Uri
+
+
+@shape
+class Physical(TypedDict):
+    artifactLocation: Artifact
+
+
+@shape
+class Location(TypedDict):
+    physicalLocation: Physical
+
+
+@shape
+class Rule(TypedDict):
+    id: str
+    shortDescription: Words
+
+
+@shape
+class Driver(TypedDict):
+    name: str
+    rules: list[Rule]
+
+
+@shape
+class Tool(TypedDict):
+    driver: Driver
+
+
+@shape
+class Suppression(TypedDict):
+    kind: Literal["inSource", "external"]
+    justification: NotRequired[str]
+
+
+@shape
+class Result(TypedDict):
+    ruleId: str
+    level: Literal["none", "note", "warning", "error"]
+    message: Words
+    partialFingerprints: dict[str, str]
+    locations: list[Location]
+    baselineState: Literal["new", "unchanged", "updated", "absent"]
+    suppressions: NotRequired[list[Suppression]]
+
+
+@shape
+class Run(TypedDict):
+    tool: Tool
+    results: list[Result]
+
+
+_File = TypedDict("_File", {"$schema": str, "version": Literal["2.1.0"], "runs": list[Run]})
+
+
+@shape
+class File(_File):
+    """A log file."""
+
+
+SARIF = Shape("sarif", File)
+
+
+def test_sarif_has_stable_fingerprints() -> None:
+    document = json.loads(results.sarif(SUMMARY, Path("known/b.json")))
+    assert SARIF.line(document) is None
+    (run,) = document["runs"]
+    states = [(each["baselineState"], each["level"]) for each in run["results"]]
+    assert states == [
+        ("unchanged", "note"),
+        ("absent", "note"),
+        ("new", "error"),
+        ("new", "warning"),
+    ]
+    prints = [each["partialFingerprints"][results.FINGERPRINT] for each in run["results"]]
+    assert prints == [NOISE, NOISE, NEW["id"], NEW["id"]]
+    assert {each["ruleId"] for each in run["results"]} == {
+        each["id"] for each in run["tool"]["driver"]["rules"]
+    }
+    uris = [
+        each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for each in run["results"]
+    ]
+    assert uris[0] == "known/t.itf.json" and uris[2] == "out/a%20b.itf.json"
+    other = copy.deepcopy(SUMMARY)
+    other["search"]["seed"], other["new"][0]["trace"] = 4, "elsewhere.itf.json"
+    again = json.loads(results.sarif(other, Path("b.json")))["runs"][0]["results"]
+    assert [each["partialFingerprints"] for each in again] == [
+        each["partialFingerprints"] for each in run["results"]
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"level": "fatal"}, {"message": {}}, {"extra": 1}])
+def test_what_is_no_sarif_is_seen(wrong: dict[str, Any]) -> None:
+    document = json.loads(results.sarif(SUMMARY, Path("b.json")))
+    document["runs"][0]["results"][0] |= wrong
+    assert SARIF.line(document) is not None
+
+
+# JUnit -------------------------------------------------------------------------------------------
+
+
+def valid_junit(text: str) -> str | None:
+    """What the XSD does not allow, of the elements that we write."""
+    allowed = {
+        "testsuites": ({"testsuite"}, set()),
+        "testsuite": ({"testcase"}, {"name", "tests", "failures", "errors", "skipped", "time"}),
+        "testcase": ({"skipped", "error", "failure", "system-out"}, {"classname", "name", "time"}),
+        "skipped": (set(), {"message"}),
+        "error": (set(), {"message"}),
+        "failure": (set(), {"message"}),
+        "system-out": (set(), set()),
+    }
+    for each in ET.fromstring(text.encode()).iter():
+        children, attributes = allowed.get(each.tag, (None, set()))
+        if children is None or not attributes >= set(each.attrib):
+            return each.tag
+        if not {child.tag for child in each} <= children:
+            return each.tag
+    return None
+
+
+def test_junit_has_a_case_for_each_trace_and_finding() -> None:
+    text = results.junit(SUMMARY)
+    assert valid_junit(text) is None
+    (suite,) = ET.fromstring(text.encode())
+    counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "6", "failures": "1", "errors": "1", "skipped": "1"}
+    (failure,) = suite.iter("failure")
+    assert "\x1b" not in text and "\\x1b[2J" in (failure.text or "")
+    assert "it may belong to noise" in (failure.text or "")
+
+
+def test_what_is_no_junit_is_seen() -> None:
+    text = results.junit(SUMMARY)
+    assert valid_junit(text.replace("failure", "failed")) == "testsuite"
+    assert valid_junit(text.replace(' time="0"', ' seconds="0"')) == "testcase"
+
+
+# GitHub ------------------------------------------------------------------------------------------
+
+
+def test_annotations_are_for_github(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    assert [*results.annotated(SUMMARY)] == []
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    lines = [*results.annotated(SUMMARY)]
+    kinds = [re.match(r"::(\w+) title=([\w ]+)%3A ", line) for line in lines]
+    assert [each and each.groups() for each in kinds] == [
+        ("error", "new"),
+        ("warning", "not judged"),
+        ("notice", "mended"),
+        ("warning", "no reason"),
+    ]
+    assert not any("\n" in line for line in lines)
+    assert "%250A::error::b" in lines[0], "a stranger's words are undone as words"
+
+
+def test_the_summary_of_a_step_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "summary.md"
+    path.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    results.step_summary(SUMMARY, "1 new")
+    text = path.read_text()
+    assert text.startswith("before\n") and "1 new" in text
+    assert "| new | INV-OWNER.lost@T-SAVE |" in text
+    assert "<b>" not in text and "\\| &lt;i>" in text, "neither HTML nor a cell of its own"
+
+
+def test_what_can_not_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    base = tmp_path / "b.json"
+    base.write_text('{"slotproof_baseline": 2, "groups": []}')
+    assert status(["gate", str(base), "--sarif", str(base / "below")]) == 2
+    assert status(["gate", str(base), "--junit", str(tmp_path)]) == 2
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2 and "--sarif" in lines[0] and "is a folder: name a file" in lines[1]
+
+
+# The action --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["reference", "reference:22213-double-count"])
+def test_the_steps_of_the_action_run(engine: str, tmp_path: Path) -> None:
+    """As the runner runs them, but for the installation: slotproof is there."""
+    yaml = pytest.importorskip("yaml", reason="the action is read with PyYAML, of the extra `docs`")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (tmp_path / "known.json").write_text('{"slotproof_baseline": 2, "groups": []}')
+    given = {name: each.get("default", "") for name, each in action["inputs"].items()}
+    given |= {"baseline": "known.json", "engine": engine, "seed": "0", "seconds": "60"}
+    given["options"] = "--config p1 --examples 12"
+    values = {f"inputs.{name}": value for name, value in given.items()}
+    values |= {"github.action_path": str(ROOT), "runner.temp": str(tmp_path / "temp")}
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "slotproof"
+    program.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" -m slotproof.conformance.cli.app "$@"\n'
+    )
+    program.chmod(0o755)
+    codes = {}
+    for step in action["runs"]["steps"]:
+        if "run" not in step:
+            continue
+        assert step["shell"] == "bash" and "${{" not in step["run"], "inputs come as variables"
+        variables = {
+            name: re.sub(r"\$\{\{ (.+?) \}\}", lambda found: values[found[1]], value)
+            for name, value in step["env"].items()
+        }
+        path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, **variables, "PATH": path, "GITHUB_ACTIONS": "true"}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        codes[step["name"]] = done.returncode, done.stdout
+    found = engine != "reference"
+    assert [code for code, _ in codes.values()] == [0, int(found), 0], codes
+    assert ("::error title=new%3A" in codes["The gate"][1]) == found
+    made = tmp_path / "slotproof-results"
+    assert valid_junit((made / "junit.xml").read_text()) is None
+    assert SARIF.line(json.loads((made / "slotproof.sarif").read_text())) is None
+    assert (made / "pages" / "index.html").exists() == found

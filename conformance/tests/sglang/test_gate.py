@@ -1,0 +1,91 @@
+"""The committed baseline of 0.5.23: its traces are still there, and a fault in the build is new.
+
+Faults are put into the build itself (`broken_sessions.py`), two of them into what a known finding
+gets wrong, too.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search.baseline import load
+from slotproof.conformance.search.findings import Finding, lead, mark
+from slotproof.conformance.search.gate import STILL_THERE, Gate
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.traces.trace import Trace, rows_of
+
+pytestmark = pytest.mark.sglang
+
+ROOT = Path(__file__).parents[3]
+DRIVER = ROOT / "conformance" / "drivers" / "sglang"
+BROKEN = Path(__file__).with_name("broken_sessions.py")
+RELEASE = "0.5.23"
+BASELINE = load(ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json")
+
+
+def gate(engine: Engine) -> Gate:
+    """The baseline on a build, its traces replayed."""
+    it = Gate(engine, f"{engine.name} {engine.version}", BASELINE, Plan({}))
+    it.replay()
+    return it
+
+
+def found(engine: Engine, commands: list[Command]) -> Finding:
+    """What these, which are 1-minimal on the broken build, lead to."""
+    config = CONFIGS["p1"]
+    log = play(engine, Setup(config), commands).log
+    broken = log[-1].violations
+    assert broken
+    trace = Trace(
+        f"{engine.name} {engine.version}",
+        "x",
+        engine.capabilities.profile,
+        config,
+        0,
+        rows_of(log),
+        broken,
+        minimal=True,
+    )
+    return Finding(mark(log[-1], lead(broken)), trace, 1)
+
+
+@pytest.mark.parametrize("release", [RELEASE])
+def test_every_committed_trace_is_still_there(release: str, start: Callable[[str], Engine]) -> None:
+    it = gate(start(f"sglang=={release}"))
+    assert {each.file: each.status for each in it.replayed} == {
+        file: STILL_THERE for group in BASELINE.groups for file in group.traces
+    }
+    assert not any(group.unexplained for group in BASELINE.groups)
+
+
+def turn(rid: str, tokens: int, max_new: int) -> Command:
+    fields = {"session": "s1", "rid": rid, "max_new": max_new, "stop": []}
+    return {"do": "submit", "tokens": list(range(1, tokens + 1)), **fields}
+
+
+OPEN: Command = {"do": "open", "session": "s1"}
+STEP: Command = {"do": "step", "n": 1}
+THREE = [turn("r1", 1, 0), STEP, turn("r2", 1, 0), STEP, turn("r3", 0, 0), STEP]
+FAULTS: dict[str, list[Command]] = {
+    "tail-kept": [OPEN, *THREE],
+    "lock-kept": [OPEN, turn("r1", 1, 2), STEP, STEP, {"do": "close", "session": "s1"}, STEP],
+    "abort-keeps": [OPEN, turn("r1", 42, 0), STEP],
+    "claim-lost": [OPEN, turn("r1", 1, 2), STEP, STEP, turn("r2", 1, 3), STEP],
+    "counts-less": [OPEN, turn("r1", 1, 2), STEP, STEP],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_build_is_new(fault: str, python_of: Callable[[str], Path]) -> None:
+    program = f"cmd:env PYTHONPATH={DRIVER} {python_of(RELEASE)} {BROKEN} {fault}"
+    with closing(EngineSpec(program, step_timeout=60).open()) as build:
+        it = gate(build)
+        (judged,) = it.judge([found(build, FAULTS[fault])])[-1:]
+    assert judged.new, judged.why
