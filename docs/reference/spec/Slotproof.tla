@@ -87,8 +87,8 @@ Known ==
 HasKv ==
   PhaseMatched <= req_phase
 
-\* the request is running, or between chunks
-InBatch ==
+\* the request is running, or parked between two chunks
+Begun ==
   \/ req_phase = PhaseRunning
   \/ req_phase = PhaseParked
 
@@ -99,16 +99,16 @@ OnLoan ==
   /\ req_kind = KindTurn
   /\ req_row = slot_row
 
-\* the request or its slot has a lock
+\* the request, or its lent slot, has a tree lock
 LocksTree ==
   \/ req_locked
   \/ slot_lent /\ slot_locked
 
-\* what an abort unlocks
+\* how many tokens that locks
 LocksEither ==
   IF LocksTree THEN req_Q ELSE 0
 
-\* how much of the slot's KV a restore keeps
+\* to how much a restore cuts the slot's KV
 Reusable ==
   IF aligned_reuse THEN Floor(Min(slot_C, Known - reserve)) ELSE Min(slot_C, Known - reserve)
 
@@ -144,8 +144,8 @@ LockSum ==
 LockMax ==
   Max(SlotLocks, ReqLocks)
 
-\* the actor has KV, of a turn or in its slot
-HasRow ==
+\* the actor has KV: its request, or its slot
+ActorHasKv ==
   \/ slot_holding
   \/ HasKv
 
@@ -407,9 +407,9 @@ T_MATCH(m, u, swa_u) ==
   /\ UNCHANGED <<full_available, swa_available, Rows, Session, Slot, req_kind, req_prompt,
                   req_output, req_row>>
 
-(* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail gave
-   back what lies past the matched prefix, from the next page boundary on.
-   #20070, #20476, #22213, #22862, #32163 *)
+(* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail cut
+   it to what is reusable: whole pages past that are freed. #20070, #20476,
+   #22213, #22862, #32163 *)
 T_RESTORE ==
   \* guard: turn
   /\ req_kind = KindTurn
@@ -542,8 +542,8 @@ T_EXTEND(t, sampled, row) ==
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Session,
                   Slot, req_kind, req_prompt, req_Q, req_E, req_locked>>
 
-(* T-PARK. Between two chunks of its prefill a request is in no batch, but
-   keeps its KV. #37502 *)
+(* T-PARK. Between two chunks of its prefill a request is parked: in no
+   batch, but it keeps its KV. #37502 *)
 T_PARK ==
   \* guard: running
   /\ req_phase = PhaseRunning
@@ -554,13 +554,14 @@ T_PARK ==
   /\ UNCHANGED <<Pools, SwaPool, Rows, Session, Slot, req_kind, req_prompt, req_output,
                   req_row, req_C, req_A, req_Q, req_E, req_locked>>
 
-(* T-INSERT. The prefilled prompt of a request without a slot goes to the
-   tree up to q, which it then locks; what the tree had meanwhile is freed
-   and the row points to the tree's pages. *)
+(* T-INSERT. Valid KV of a request without a slot is shared up to q: where
+   the tree has these tokens already, the row's pages are freed and it
+   points to the tree's; the rest becomes the tree's. [0, q) is locked, in
+   the sliding-window pool at least its window. *)
 T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
-  \* guard: running
-  /\ InBatch
-  \* guard: no_slot
+  \* guard: begun
+  /\ Begun
+  \* guard: not_lent
   /\ ~slot_lent
   \* guard: q
   /\ req_Q <= q /\ q <= Floor(Min(req_C, Known))
@@ -574,7 +575,7 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   \* guard: u
   /\ q - req_Q - dup <= u /\ u <= q - req_Q
   /\ Aligned(u)
-  \* guard: covered
+  \* guard: protects
   /\ q <= full_protected + u
   \* guard: swa_u
   /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
@@ -582,7 +583,7 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   \* guard: swa_x
   /\ 0 <= swa_x /\ swa_x <= IfSwa(req_Q)
   /\ Aligned(swa_x)
-  \* guard: swa_mine
+  \* guard: swa_bounded
   /\ swa_x <= swa_protected
   /\ swa_protected - swa_x + swa_u <= frame_lock_sum + q
   \* guard: full_evictable
@@ -688,7 +689,7 @@ T_RESULT(k, n) ==
 T_SWA_ADVANCE(e) ==
   \* guard: swa
   /\ has_swa
-  /\ InBatch
+  /\ Begun
   \* guard: e
   /\ req_E < e /\ e <= Floor(req_C - W)
   /\ Aligned(e)
@@ -791,8 +792,8 @@ T_ABORT(u, swa_u) ==
   /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<session_open, session_closing, session_history>>
 
-(* T-ABORT-PUBLISH. A running turn is aborted as by T-ABORT, but its KV
-   goes to the tree up to q. *)
+(* T-ABORT-PUBLISH. A running or parked turn is aborted as by T-ABORT, but
+   [Q, q) goes to the tree, or is freed where the tree had it. *)
 T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
   \* guard: turn
   /\ req_kind = KindTurn
@@ -812,8 +813,8 @@ T_ABORT_PUBLISH(q, dup, swa_dup, u, swa_u) ==
   \* guard: swa_u_others
   /\ 0 <= swa_protected - swa_u
   /\ swa_protected - swa_u <= frame_lock_sum + LockSum - LocksEither
-  \* guard: in_batch
-  /\ InBatch
+  \* guard: begun
+  /\ Begun
   \* guard: publishes
   /\ abort_publishes
   \* guard: q
@@ -965,13 +966,14 @@ T_ABORT_PARTIAL ==
                   session_open, session_closing, session_history, slot_holding, slot_lent,
                   slot_row, slot_Q, slot_locked>>
 
-(* T-RETRACT. A turn is taken out of the batch and keeps its KV in the
-   slot, made if absent; it waits and is still in flight. #22862 *)
+(* T-RETRACT. A turn is taken out of the batch, or from between two chunks,
+   and keeps its KV in the slot, made if absent; it waits and is still in
+   flight. #22862 *)
 T_RETRACT ==
   \* guard: turn
   /\ req_kind = KindTurn
-  \* guard: in_batch
-  /\ InBatch
+  \* guard: begun
+  /\ Begun
   \* guard: keeps
   /\ retract_keeps
   \* guard: covered
@@ -994,13 +996,14 @@ T_RETRACT ==
   /\ req_locked' = FALSE
   /\ UNCHANGED <<Pools, SwaPool, Rows, Session, req_kind, req_prompt, req_output>>
 
-(* T-RETRACT-WIPE. A turn is taken out of the batch and gives up all its KV
-   and its slot; it waits and is still in flight. *)
+(* T-RETRACT-WIPE. A turn is taken out of the batch, or from between two
+   chunks, and gives up all its KV and its slot; it waits and is still in
+   flight. *)
 T_RETRACT_WIPE(u, swa_u) ==
   \* guard: turn
   /\ req_kind = KindTurn
-  \* guard: in_batch
-  /\ InBatch
+  \* guard: begun
+  /\ Begun
   \* guard: wipes
   /\ ~retract_keeps
   \* guard: u
@@ -1143,13 +1146,13 @@ T_PLAIN_ABORT(u, swa_u) ==
   /\ rows_free' = rows_free + Max(0, IF req_row # NoRow THEN 1 ELSE 0)
   /\ UNCHANGED <<Session, Slot>>
 
-(* T-PLAIN-RETRACT. A request without a session is taken out of the batch
-   and gives everything back; it waits. *)
+(* T-PLAIN-RETRACT. A request without a session is taken out of the batch,
+   or from between two chunks, and gives everything back; it waits. *)
 T_PLAIN_RETRACT(u, swa_u) ==
   \* guard: plain
   /\ req_kind = KindPlain
-  \* guard: in_batch
-  /\ InBatch
+  \* guard: begun
+  /\ Begun
   \* guard: u
   /\ 0 <= u /\ u <= ReqLocks
   /\ Aligned(u)
@@ -1414,20 +1417,21 @@ INV_OWNER_of_swa(page_free, page_tree, page_own, page_rest, page_here, page_at) 
   /\ INV_OWNER_placed(page_at)
   /\ INV_OWNER_swa(page_own, page_here, page_at)
 
-(* INV-BACKED. Every position below A has a page that its row owns or the
-   tree protects. *)
+(* INV-BACKED. Every position of a row that counts has a page: from Q to A,
+   and below Q what the row needs of the tree. Whose it is say INV-OWNER
+   and INV-PIN. *)
 INV_BACKED_full_protected(page_place, page_entry) ==
-  HasRow /\ 0 <= page_place /\ page_place < OwnQ => -1 < page_entry
+  ActorHasKv /\ 0 <= page_place /\ page_place < OwnQ => -1 < page_entry
 INV_BACKED_full_private(page_place, page_entry) ==
-  HasRow /\ OwnQ <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
+  ActorHasKv /\ OwnQ <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
 INV_BACKED_swa_protected(page_place, page_entry) ==
-  (/\ HasRow
+  (/\ ActorHasKv
    /\ /\ 0 <= page_place /\ page_place < OwnQ
       /\ OwnE <= page_place
       /\ Floor(Max(0, OwnQ - W)) <= page_place) =>
       -1 < page_entry
 INV_BACKED_swa_private(page_place, page_entry) ==
-  HasRow /\ Max(OwnQ, OwnE) <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
+  ActorHasKv /\ Max(OwnQ, OwnE) <= page_place /\ page_place < Ceil(OwnA) => -1 < page_entry
 INV_BACKED_of_full(page_place, page_entry) ==
   /\ INV_BACKED_full_protected(page_place, page_entry)
   /\ INV_BACKED_full_private(page_place, page_entry)
@@ -1435,20 +1439,21 @@ INV_BACKED_of_swa(page_place, page_entry) ==
   /\ INV_BACKED_swa_protected(page_place, page_entry)
   /\ INV_BACKED_swa_private(page_place, page_entry)
 
-(* INV-PIN. A locked page is the tree's, and the figure counts it once:
-   whoever's row points to a page below Q has locked it, in the sliding-
-   window pool as far as the window of the prefix reaches. *)
+(* INV-PIN. A locked page is the tree's, and `protected` counts it once. A
+   lock covers pages below Q only, and all to which the row points there;
+   in the sliding-window pool at least those from ⌊max(0, Q - W)⌋ on that
+   the cursor has not passed. *)
 INV_PIN_counted(page_pins, page_beside) ==
   /\ 0 <= page_pins
   /\ 0 <= page_beside
 INV_PIN_tree(page_tree, page_pin, page_pins) ==
   Pinned(page_pin, page_pins) => page_tree = 1
 INV_PIN_mine(page_here, page_at, page_pin) ==
-  page_pin => HasRow /\ page_here /\ page_at < OwnQ
+  page_pin => ActorHasKv /\ page_here /\ page_at < OwnQ
 INV_PIN_full_covers(page_here, page_at, page_pin) ==
-  HasRow /\ page_here /\ 0 <= page_at /\ page_at < OwnQ => page_pin
+  ActorHasKv /\ page_here /\ 0 <= page_at /\ page_at < OwnQ => page_pin
 INV_PIN_swa_covers(page_here, page_at, page_pin) ==
-  (/\ HasRow
+  (/\ ActorHasKv
    /\ page_here
    /\ 0 <= page_at /\ page_at < OwnQ
    /\ OwnE <= page_at
@@ -1475,15 +1480,15 @@ INV_PIN_of_swa(page_tree, page_here, page_at, page_pin, page_pins, page_beside) 
    positions that count: those that the row owns, and those of its prefix
    that it needs. *)
 INV_PLACE_function(page_here, page_at, page_number, page_place, page_entry) ==
-  HasRow /\ page_here /\ page_at = page_place => page_entry = page_number
+  ActorHasKv /\ page_here /\ page_at = page_place => page_entry = page_number
 INV_PLACE_full_injective(page_here, page_at, page_number, page_place, page_entry) ==
-  (/\ HasRow
+  (/\ ActorHasKv
    /\ (0 <= page_place /\ page_place < OwnQ) \/ (OwnQ <= page_place /\ page_place < Ceil(OwnA))
    /\ page_entry = page_number) =>
       /\ page_here
       /\ page_at = page_place
 INV_PLACE_swa_injective(page_here, page_at, page_number, page_place, page_entry) ==
-  (/\ HasRow
+  (/\ ActorHasKv
    /\ \/ /\ 0 <= page_place /\ page_place < OwnQ
          /\ OwnE <= page_place
          /\ Floor(Max(0, OwnQ - W)) <= page_place
@@ -1567,8 +1572,8 @@ INV_KIND ==
   /\ INV_KIND_alone
 
 (* INV-PHASE. A matched request without a slot has the tree's prefix and
-   nothing else; one in a batch has a row; one between chunks has some of
-   its prompt to prefill. *)
+   nothing else; one that is running or parked has a row; one that is
+   parked has some of its prompt to prefill. *)
 INV_PHASE_matched ==
   ~slot_lent /\ req_phase = PhaseMatched => req_row = NoRow /\ req_A = req_Q
 INV_PHASE_row ==
@@ -1689,7 +1694,7 @@ INV_LIFE_STEP_matched ==
 INV_LIFE_STEP_runs ==
   req_phase' = PhaseRunning => HasKv
 INV_LIFE_STEP_parked ==
-  req_phase' = PhaseParked => InBatch
+  req_phase' = PhaseParked => Begun
 INV_LIFE_STEP ==
   /\ INV_LIFE_STEP_kind
   /\ INV_LIFE_STEP_prompt
@@ -1718,7 +1723,10 @@ INV_COVER_STEP_finishes ==
    /\ session_history < session_history') =>
       req_prompt <= req_C
 INV_COVER_STEP_computes ==
-  HasRow /\ HasRow' /\ OwnC < OwnC' => req_phase' = PhaseRunning /\ OwnE' = OwnE /\ OwnQ' = OwnQ
+  ActorHasKv /\ ActorHasKv' /\ OwnC < OwnC' =>
+      /\ req_phase' = PhaseRunning
+      /\ OwnE' = OwnE
+      /\ OwnQ' = OwnQ
 INV_COVER_STEP_prefills ==
   req_phase # PhaseRunning /\ req_phase' = PhaseRunning => req_C' <= Known
 INV_COVER_STEP_rounds ==
@@ -1741,26 +1749,27 @@ INV_COVER_STEP ==
   /\ INV_COVER_STEP_rounds
   /\ INV_COVER_STEP_tells
 
-(* INV-KEEP-STEP. Nothing computed is lost: a restore reuses all that the
-   prompt, the reserve for the logits and the profile allow, but not what
-   the reserve recomputes; the end of a turn cuts to the history, and in
-   between KV only grows. A turn that is refused leaves its slot. *)
+(* INV-KEEP-STEP. KV that stays is not lost: a restore reuses all that
+   known tokens, reserve and profile allow, an end cuts no further than to
+   the history, and else C never shrinks. A match or a restore leaves the
+   reserve to be recomputed. A refused turn still has its slot, if it had
+   one. *)
 INV_KEEP_STEP_reserve ==
   req_phase = PhaseWaiting /\ req_phase' = PhaseMatched => req_C' + reserve <= Known
 INV_KEEP_STEP_restores ==
-  HasRow /\ HasRow' /\ req_phase = PhaseWaiting /\ req_phase' = PhaseMatched =>
+  ActorHasKv /\ ActorHasKv' /\ req_phase = PhaseWaiting /\ req_phase' = PhaseMatched =>
       Min(OwnC, Cut(Reusable, OwnE)) <= OwnC'
 INV_KEEP_STEP_ends ==
-  HasRow /\ HasRow' /\ req_kind # KindNone /\ req_kind' = KindNone =>
+  ActorHasKv /\ ActorHasKv' /\ req_kind # KindNone /\ req_kind' = KindNone =>
       Min(OwnC, Cut(session_history', OwnE)) <= OwnC'
 INV_KEEP_STEP_runs ==
-  (/\ HasRow
-   /\ HasRow'
+  (/\ ActorHasKv
+   /\ ActorHasKv'
    /\ ~(req_phase = PhaseWaiting /\ req_phase' = PhaseMatched)
    /\ ~(req_kind # KindNone /\ req_kind' = KindNone)) =>
       OwnC <= OwnC'
 INV_KEEP_STEP_refused ==
-  HasKv /\ ~InBatch /\ req_phase' = PhaseWaiting => slot_holding' <=> slot_holding
+  HasKv /\ ~Begun /\ req_phase' = PhaseWaiting => slot_holding' <=> slot_holding
 INV_KEEP_STEP ==
   /\ INV_KEEP_STEP_reserve
   /\ INV_KEEP_STEP_restores
@@ -1768,12 +1777,12 @@ INV_KEEP_STEP ==
   /\ INV_KEEP_STEP_runs
   /\ INV_KEEP_STEP_refused
 
-(* INV-CURSOR-STEP. The cursor moves up in a batch only, and back only as
-   far as the KV is cut. *)
+(* INV-CURSOR-STEP. The cursor moves up only while the request runs or is
+   parked, and back only as far as the KV is cut. *)
 INV_CURSOR_STEP_up ==
-  HasRow /\ HasRow' /\ OwnE < OwnE' => InBatch /\ PhaseParked <= req_phase'
+  ActorHasKv /\ ActorHasKv' /\ OwnE < OwnE' => Begun /\ PhaseParked <= req_phase'
 INV_CURSOR_STEP_back ==
-  HasRow /\ HasRow' => Min(OwnE, OwnC') <= OwnE'
+  ActorHasKv /\ ActorHasKv' => Min(OwnE, OwnC') <= OwnE'
 INV_CURSOR_STEP ==
   /\ INV_CURSOR_STEP_up
   /\ INV_CURSOR_STEP_back
@@ -1792,8 +1801,8 @@ INV_QUEUED_STEP ==
   /\ INV_QUEUED_STEP_slot
 
 (* INV-LOCK-STEP. Protected changes by no more than the locks that are
-   taken or released; what is matched in the tree is locked, in the
-   sliding-window pool as far as its window reaches. *)
+   taken or released; in the sliding-window pool so much is protected after
+   a match as its window needs. *)
 INV_LOCK_STEP_rises ==
   full_protected' - full_protected <= Max(0, LockSum' - LockSum)
 INV_LOCK_STEP_falls ==
@@ -1812,9 +1821,9 @@ INV_LOCK_STEP ==
   /\ INV_LOCK_STEP_swa_falls
   /\ INV_LOCK_STEP_window
 
-(* INV-PUBLISH-STEP. Only committed KV of known tokens goes to the tree.
-   When a request ends, its KV goes there only if it was in a batch; a
-   request without a session must have been running. *)
+(* INV-PUBLISH-STEP. No more goes to the tree than whole pages of committed
+   KV of known tokens. When a request ends, its KV goes there only if it
+   was running or parked; without a session, only if it was running. *)
 INV_PUBLISH_STEP_turn ==
   (/\ req_kind # KindNone
    /\ req_kind' = KindNone
@@ -1828,9 +1837,9 @@ INV_PUBLISH_STEP_plain ==
    /\ 0 < full_evictable' + full_protected' - full_evictable - full_protected) =>
       req_phase = PhaseRunning
 INV_PUBLISH_STEP_committed ==
-  full_evictable' + full_protected' - full_evictable - full_protected <= (IF HasRow THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - OwnQ) ELSE 0)
+  full_evictable' + full_protected' - full_evictable - full_protected <= (IF ActorHasKv THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - OwnQ) ELSE 0)
 INV_PUBLISH_STEP_swa_committed ==
-  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF HasRow THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(OwnQ, OwnE)) ELSE 0)
+  swa_evictable' + swa_protected' - swa_evictable - swa_protected <= (IF ActorHasKv THEN Max(0, Floor(Min(OwnC, IF HasKv \/ session_inflight THEN Known ELSE session_history)) - Max(OwnQ, OwnE)) ELSE 0)
 INV_PUBLISH_STEP ==
   /\ INV_PUBLISH_STEP_turn
   /\ INV_PUBLISH_STEP_plain
