@@ -1,8 +1,8 @@
 """What was published to the prefix tree and is still there, as clients know its tokens.
 
-Told from snapshots and events, by nobody: a page of a row whose tokens went to the tree holds
-them for as long as the tree has it. What is known is never more than what there is: a page of
-which anything is uncertain is not known.
+No engine says so; snapshots and events show it: a page of a row whose tokens went to the tree
+holds them for as long as the tree has it. What is known is never more than what there is: a page
+of which anything is uncertain is not known.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PUBLISHES, EVICTS = (
     )
     for move in (Move.TO_TREE, Move.EVICT)
 )
+_ADMITS = frozenset(name for name, each in TRANSITIONS.items() if each.stage == "match")
 _DOOMS = frozenset(name for name, each in TRANSITIONS.items() if each.detaches is not None)
 _EVICTS = {"full": "n", "swa": "swa_n"}
 """By pool, the parameter that says how many tokens."""
@@ -100,7 +101,10 @@ class Published:
         end = params.get("q", 0)
         if (view := now["requests"].get(rid)) is not None:
             shown, freed = now, range(0)
-        elif (view := before["requests"].get(rid)) is not None:
+        elif (view := before["requests"].get(rid)) is not None and not any(
+            each[2] == rid
+            for each in _of(now, _ADMITS)  # it has another row by then
+        ):
             shown, lo = before, published.get(rid, view["Q"])
             dup = max(lo + params.get("dup", 0), max(lo, view["E"]) + params.get("swa_dup", 0))
             freed = range(lo, dup)

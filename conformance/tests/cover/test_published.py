@@ -106,6 +106,17 @@ def test_a_duplicate_is_not_where_it_was() -> None:
     assert finished([7, 8, 9], before, snapshot([1, 2, 3], [told(3, 1)])).longest([7, 8, 9], 0) == 0
 
 
+def test_who_came_back_had_other_pages() -> None:
+    """Retracted, matched again, ended, all in one iteration: the row is not the one that it was."""
+    before = snapshot([], row=[1, 2, 3])
+    again = [("T-PLAIN-RETRACT", None, "r1", {}), ("T-MATCH", None, "r1", {"m": 0})]
+    known = [
+        finished([7, 8, 9], before, snapshot([1, 2, 3], [*more, told(3)])).longest([7, 8, 9], 0)
+        for more in ([], again)
+    ]
+    assert known == [3, 0]
+
+
 def test_a_page_that_came_back_holds_something_else() -> None:
     """Evicted and published again within one iteration: nothing is certain any more."""
     before = snapshot([], row=[1, 2, 3])
