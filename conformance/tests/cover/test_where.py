@@ -210,6 +210,8 @@ def test_the_headline_of_a_crash_says_where(
     for name, text in PACKAGE.items():
         (tmp_path / "mine" / name).write_text(text)
     (tmp_path / "hooks.py").write_text(HOOKS)
+    for name in ("mine", "mine.tree", "hooks"):  # other tests have modules of these names
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     served = f"cmd:{sys.executable} -m slotproof.conformance.drivers.served mine:Mine"
