@@ -8,7 +8,7 @@ from collections.abc import Iterable
 Run = tuple[int, int]
 """The first and the last page."""
 
-_RUN = re.compile(r"(-?[0-9]{1,9})(?:-(-?[0-9]{1,9}))?", re.ASCII)
+_RUN = re.compile(r"(-?[0-9]+)(?:-(-?[0-9]+))?", re.ASCII)
 PATTERN = r"^([0-9]{1,9}(-[0-9]{1,9})?( |$))*$"
 """What :func:`spans` writes, for pages that a pool can have."""
 
