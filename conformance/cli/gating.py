@@ -14,6 +14,7 @@ from slotproof.conformance.cli import results
 from slotproof.conformance.cli.all_findings import as_json as finding_as_json, lines
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    ConfigOption,
     EngineOption,
     JsonOption,
     ProfileOption,
@@ -52,10 +53,7 @@ def gate(
     baseline: Annotated[Path, typer.Argument(help="The baseline, a file of known findings.")],
     engine: EngineOption = "reference",
     python: PythonOption = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
-    ] = None,
+    config: ConfigOption = None,
     seconds: Annotated[
         float | None,
         typer.Option(

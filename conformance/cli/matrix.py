@@ -11,6 +11,7 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    ConfigOption,
     JsonOption,
     TimeoutOption,
     jobs_count,
@@ -48,10 +49,7 @@ def matrix(
     of_spec: Annotated[
         bool, typer.Option("--spec", help="Mutants of the spec, by the obligation that kills them.")
     ] = False,
-    config: Annotated[
-        list[str] | None,
-        typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
-    ] = None,
+    config: ConfigOption = None,
     examples: Annotated[
         int, typer.Option("--examples", help="Command sequences for each build or mutant.")
     ] = EXAMPLES,

@@ -32,6 +32,10 @@ PythonOption = Annotated[
     Path | None,
     typer.Option("--python", help="The Python of the environment that holds the build under test."),
 ]
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
+]
 DeviceOption = Annotated[
     str, typer.Option("--device", help="Where the reference engine has its tensors: cpu, cuda.")
 ]

@@ -14,6 +14,7 @@ from slotproof.conformance.cli.all_findings import said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
+    ConfigOption,
     DeviceOption,
     EngineOption,
     JsonOption,
@@ -49,10 +50,7 @@ from slotproof.conformance.traces.trace import Trace
 def run(
     engine: EngineOption = "reference",
     python: PythonOption = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
-    ] = None,
+    config: ConfigOption = None,
     examples: Annotated[
         int | None,
         typer.Option(

@@ -79,7 +79,7 @@ class Published:
         """What went to the tree in this iteration, as far as a row shows where it lies."""
         published: dict[str, int] = {}
         for event in _of(now, PUBLISHES) if self._certain else ():
-            prompt, output = known_tokens(event[2], before, now, client)
+            prompt, output = known_tokens(event[2] or "", before, now, client)
             tokens = prompt + output
             prefix = 0
             for position, pages in self._row(event, before, now, published) if tokens else ():
@@ -127,17 +127,16 @@ class Published:
 
 
 def known_tokens(
-    rid: str | None, before: Snapshot, now: Snapshot, client: Client
+    rid: str, before: Snapshot, now: Snapshot, client: Client
 ) -> tuple[list[int], list[int]]:
     """Prompt and output of a request, as far as its client knows them for certain: what is doomed
     has another prompt."""
-    sent, asked = client.requests.get(rid or ""), client.prompt_of(rid or "")
-    shown = now["requests"].get(rid or "") or before["requests"].get(rid or "")
-    doomed = any(event[2] == rid for event in _of(now, _DOOMS))
-    doomed |= sent is None or sent.reason == "abort" if shown is None else shown["kind"] == "doomed"
-    if sent is None or doomed:
+    sent, shown = client.requests.get(rid), now["requests"].get(rid) or before["requests"].get(rid)
+    if sent is None or any(event[2] == rid for event in _of(now, _DOOMS)):
         return [], []
-    prompt, output = (sent.prompt, sent.output) if sent.answers else (asked, [])
+    if sent.reason == "abort" if shown is None else shown["kind"] == "doomed":
+        return [], []
+    prompt, output = (sent.prompt, sent.output) if sent.answers else (client.prompt_of(rid), [])
     if not isinstance(prompt, list) or not isinstance(output, list):
         return [], []
     return ([], []) if shown and differ(shown["hash"], prompt) else (prompt, output)

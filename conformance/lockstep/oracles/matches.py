@@ -26,7 +26,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for transition, _, rid, params in now["events"]:
         if transition != MATCHES:
             continue
-        prompt, _ = known_tokens(rid, seen.previous, now, seen.client)
+        prompt, _ = known_tokens(rid or "", seen.previous, now, seen.client)
         there, matched = published.longest(prompt, reserve), params.get("m", 0)
         seen.coverage.checked["INV-MATCH"] += there > 0
         if matched < there:

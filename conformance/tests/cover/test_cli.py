@@ -15,6 +15,7 @@ import pytest
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import jobs_count
+from slotproof.conformance.lockstep.oracles import matches
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.traces import itf
@@ -340,10 +341,14 @@ def test_a_factory_whose_engine_never_returns(
 def test_a_cache_that_never_matches_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """INV-MATCH: what was published is there, and is not found."""
+    """INV-MATCH: what was published is there, and is not found. Where an engine says that it may
+    find less, a run that saw no match does not say that nothing is wrong."""
     monkeypatch.setattr(PrefixTree, "match_prefix", lambda tree, tokens: tree.root)
     assert status(["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)]) == 1
     assert "INV-MATCH.all" in capsys.readouterr().out
+    monkeypatch.setattr(matches, "WHOLE", "real attention")  # which the reference names
+    assert status(["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)]) == 3
+    assert "no match found a prefix: the cache may never be used" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,19 @@ def test_a_mended_group_accepts_nothing(
     assert said["groups"][0]["traces"][0]["status"] == "mended"
 
 
+def of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Path, Any]:
+    """A baseline of the double count, and its trace, to be changed."""
+    path = tmp_path / "b.json"
+    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    trace = path.parent / baseline.load(path).groups[0].traces[0]
+    return path, trace, json.loads(trace.read_text())
+
+
 def test_a_trace_that_breaks_more_is_new(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Known traces see a new bug at once, without any search for it."""
-    path = tmp_path / "b.json"
-    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
-    trace = path.parent / baseline.load(path).groups[0].traces[0]
-    text = json.loads(trace.read_text())
+    path, trace, text = of_one_trace(tmp_path, capsys)
     found = text["#meta"]["slotproof"]
     found["violated"] = [each for each in found["violated"] if each["invariant"] == "INV-SUM-FULL"]
     trace.write_text(json.dumps(text))
@@ -160,10 +165,7 @@ def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it breaks instead is new, and belongs to no group for being seen there."""
-    path = tmp_path / "b.json"
-    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
-    trace = path.parent / baseline.load(path).groups[0].traces[0]
-    text = json.loads(trace.read_text())
+    path, trace, text = of_one_trace(tmp_path, capsys)
     text["states"].append(text["states"][-1])
     text["#meta"]["slotproof"]["length"] = len(text["states"])
     trace.write_text(json.dumps(text))
