@@ -8,9 +8,11 @@ from collections.abc import Iterable
 Run = tuple[int, int]
 """The first and the last page."""
 
-_RUN = re.compile(r"(-?[0-9]+)(?:-(-?[0-9]+))?", re.ASCII)
-PATTERN = r"^([0-9]{1,9}(-[0-9]{1,9})?( |$))*$"
-"""What :func:`spans` writes, for pages that a pool can have."""
+_PAGE = "-?[0-9]{1,16}"
+"""Any integer that an engine may show: a wild page number is in the trace that shows it."""
+_RUN = re.compile(f"({_PAGE})(?:-({_PAGE}))?", re.ASCII)
+PATTERN = f"^({_PAGE}(-{_PAGE})?( |$))*$"
+"""What :func:`spans` writes."""
 
 
 def spans(pages: Iterable[int]) -> str:

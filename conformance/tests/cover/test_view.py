@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance import bounds
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import itf, markdown, mermaid, sentences
+from slotproof.conformance.traces import html, itf, markdown, mermaid, sentences
 from slotproof.conformance.traces.frames import Frame, frame_of
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.page_map import Cell, page_maps
@@ -409,14 +410,28 @@ def test_a_page_that_is_read_and_not_kept() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["1-", "-3", "x", "5-2", "１", "1_0", "1 2-9999999999"])
+@pytest.mark.parametrize(
+    "text", ["1-", "--3", "x", "5-2", "-2--5", "１", "1_0", "1 2-99999999999999999"]
+)
 def test_what_is_no_run_of_pages(text: str) -> None:
     with pytest.raises(ValueError, match="run of pages"):
         runs_in(text)
 
 
+def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
+    """An engine may show any integer; the trace that says so can be read and drawn."""
+    text = (FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json").read_text()
+    wild = f"-3 {bounds.INTEGER}"
+    assert '"reads": "1 3-4"' in text
+    named = tmp_path / "wild.itf.json"
+    named.write_text(text.replace('"reads": "1 3-4"', f'"reads": "{wild}"'))
+    view = View(itf.load(named))
+    assert wild in html.render(view)
+
+
 def test_spans_and_back() -> None:
-    for pages in ([], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
+    odd = [[-3], [-4, -3, 9], [-1, 0, 1], [-bounds.INTEGER, bounds.INTEGER]]
+    for pages in (*odd, [], [3], [3, 4, 5], [5, 4, 4, 3], list(range(100)) * 2):
         runs = runs_in(spans(pages))
         assert [page for a, b in runs for page in range(a, b + 1)] == pages
 
