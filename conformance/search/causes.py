@@ -6,6 +6,7 @@ are 1-minimal, where all that happened had to happen:
 
 - *telling*: the transitions of the whole trace that not every request, or every later turn, goes
   through;
+- *guards* that are broken at the end, for a trace in which nothing else is telling;
 - *departs*: the variables in which the engine's state is not the spec's, at the end, and on which
   side they are larger;
 - *clauses* that are broken there (what is only in the reporting is a finding of its own);
@@ -15,8 +16,8 @@ are 1-minimal, where all that happened had to happen:
 
 A finding has a known cause if it stops with the same words; or if all that had to happen for a
 known trace had to happen for it as well, and either the same change of the spec explains both, or
-the engine departs from the spec in nothing else and breaks nothing else. What this hides: another
-bug that needs the same transitions and does nothing that the known one does not do.
+the engine departs from the spec in nothing else and breaks no other clause of states. What this
+hides: another bug that needs the same transitions and does nothing that the known one does not do.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.search.findings import LATER, Mark
 from slotproof.conformance.traces.trace import Trace
+from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
 
 ACTOR = "an actor"
@@ -40,6 +42,7 @@ class Cause:
 
     mark: Mark
     telling: frozenset[str]
+    guards: frozenset[str]
     departs: frozenset[str]
     clauses: frozenset[str]
     changes: frozenset[str]
@@ -50,11 +53,28 @@ class Cause:
         """Of the clauses, those that the state does not show: pages, rows, tokens, answers."""
         return frozenset(each for each in self.clauses if not _stated(each))
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What had to happen for it."""
+        return self.telling or self.guards
+
+    @property
+    def has(self) -> frozenset[str]:
+        return self.telling | self.guards
+
 
 def _stated(clause: str) -> bool:
     """Whether it is a formula of the state."""
     invariant, _, conjunct = clause.partition(".")
     return invariant == "INV-STEP" or conjunct in INVARIANTS[invariant].conjuncts
+
+
+def _of_states(clause: str) -> bool:
+    """Whether it says something of a state, not of a step. After the first event that goes wrong
+    the others of an iteration start where the engine is, not where the spec is: which of their
+    guards and steps break is chance."""
+    invariant = clause.partition(".")[0]
+    return invariant != "INV-STEP" and INVARIANTS[invariant].kind is not Kind.STEP
 
 
 def cause(trace: Trace, mark: Mark) -> Cause:
@@ -68,6 +88,7 @@ def cause(trace: Trace, mark: Mark) -> Cause:
     return Cause(
         mark,
         frozenset(happened - LATER),
+        frozenset(f"{each.transition} against “{each.guard}”" for each in told if each.guard),
         frozenset(map(_departs, differs)),
         frozenset(each.clause for each in told),
         frozenset(each.words for each in trace.explained or () if each.always),
@@ -101,7 +122,7 @@ class Bug:
         """Whether an example, as it was drawn, shows it, among whatever else happened: all that one
         of its traces needs has happened, and nothing is wrong that the bug does not do."""
         return (
-            any(each.telling <= found.telling for each in self.causes)
+            any(each.needs <= found.has for each in self.causes)
             and found.seen <= frozenset().union(*(each.seen for each in self.causes))
             and found.departs <= frozenset().union(*(each.departs for each in self.causes))
             and (
@@ -134,17 +155,17 @@ def same(found: Cause, known: Collection[Cause]) -> str | None:
             if (each.mark.clause, each.mark.what) == (found.mark.clause, found.mark.what):
                 return f"it stops with the same words: {found.mark.what}"
             continue
-        if not (found.minimal and each.telling <= found.telling and found.seen <= seen):
+        if not (found.minimal and each.needs <= found.has and found.seen <= seen):
             continue
         shared = sorted(each.changes & found.changes)
         if shared:
             return f"the same explains it: {shared[0]}"
         alike = bool(found.departs & each.departs) or found.departs == each.departs
-        inside = found.departs <= departs and found.clauses <= clauses
+        inside = (
+            found.departs <= departs and frozenset(filter(_of_states, found.clauses)) <= clauses
+        )
         if inside and alike and (found.departs or each.mark.clause == found.mark.clause):
-            return (
-                f"it needs {_all(each.telling)} and departs in {_all(found.departs)}, as that does"
-            )
+            return f"it needs {_all(each.needs)} and departs in {_all(found.departs)}, as that does"
     return None
 
 

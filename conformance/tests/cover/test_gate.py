@@ -201,7 +201,8 @@ def test_an_entry_of_another_engine_does_not_count(
 def known(id_: str = "INV-INFLIGHT.iff@T-REJECT", what: str = "", **more: Any) -> Cause:
     clause, _, at = id_.partition("@")
     mark = Mark(clause, (at,), "step", what)
-    fields = {name: frozenset(more.pop(name, ())) for name in ("telling", "departs", "changes")}
+    names = ("telling", "guards", "departs", "changes")
+    fields = {name: frozenset(more.pop(name, ())) for name in names}
     clauses = frozenset(more.pop("clauses", [clause]))
     return Cause(mark, clauses=clauses, minimal=more.pop("minimal", True), **fields)
 
@@ -218,6 +219,8 @@ CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it a
         ({"departs": ["session.inflight", "slot.A"]}, None),
         ({"departs": ["session.inflight >"]}, None),
         ({"clauses": ["INV-INFLIGHT.iff", "INV-OWNER.lost"]}, None),
+        ({"clauses": ["INV-INFLIGHT.iff", "INV-STEP.guard", "INV-KEEP-STEP.runs"]}, "departs in"),
+        ({"clauses": ["INV-INFLIGHT.iff", "INV-COVER.idle"]}, None),
         ({"clauses": ["INV-OWNER.lost"], "changes": ["it also sets it"]}, None),
         ({"minimal": False}, None),
         ({"what": "rows"}, None),
@@ -228,6 +231,17 @@ def test_what_has_a_cause_in_common(found: dict[str, Any], why: str | None) -> N
     fields = {"telling": ["T-REJECT"], "departs": ["session.inflight"], **found}
     said = same(known(**fields), [CLAIM])
     assert (said is None) == (why is None) and (why or "") in (said or "")
+
+
+def test_what_every_request_goes_through_needs_the_guard_that_it_broke() -> None:
+    """Or any leak of any request would be that bug."""
+    width = ["T-DECODE against “width”"]
+    leak: dict[str, Any] = {"id_": "INV-OWNER.lost@T-DECODE", "departs": ["full.available <"]}
+    narrow = known(**leak, guards=width)
+    it = Known(bugs=(Bug(frozenset([narrow.mark.id]), (narrow,)),))
+    for guards, is_known in ((width, True), (["T-DECODE against “d”"], False), ([], False)):
+        found = known(**leak, guards=guards)
+        assert bool(same(found, [narrow])) == is_known == it.recognises(found)
 
 
 def test_stops_with_the_same_words_are_one() -> None:
