@@ -194,8 +194,9 @@ class Observation:
     differences: list[Violation] = field(default_factory=list)
     """Where the events lead the spec to another state than the snapshot's: the lockstep oracle
     notes them."""
-    given_up: list[str] = field(default_factory=list)
-    """Sessions whose slots were discarded and could have been restored; it notes these, too."""
+    given_up: list[tuple[str, str]] = field(default_factory=list)
+    """Sessions whose slots could have been restored, and by what they were given up; it notes
+    these, too."""
 
     @cached_property
     def shares(self) -> dict[str, tuple[int, int]]:

@@ -150,10 +150,11 @@ def _guards(view: View) -> Iterator[Suspects]:
 def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
     """No length and no count is wrong."""
     broken = {each.invariant for each in view.trace.violations}
+    stalls = any(each.clause == "INV-PROGRESS.stalled" for each in view.trace.violations)
     for each in view.trace.violations:
         if each.transition in TRANSITIONS:
             yield Suspects(f"{each.clause}: {each.detail}", "at", (each.transition,))
-    if "INV-PROGRESS" in broken and events:
+    if stalls and events:
         yield Suspects("nothing changes any more", "each iteration is only", _names(events))
     if broken.intersection(_PAGES):
         moved = [event for event in events if _moves(event)]

@@ -50,7 +50,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
     flushed = any(command["do"] == "flush" for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
         words = "the slot of {session} is discarded, and nobody needs its room; {have}"
-        yield violated("INV-PROGRESS.discarded", words, session=seen.given_up[0], have=_have(seen))
+        session, by = seen.given_up[0]
+        said = {"session": session, "transition": by, "have": _have(seen)}
+        yield violated("INV-PROGRESS.discarded", words, **said)
 
 
 def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:

@@ -5,16 +5,18 @@ An engine that tells no events has its states judged; its steps are not observed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.figures import figures
 from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
+from slotproof.model.evaluate import compiled
 from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
 from slotproof.model.state import slot
 from slotproof.model.steps import STEPS
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.model.transitions import TRANSITIONS, reusable
 from slotproof.model.world import Problem, World
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
@@ -55,7 +57,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def follow(
-    world: World, events: Sequence[Event], coverage: Coverage, given_up: list[str] | None = None
+    world: World,
+    events: Sequence[Event],
+    coverage: Coverage,
+    given_up: list[tuple[str, str]] | None = None,
 ) -> Iterator[Violation]:
     """Move the spec by the events, in order; what it does not allow.
 
@@ -71,7 +76,8 @@ def follow(
         coverage.saw_guards(page, before)
         if given_up is not None and transition in _GIVES_UP and sid is not None:
             after = [name for name, of, *_ in events[index + 1 : index + 2] if of == sid]
-            given_up += [sid] * _of_use(world, sid, not _AFTER.isdisjoint(after))
+            if _of_use(world, sid, not _AFTER.isdisjoint(after)):
+                given_up.append((sid, transition))
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
@@ -105,15 +111,23 @@ def _why(
 
 
 def _of_use(world: World, sid: str, aborts: bool) -> bool:
-    """Whether a slot could be restored, or no turn waits. One that a retract left may go where its
-    turn is aborted, if it goes beyond the history and can't be cut to that."""
+    """Whether anything of a slot could be restored, or no turn waits. One that a retract left may
+    go where its turn is aborted, if it goes beyond the history and can't be cut to that."""
     actor = world.actors.get(sid)
     if actor is None:
         return False
     beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
     if aborts and beyond and world.blocked(_PARTIAL, sid) is not None:
         return False
-    return world.blocked(_RESTORE, sid) in (None, "turn")
+    blocked = world.blocked(_RESTORE, sid)
+    if blocked is None:
+        return bool(_reuses(world.constants.page_size)(world.vector(sid), {}))
+    return blocked == "turn"
+
+
+@cache
+def _reuses(page_size: int) -> Callable[..., int]:
+    return compiled(reusable > 0, page_size)
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
