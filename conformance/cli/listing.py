@@ -94,6 +94,9 @@ def _table(what: Things) -> dict[str, Any]:
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:
+    """What it has that the plain one has not; of that one, all that is not off."""
     plain = EngineConfig().to_json()
-    words = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
-    return {"sentence": ", ".join(words) or "the plain one", "config": fields}
+    other = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
+    every = [f"{key}={value}" for key, value in fields.items() if value]
+    sentence = ", ".join(other) or f"what the others differ from: {', '.join(every)}"
+    return {"sentence": sentence, "config": fields}
