@@ -13,6 +13,7 @@ from typing import Any
 
 from slotproof.conformance.engines.methods import Methods, methods_of
 from slotproof.conformance.traces.view import FIGURES, View
+from slotproof.model.memory import Move
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
 
@@ -156,6 +157,12 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             yield Suspects(f"{each.clause}: {each.detail}", "at", (each.transition,))
     if stalls and events:
         yield Suspects("nothing changes any more", "each iteration is only", _names(events))
+    if "INV-CONTENT" in broken:
+        wrote = [event for event in events if _fills(event)]
+        if wrote:
+            why = "what is stored is wrong, or it is another's: lengths and counts are right"
+            how = "one of these wrote it, or pointed the row to it:"
+            yield Suspects(why, how, _names(wrote))
     if broken.intersection(_PAGES):
         moved = [event for event in events if _moves(event)]
         if moved:
@@ -172,6 +179,12 @@ def _moves(event: Event) -> bool:
     """Memory, or the lock that keeps it."""
     effect = TRANSITIONS[event["transition"]].full_effect
     return any(name.startswith(_POOLS) or name.endswith(".locked") for name in effect)
+
+
+def _fills(event: Event) -> bool:
+    """It computes KV, or has a row point to that of others."""
+    known = TRANSITIONS[event["transition"]]
+    return any(each.move in (Move.ALLOC, Move.POINT) for each in known.memory)
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:

@@ -418,6 +418,21 @@ def test_what_is_no_run_of_pages(text: str) -> None:
         runs_in(text)
 
 
+def test_wrong_content_names_who_wrote_it_or_pointed_to_it() -> None:
+    """Lengths, counts and owners are right: nothing else would say where to look."""
+    plain: dict[str, Any] = {"do": "submit", "session": None, "max_new": 2, "stop": []}
+    commands = [
+        {**plain, "rid": "r1", "tokens": [1, 2, 3, 4, 9]},
+        {"do": "step", "n": 1},
+        {**plain, "rid": "r2", "tokens": [4, 3, 2, 1, 9]},
+        {"do": "step", "n": 1},
+    ]
+    view = view_of("prefix-hash-without-order", "p4", commands)
+    assert view.trace.violations[0].invariant == "INV-CONTENT"
+    (look,) = [each for each in suspects(view) if "pointed" in each.how]
+    assert look.events[:2] == ("T-MATCH r2", "T-EXTEND r2")
+
+
 def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
     """An engine may show any integer; the trace that says so can be read and drawn."""
     text = (FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json").read_text()
