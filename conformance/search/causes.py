@@ -15,9 +15,12 @@ are 1-minimal, where all that happened had to happen:
 - *words*: of a crash its message, of a stall what is waited for.
 
 A finding has a known cause if it stops with the same words; or if all that had to happen for a
-known trace had to happen for it as well, and either the same change of the spec explains both, or
-the engine departs from the spec in nothing else and breaks no other clause of states. What this
-hides: another bug that needs the same transitions and does nothing that the known one does not do.
+known trace had to happen for it as well, nothing else is lost, shared or wrong on pages, rows,
+tokens or answers, and either the same change of the spec explains both, or the engine departs from
+the spec in no other variable. Which other clauses of states and steps break then, and which guards,
+depends on what the other events of that iteration were: they start where the engine is, not where
+the spec is. What this hides: another bug that needs the same transitions and departs in nothing
+that the known one leaves right.
 """
 
 from __future__ import annotations
@@ -29,7 +32,6 @@ from typing import Any
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.search.findings import LATER, Mark
 from slotproof.conformance.traces.trace import Trace
-from slotproof.model.invariant import Kind
 from slotproof.model.invariants import INVARIANTS
 
 ACTOR = "an actor"
@@ -67,14 +69,6 @@ def _stated(clause: str) -> bool:
     """Whether it is a formula of the state."""
     invariant, _, conjunct = clause.partition(".")
     return invariant == "INV-STEP" or conjunct in INVARIANTS[invariant].conjuncts
-
-
-def _of_states(clause: str) -> bool:
-    """Whether it says something of a state, not of a step. After the first event that goes wrong
-    the others of an iteration start where the engine is, not where the spec is: which of their
-    guards and steps break is chance."""
-    invariant = clause.partition(".")[0]
-    return invariant != "INV-STEP" and INVARIANTS[invariant].kind is not Kind.STEP
 
 
 def cause(trace: Trace, mark: Mark) -> Cause:
@@ -160,11 +154,9 @@ def same(found: Cause, known: Collection[Cause]) -> str | None:
         shared = sorted(each.changes & found.changes)
         if shared:
             return f"the same explains it: {shared[0]}"
-        alike = bool(found.departs & each.departs) or found.departs == each.departs
-        inside = (
-            found.departs <= departs and frozenset(filter(_of_states, found.clauses)) <= clauses
-        )
-        if inside and alike and (found.departs or each.mark.clause == found.mark.clause):
+        in_nothing_else = found.departs <= departs and found.departs & each.departs
+        in_nothing = not found.departs | each.departs and found.clauses <= clauses
+        if in_nothing_else or (in_nothing and each.mark.clause == found.mark.clause):
             return f"it needs {_all(each.needs)} and departs in {_all(found.departs)}, as that does"
     return None
 
