@@ -202,6 +202,39 @@ def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
     assert found(5) == set()
 
 
+@pytest.mark.parametrize(
+    ("word", "refused"),
+    [
+        ("turns without new tokens", turn("r2", 0)),
+        ("requests for no token", turn("r2", 2, 0)),
+        ("requests without a session", {**turn("r2"), "session": None}),
+    ],
+)
+def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Command) -> None:
+    """INV-ANSWER.unasked: it is owed to every client, but where the driver names it."""
+
+    class FrontEnd(InProcessEngine):
+        def reset(self, config: EngineConfig, seed: int) -> None:
+            super().reset(config, seed)
+            intake = self.engine.intake
+            submit = intake.submit
+
+            def checked(command: Command) -> None:
+                if command["rid"] == "r2":
+                    intake.queue.answer("r2", "the front end does not take it")
+                else:
+                    submit(command)
+
+            intake._handlers["submit"] = checked
+
+    commands = [OPEN, turn("r1"), step(3), refused, step()]
+    engine = FrontEnd()
+    found = play(engine, Setup(VLLM), commands).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.unasked"}
+    engine.capabilities = replace(engine.capabilities, not_observed={word: "it refuses them"})
+    assert play(engine, Setup(VLLM), commands).log[-1].violations == []
+
+
 # An abort that ends the session --------------------------------------------------
 
 
