@@ -14,7 +14,9 @@ ON_ITS_WAY = 2
 with overlap scheduling a round is under way."""
 
 WITHOUT_SESSION = "requests without a session"
-"""What an engine names in ``not_observed`` that refuses them all."""
+WITHOUT_TOKENS = "turns without new tokens"
+FOR_NOTHING = "requests for no token"
+"""What an engine names in ``not_observed`` that refuses them all: the last, `max_new` 0."""
 
 ROOM = "room that idle slots make"
 """What an engine names there that discards none of them for a request that needs the memory."""
@@ -68,7 +70,13 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
 
 
 def _served(seen: Observation, sent: Sent) -> bool:
-    return sent.session is not None or WITHOUT_SESSION not in seen.capabilities.not_observed
+    """Whether it is of no kind of which the engine serves none."""
+    kinds = {
+        WITHOUT_SESSION: sent.session is None,
+        WITHOUT_TOKENS: not len(sent.tokens),
+        FOR_NOTHING: sent.max_new <= 0,
+    }
+    return not any(kinds[each] for each in kinds.keys() & seen.capabilities.not_observed.keys())
 
 
 def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
@@ -92,7 +100,7 @@ def _large(seen: Observation, sent: Sent) -> bool:
     slots hold is room for whoever needs it, but not in every engine."""
     config = seen.config
     ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
-    wanted = len(sent.prompt) + max(0, sent.max_new) + seen.capabilities.margin
+    wanted = sent.most + seen.capabilities.margin
     slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
     stay = ROOM in seen.capabilities.not_observed
     kept = sum(each["A"] + config.page_size for each in slots if stay)
