@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from . import boot, dialects
-from .boot import UsageError
-from .channel import Channel, crash, fork, frames, how, one_line
+from slotproof_driver.usage import UsageError, one_line
+from .channel import Channel, crash, fork, frames, how
 from .engine import Engine, capabilities
 from .replay import Replay
 

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from typing import Any
 
 from . import boot, window
-from .boot import UsageError
+from slotproof_driver.usage import UsageError
 
 MARGIN = 1e-4
 """Logits closer than this are a tie. They are of order 1, in 32 bits: rounding is below 1e-6."""

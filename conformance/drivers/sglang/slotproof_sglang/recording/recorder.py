@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dialects
-from ..boot import UsageError
+from slotproof_driver.usage import UsageError
 from ..dialects import checks
 from ..engine import NOT_OBSERVED, TRANSITIONS
 from ..own_check import Probe, first_line
