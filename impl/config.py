@@ -50,6 +50,12 @@ class EngineConfig:
     """A restore reuses whole pages only, as some hardware needs it (#32163)."""
     overlap: bool = False
     """A batch is launched before the result of the one before is processed."""
+    loan_publishes: bool = False
+    """A turn shares its prefilled KV while its slot is on loan, too, as vLLM does."""
+    drops_last: bool = False
+    """A session's history leaves out the last token of each answer, as in vLLM."""
+    queues_turns: bool = False
+    """A turn that finds one in flight waits for it, as in vLLM, and is not rejected."""
     checker_level: int = CHECKER_VERBOSE
     """0: no memory check, 1: log lines only when one fails, 2: log every line."""
     num_layers: int = 2

@@ -50,7 +50,7 @@ class ReferenceEngine:
         self.controller = parts.controller(config, parts.session, self.cache, self.outbox)
         model = new_model(config, self.kv)
         self.scheduler = parts.scheduler(config, model, self.cache, parts.rounds, self.outbox)
-        self.intake = Intake(config, self.controller, self.scheduler, self.outbox)
+        self.intake = Intake(config, self.controller, self.scheduler, self.outbox, parts.queue)
         self.checker = parts.checker(config, self.scheduler, log)
 
     @property
@@ -87,6 +87,7 @@ class ReferenceEngine:
         for command in self.consumed:
             self.intake.handle(command)
         self.scheduler.step()
+        self.intake.queue.take()
         self.controller.reap_closing()
         self.checker.check()
 

@@ -10,6 +10,7 @@ from slotproof.impl.events import Outbox
 from slotproof.impl.req import Req, Session
 from slotproof.impl.scheduler import ABORT, Scheduler
 from slotproof.impl.session_controller import SessionController
+from slotproof.impl.turn_queue import TurnQueue
 
 Command: TypeAlias = dict[str, Any]
 
@@ -56,11 +57,13 @@ class Intake:
         controller: SessionController,
         scheduler: Scheduler,
         outbox: Outbox,
+        queue: type[TurnQueue],
     ) -> None:
         self.config = config
         self.controller = controller
         self.scheduler = scheduler
         self.outbox = outbox
+        self.queue = queue(controller, self.submit, self._answer)
         tree_cache = scheduler.cache.inner
         self._handlers: dict[str, Callable[[Command], object]] = {
             "open": lambda c: controller.open(c["session"]),
@@ -78,6 +81,7 @@ class Intake:
 
     def handle(self, command: Command) -> None:
         self._handlers[command["do"]](command)
+        self.queue.take()
 
     def submit(self, command: Command) -> None:
         """Queue a request, or answer at once why not."""
@@ -91,6 +95,8 @@ class Intake:
             self._answer(rid, "a request of this id is in flight")
         elif sid is not None and session is None:
             self._answer(rid, f"session {sid!r} is not open")
+        elif session is not None and self._waits(session):
+            self.queue.put(session, command)
         elif not prompt:
             self._answer(rid, "the prompt is empty")
         elif session is not None and not session.accepts_turn:
@@ -113,6 +119,11 @@ class Intake:
             self.scheduler.add(req)
             self.outbox.emit("T-PLAIN-SUBMIT", None, rid, prompt=len(prompt))
 
+    def _waits(self, session: Session) -> bool:
+        """Whether a turn has to wait for the one in flight, and may."""
+        busy = session.inflight is not None
+        return self.config.queues_turns and busy and self.queue.takes(session)
+
     def _why_doomed(self, prompt: list[int], max_new: int) -> str:
         if len(prompt) + max_new > self.config.context_len:
             return f"prompt and max_new exceed the context of {self.config.context_len} tokens"
@@ -122,7 +133,8 @@ class Intake:
 
     def reject(self, session: Session, rid: str, prompt: list[int]) -> None:
         """A turn too many becomes a stub, and that is aborted: it never touches the session."""
-        why = "is closing" if session.closing else "has a turn in flight"
+        closing = session.closing or session.close_waits
+        why = "is closing" if closing else "has a turn in flight"
         stub = Req(rid=rid, origin_input_ids=prompt, max_new_tokens=0, kind="stub")
         self.outbox.emit("T-REJECT", session.session_id, rid, prompt=len(prompt))
         self.scheduler.abort(stub, f"session {session.session_id!r} {why}")
@@ -133,11 +145,13 @@ class Intake:
 
     def abort(self, rid: str) -> None:
         """Nothing to do for a request that is unknown or was answered."""
+        self.queue.abort(rid)
         req = self.scheduler.reqs.get(rid)
         if req is not None:
             self.scheduler.abort(req, "aborted by the client")
 
     def abort_all(self) -> None:
+        self.queue.abort_all()
         for req in tuple(self.scheduler.reqs.values()):
             self.scheduler.abort(req, "aborted by the client")
 

@@ -19,6 +19,7 @@ from slotproof.impl.session_controller import SessionController
 from slotproof.impl.slot import SessionSlot
 from slotproof.impl.transformer import PagedTransformer
 from slotproof.impl.tree import PrefixTree
+from slotproof.impl.turn_queue import TurnQueue
 
 
 def _allocators() -> Mapping[str, type[PageAllocator]]:
@@ -45,3 +46,4 @@ class Parts:
     rounds: type[DecodeRounds] = DecodeRounds
     models: Mapping[str, type[PagedModel]] = field(default_factory=_models)
     checker: type[MemoryChecker] = MemoryChecker
+    queue: type[TurnQueue] = TurnQueue

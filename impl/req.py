@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from slotproof.impl.rows import NO_ROW
 from slotproof.impl.tree import TreeNode
@@ -112,8 +113,12 @@ class Session:
     """A close was asked for while a turn was in flight."""
     inflight: Req | None = None
     history: list[int] = field(default_factory=list)
-    """Prompt and output of the last finished turn."""
+    """Prompt and output of the last finished turn, as far as it is kept."""
     last_active: float = 0.0
+    queue: list[dict[str, Any]] = field(default_factory=list)
+    """Submits of turns that wait for the one in flight, where turns are queued."""
+    close_waits: bool = False
+    """A close was asked for while turns waited: it comes after them."""
 
     @property
     def accepts_turn(self) -> bool:
@@ -137,9 +142,9 @@ class Session:
         self.inflight = req
         return req
 
-    def finish_req(self, req: Req) -> None:
-        """The turn in flight finished: its tokens are history now."""
-        self.history = req.fill_ids
+    def finish_req(self, req: Req, kept: int) -> None:
+        """The turn in flight finished: its prompt and ``kept`` of its outputs are history now."""
+        self.history = req.origin_input_ids + req.output_ids[:kept]
         self.inflight = None
 
     def abort_req(self) -> None:

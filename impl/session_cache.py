@@ -115,9 +115,17 @@ class SessionCache:
         self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
 
     def cache_unfinished_req(self, req: Req) -> None:
-        """After prefill. KV on loan stays the slot's own; else see ``TreeCache``."""
-        if self.lent_slot(req) is None:
+        """After prefill: see ``TreeCache``. KV on loan stays the slot's own, unless loans publish:
+        then the slot describes what the turn has now."""
+        slot = self.lent_slot(req)
+        if slot is None or self.config.loan_publishes:
             self.inner.cache_unfinished_req(req)
+        if slot is not None and self.config.loan_publishes:
+            self.follow(slot, req)
+
+    def follow(self, slot: SessionSlot, req: Req) -> None:
+        """The lock of the turn's longer prefix is the slot's, as the one before was."""
+        slot.copy_kv(req)
 
     # A turn ends -------------------------------------------------------------------
 
@@ -129,18 +137,24 @@ class SessionCache:
         if req.session is None:
             self.inner.cache_finished_req(req, finished_len)
             return
+        kept = self.kept_len(finished_len)
         self.trim_overshoot(req, finished_len)
         self._save(req, req.session)
-        req.session.finish_req(req)
-        self.outbox.emit("T-SAVE", req.session_id, req.rid, F=finished_len)
+        req.session.finish_req(req, kept)
+        self.outbox.emit("T-SAVE", req.session_id, req.rid, F=kept)
+
+    def kept_len(self, finished_len: int) -> int:
+        """How many outputs of a turn the history keeps: without the last one, where that drops."""
+        return max(0, finished_len - 1) if self.config.drops_last else finished_len
 
     def trim_overshoot(self, req: Req, finished_len: int) -> None:
-        """Cap KV and outputs at the finished length: the next prompt goes no further (#22897).
+        """Cap outputs at the finished length, and KV at the history: the next prompt goes no
+        further (#22897).
 
         Changes the cache: [ceil(target), ceil(A)) is freed; C, A and the cursor
         end at the target (#22900).
         """
-        self.kv.cut(req, len(req.origin_input_ids) + finished_len)
+        self.kv.cut(req, len(req.origin_input_ids) + self.kept_len(finished_len))
         del req.output_ids[finished_len:]
 
     def _save(self, req: Req, session: Session) -> None:

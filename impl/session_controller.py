@@ -40,15 +40,18 @@ class SessionController:
         session.last_active = self.clock
 
     def close(self, sid: str) -> None:
-        """Close now, or as soon as the turn in flight has ended (#21875).
+        """Close now, or as soon as the turn in flight, and those that wait for it, have ended
+        (#21875).
 
         Changes the cache in the first case: the slot is released.
         """
         session = self.get(sid)
         if session is None:
             self.outbox.tell_session("refused", sid, "no such session is open")
-        elif session.closing:
+        elif session.closing or session.close_waits:
             self.outbox.tell_session("refused", sid, "the session is closing already")
+        elif session.queue:
+            session.close_waits = True
         elif session.inflight is not None:
             session.closing = True
             self.outbox.emit("T-CLOSE-DEFER", sid, None)

@@ -125,6 +125,7 @@ DEFAULT: tuple[Bounds, ...] = (
     Bounds("wipe", sessions=1, tree=2, width=2, profile="wipe"),
     Bounds("overlap", sessions=1, requests=0, tree=2, width=3, draft=1, profile="overlap"),
     Bounds("publish", sessions=1, requests=0, tree=2, width=2, profile="sglang-records"),
+    Bounds("lent", sessions=1, requests=0, tree=2, width=2, profile="vllm"),
 )  # fmt: skip
 """Chosen so that together they reach every transition and both outcomes of every guard: many
 actors with little KV, one session with whole pages and speculative slack, the sliding window, and

@@ -341,6 +341,7 @@ SESSION = harness(
     refused="an open is refused where the session is open, a close where it is not",
     answered="an open is answered at once, a close as soon as no turn is in flight",
     overdue="a session that was idle for its time-out is closed",
+    order="where turns wait for the one in flight they are taken in the order they came",
 )
 LIMIT = harness(
     "INV-LIMIT",

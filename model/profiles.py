@@ -24,6 +24,14 @@ class Choices(TypedDict, total=False):
     """An aborted turn may leave its KV to the tree (SGLang 0.5.23); otherwise all is freed."""
     overlap: bool
     """A batch is launched before the result of the one before is known (SGLang's default loop)."""
+    loan_publishes: bool
+    """A turn publishes its KV while its slot is on loan (vLLM); otherwise the slot's KV never goes
+    to the tree."""
+    drops_last: bool
+    """The last token of an answer is not in the history (vLLM: it had no KV); otherwise it is."""
+    queues_turns: bool
+    """A turn that finds one in flight waits for it, and so does a close (vLLM); otherwise the turn
+    is rejected."""
     loan: Literal["uncached", "held"]
     """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
 
@@ -34,6 +42,9 @@ CHOICES: dict[str, str] = {
     "retract_keeps": "whether a retracted turn leaves its KV in the slot",
     "abort_publishes": "whether an aborted turn may leave its KV to the tree",
     "overlap": "whether a round may be launched before the result of the one before is known",
+    "loan_publishes": "whether a turn publishes its KV while its slot is on loan",
+    "drops_last": "whether a session's history leaves out the last token of each answer",
+    "queues_turns": "whether a turn that finds one in flight waits for it, and is not rejected",
     "loan": "whether the engine reports KV on loan as uncached or as held",
 }
 
@@ -70,6 +81,9 @@ PROFILES: dict[str, Profile] = {
                 "retract_keeps": True,
                 "abort_publishes": False,
                 "overlap": False,
+                "loan_publishes": False,
+                "drops_last": False,
+                "queues_turns": False,
                 "loan": "uncached",
             },
         ),
@@ -91,6 +105,12 @@ PROFILES: dict[str, Profile] = {
             "SGLang 0.5.23: held counts every record",
             "sglang",
             {"loan": "held", "abort_publishes": True},
+        ),
+        Profile(
+            "vllm",
+            "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued",
+            "wipe",
+            {"loan_publishes": True, "drops_last": True, "queues_turns": True},
         ),
     )
 }

@@ -153,13 +153,14 @@ class Config(NamedTuple, Generic[Each]):
     retract_keeps: Each  # a retracted turn leaves its KV in the slot
     abort_publishes: Each  # an aborted turn may leave its KV to the tree
     overlap: Each  # a round is launched before the result of the one before is known
+    loan_publishes: Each  # a turn publishes its KV while its slot is on loan, too
 
 
 _BOOLEANS = {
     "slot.holding", "slot.lent", "slot.locked", "req.locked",
     "session.open", "session.closing", "session.inflight",
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
-    "config.abort_publishes", "config.overlap",
+    "config.abort_publishes", "config.overlap", "config.loan_publishes",
 }  # fmt: skip
 
 

@@ -75,6 +75,7 @@ from slotproof.model.state import (
     is_plain,
     is_turn,
     known,
+    lengths,
     lock_sum,
     locks,
     locks_either,
@@ -531,13 +532,14 @@ T_INSERT = Transition(
     "T-INSERT",
     "Valid KV of a request without a slot is shared up to q: where the tree has these tokens "
     "already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. "
-    "[0, q) is locked, in the sliding-window pool at least its window.",
+    "[0, q) is locked, in the sliding-window pool at least its window. Where loans publish, so is "
+    "that of a turn that has its slot on loan: the slot then describes the same KV as the turn.",
     by="the scheduler",
     stage="run",
     course="every request",
     guard={
         "begun": begun,
-        "not_lent": ~slot.lent,
+        "not_lent": ~slot.lent | config.loan_publishes,
         **insertable,
         "u": (q - req.Q - dup <= u) & is_aligned(u) & (u <= q - req.Q),
         "protects": q <= full.protected + u,
@@ -554,9 +556,20 @@ T_INSERT = Transition(
         lock(u, swa_u),
         Mem(Move.UNLOCK, EMPTY, count(swa_x)),
     ),
-    effect=assign((req.Q, q)),
+    effect=assign(
+        (req.Q, q),
+        (slot.Q, ite(slot.lent, q, slot.Q)),
+        (slot.C, ite(slot.lent, req.C, slot.C)),
+        (slot.A, ite(slot.lent, req.A, slot.A)),
+        (slot.E, ite(slot.lent, req.E, slot.E)),
+    ),
     means={
         "q": after(req.Q) == q,
+        "profile": implies(slot.lent, config.loan_publishes),
+        "follows": implies(
+            slot.lent,
+            conj(*(after(a) == after(b) for a, b in zip(lengths(slot), lengths(req), strict=True))),
+        ),
         "dup": gain(full.available) == dup,
         "swa_dup": implies(config.swa, gain(swa.available) == swa_dup),
         "u": gain(full.protected) == u,
@@ -565,7 +578,7 @@ T_INSERT = Transition(
     },
     allows=Allowance(
         conj(
-            begun & ~slot.lent,
+            begun & (~slot.lent | config.loan_publishes),
             legal_insert,
             is_aligned(fresh),
             fresh >= given(q) - req.Q - given(dup),

@@ -66,6 +66,7 @@ WORDS: dict[str, str] = {
     "config.retract_keeps": "a retracted turn leaves its KV in the slot",
     "config.abort_publishes": "an aborted turn may leave its KV to the tree",
     "config.overlap": "a round is launched before the result of the one before is known",
+    "config.loan_publishes": "a turn publishes its KV while its slot is on loan, too",
 }
 
 

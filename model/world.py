@@ -55,6 +55,7 @@ class Constants:
             retract_keeps=int(choices["retract_keeps"]),
             abort_publishes=int(choices["abort_publishes"]),
             overlap=int(choices["overlap"]),
+            loan_publishes=int(choices["loan_publishes"]),
         )
 
 

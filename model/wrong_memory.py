@@ -49,6 +49,7 @@ from slotproof.model.state import (
     config,
     has_kv,
     known,
+    lengths,
     locks_either,
     private,
     req,
@@ -443,9 +444,38 @@ MEMORY = (
     ),
     Wrong(
         "insert-on-loan",
+        "a turn on loan inserts, where that is not what the engine does",
+        "T-INSERT / MEANS.profile",
+        changed(unguarded(t.T_INSERT, "not_lent")),
+        alone=True,
+    ),
+    Wrong(
+        "lent-insert-leaves-slot",
         "a turn on loan inserts, and only its own Q moves",
         "T-INSERT / INV-LOAN.prefix",
-        changed(unguarded(t.T_INSERT, "not_lent")),
+        changed(less(t.T_INSERT, *(var.name for var in lengths(slot)))),
+    ),
+    Wrong(
+        "lent-insert-moves-prefix-alone",
+        "a turn on loan inserts, and of the slot only Q moves: past its own C",
+        "T-INSERT / INV-ORDER.slot",
+        changed(less(t.T_INSERT, "slot.C", "slot.A", "slot.E")),
+    ),
+    Wrong(
+        "lent-insert-takes-slot",
+        "every insert writes the slot, also where there is none",
+        "T-INSERT / INV-ABSENT.slot",
+        changed(
+            becomes(t.T_INSERT, (slot.Q, t.q), (slot.C, req.C), (slot.A, req.A), (slot.E, req.E))
+        ),
+        alone=True,
+    ),
+    Wrong(
+        "lent-insert-counts-the-lock-twice",
+        "what a turn on loan inserts is locked for the turn, beside the slot's lock",
+        "T-INSERT / INV-LOCK.req",
+        changed(becomes(t.T_INSERT, (req.locked, TRUE))),
+        alone=True,
     ),
     Wrong(
         "finish-publishes-drafts",

@@ -188,7 +188,8 @@ def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
         return None
     if any(nonsense(each, trace.config) for _, shown in told for each in shown):
         return None
-    seen = sign(Life(trace.config_name, trace.config, told), engine.capabilities)
+    choices = trace.setup.choices(engine.capabilities).choices
+    seen = sign(Life(trace.config_name, trace.config, told, choices), engine.capabilities)
     asked = f"slotproof check-driver {shlex.quote(spec.text)} {spec.options}".rstrip()
     return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
 

@@ -13,12 +13,13 @@ from slotproof.conformance.engines.base import Capabilities, EngineFailed
 from slotproof.conformance.engines.pipe import Pipe
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.lockstep.client import Client
-from slotproof.conformance.lockstep.referee import empty_snapshot, with_totals
+from slotproof.conformance.lockstep.referee import Setup, empty_snapshot, with_totals
 from slotproof.conformance.protocol.commands import FIELDS, Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.protocol.shapes import quoted
 from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
+from slotproof.model.profiles import PROFILES, Choices
 
 Answer = dict[str, Any]
 ASKED = 120
@@ -55,11 +56,12 @@ class Life:
     name: str
     config: EngineConfig
     told: list[tuple[Command, list[Snapshot]]]
+    choices: Choices = field(default_factory=lambda: PROFILES["reference"].choices)
 
     @property
     def moments(self) -> Iterator[tuple[Snapshot, Snapshot, Client]]:
         """Each snapshot after the one before it, and what clients know by then."""
-        client, before = Client(), empty_snapshot()
+        client, before = Client(choices=self.choices), empty_snapshot()
         for command, shown in self.told:
             client.sends(command)
             for snapshot in shown:
@@ -193,10 +195,18 @@ class Driver:
         """The script in every configuration, on a fresh engine each."""
         for name, config in (self.configs or {"": self.config}).items():
             self.fresh(config)
-            life = Life(name, config, [(each, self.shown(each)) for each in self.script()])
+            told = [(each, self.shown(each)) for each in self.script()]
+            life = Life(name, config, told, self.choices(config))
             if any(nonsense(each, config) for _, shown in life.told for each in shown):
                 raise NotAsked("snapshots make no sense")
             yield life
+
+    def choices(self, config: EngineConfig) -> Choices:
+        """What its profile and the configuration choose; the reference's, where it names none."""
+        offered = self.capabilities
+        if offered is None or offered.profile not in PROFILES:
+            return PROFILES["reference"].choices
+        return Setup(config).choices(offered).choices
 
     def script(self) -> Iterator[Command]:
         """The commands of the script that the driver offers."""

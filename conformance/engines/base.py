@@ -63,7 +63,8 @@ class Capabilities:
     """Tokens that it keeps free of context and pool beyond those that a request asks for."""
     answers: dict[str, str] = field(default_factory=dict)
     """What else it answers than the protocol lists, and when: other reasons of a finish;
-    ``refused`` for an open of a session that is not open."""
+    ``refused`` for an open of a session that is not open; ``closed`` for an abort of a turn, which
+    ends its session."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:

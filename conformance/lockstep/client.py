@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Message, SessionView, Tokens, joined
+from slotproof.conformance.protocol.snapshot import Hashed, Message, SessionView, Tokens, joined
+from slotproof.model.profiles import PROFILES, Choices
 
 
 @dataclass
@@ -25,15 +26,22 @@ class Sent:
     read: bool = False
     refusable: bool | None = False
     """When it was read, its session was not open; ``None``: it may have been closing, or had a
-    turn in flight, which is the engine's to know."""
+    turn in flight, which is the engine's to know, or what it waits for may leave it no prompt."""
     aborted: int | None = None
     """Iterations since an abort of it was read; ``None``: none was."""
     closed: bool = False
     """A close of its session was read: the engine may end it for that."""
+    ahead: int = 0
+    """Tokens by which turns that are queued before it may make its prompt longer."""
+
+    @property
+    def most(self) -> int:
+        """Tokens of prompt and answer, at most."""
+        return len(self.prompt) + self.ahead + max(0, self.max_new)
 
     def beyond(self, tokens: int) -> bool:
         """Whether prompt and answer together may be longer than that."""
-        return len(self.prompt) + max(0, self.max_new) > tokens
+        return self.most > tokens
 
 
 CLOSES = "answers to close"
@@ -58,6 +66,9 @@ class Asked:
         return "closed" not in self.answers or self.waits + free > PATIENCE
 
 
+_REJECTS = PROFILES["reference"].choices
+
+
 @dataclass
 class Conversation:
     """A session as its clients see it."""
@@ -69,6 +80,8 @@ class Conversation:
     """The time at which it was opened, or a turn of it was read last."""
     idle: int = 0
     """From then on it had no turn, for certain."""
+    ends: bool = False
+    """An abort of a turn of it was read, and ends it, in an engine that does so."""
 
     def reads(self, do: str, busy: bool) -> None:
         """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
@@ -91,10 +104,18 @@ class Conversation:
 
 
 class Client:
-    """All clients together. ``hears_closes``: an engine says when a session is closed."""
+    """All clients together. ``hears_closes``: an engine says when a session is closed;
+    ``aborts_close``: an abort of a turn ends its session.
 
-    def __init__(self, hears_closes: bool = True) -> None:
-        self.hears_closes = hears_closes
+    Of the choices, two are what clients see: what is told of an answer's last token to the next
+    turn, and what becomes of a turn that finds one in flight.
+    """
+
+    def __init__(
+        self, hears_closes: bool = True, choices: Choices = _REJECTS, aborts_close: bool = False
+    ) -> None:
+        self.hears_closes, self.aborts_close = hears_closes, aborts_close
+        self.drops_last, self.queues = choices["drops_last"], choices["queues_turns"]
         self.unexpected: list[tuple[str, str]] = []
         """What sessions were told in this iteration and nothing that was asked explains."""
         self.requests: dict[str, Sent] = {}
@@ -153,21 +174,32 @@ class Client:
                 if do == "close" and not self.hears_closes:
                     session.asked.pop()
                 for each in self.unanswered.values() if do == "close" else ():
-                    each.closed |= each.session == sid
+                    each.closed |= each.session == sid and not self.queues
             elif do == "submit" and not self.requests[rid].read:
                 self._reads(rid, self.requests[rid])
             for each in self.unanswered.values() if do == "abort_all" else ():
-                each.aborted = each.aborted or 0
+                self._aborts(each)
             if do == "abort" and rid in self.unanswered:
-                self.unanswered[rid].aborted = self.unanswered[rid].aborted or 0
+                self._aborts(self.unanswered[rid])
         del self.unread[:count]
+
+    def _aborts(self, sent: Sent) -> None:
+        """An abort of it was read."""
+        sent.aborted = sent.aborted or 0
+        session = self.sessions.get(sent.session or "")
+        if self.aborts_close and session is not None and session.open is not False:
+            session.ends, session.open = True, None
+            for each in self.unanswered.values():
+                each.closed |= each.session == sent.session
 
     def _reads(self, rid: str, sent: Sent) -> None:
         """A request, as the engine finds it: what has become of its session by then?"""
         past: Tokens = []
+        waits = False
         if sent.session is not None:
             session = self.sessions.setdefault(sent.session, Conversation())
-            if not session.open or self.busy(sent.session):  # a turn may have left it by now
+            waits = self.busy(sent.session)
+            if not session.open or (waits and not self.queues):  # a turn may have left it by now
                 sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
             opens = [each.answers for each in session.asked if each.do == "open"]
@@ -175,9 +207,18 @@ class Client:
         sent.prompt = joined(past, sent.tokens)
         sent.read = True
         if not len(sent.prompt):
-            sent.refusable = True
+            sent.refusable = None if waits and self.queues else True
         if not sent.answers:
             self.unanswered[rid] = sent
+            self._queue()
+
+    def _queue(self) -> None:
+        """Where turns wait for each other: how long their prompts are by now, and may become."""
+        ahead: dict[str, int] = {}
+        for sent in self.unanswered.values() if self.queues else ():
+            if (sid := sent.session) is not None and sid in self.history:
+                sent.prompt, sent.ahead = joined(self.history[sid], sent.tokens), ahead.get(sid, 0)
+                ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
     def free(self, sid: str, runs: bool) -> bool:
         """Whether an iteration, if it ``runs`` a batch at all, may do what was asked for."""
@@ -185,19 +226,21 @@ class Client:
 
     def settle(self, shown: Mapping[str, SessionView], runs: bool) -> None:
         """An iteration is over: what is not answered by now will not be; what is open shows."""
+        self._queue()
         busy = {each.session for each in self.unanswered.values()}
         for sid, session in tuple(self.sessions.items()):
             if sid in busy:
                 session.idle = self.clock
             free = runs and not self.paused and sid not in busy
             session.asked = [each for each in session.asked if not each.due(free)]
+            session.ends = session.ends and sid in busy
             for each in session.asked:
                 each.waits += free
             if not self.hears_closes:
                 view = shown.get(sid)
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
             elif not session.asked:
-                session.open = sid in self.history
+                session.open = sid in self.history and (not session.ends or None)
             if session.open is False and not session.asked:
                 del self.sessions[sid]  # as one that was never heard of: a log may be long
 
@@ -231,7 +274,13 @@ class Client:
             sent.prompt = joined(past, sent.tokens)
             if sent.session in self.history and sent.reason != "abort":
                 assert sent.session is not None
-                self.history[sent.session] = joined(sent.prompt, sent.output)
+                self.history[sent.session] = joined(sent.prompt, self._kept(sent.output))
+
+    def _kept(self, output: Tokens) -> Tokens:
+        """What of an answer the next turn goes on from."""
+        if not self.drops_last or not len(output):
+            return output
+        return Hashed(len(output) - 1, None) if isinstance(output, Hashed) else output[:-1]
 
     def prompt_of(self, rid: str) -> Tokens | None:
         """The prompt that a live request of this client must have; ``None`` if not known."""

@@ -78,9 +78,12 @@ class Setup:
             base.sentence,
             base.name,
             {
-                "retract_keeps": self.config.retract == "keep",
+                "retract_keeps": self.config.retract == "keep" and base.choices["retract_keeps"],
                 "aligned_reuse": self.config.aligned_reuse or base.choices["aligned_reuse"],
                 "overlap": self.config.overlap or base.choices["overlap"],
+                "loan_publishes": self.config.loan_publishes or base.choices["loan_publishes"],
+                "drops_last": self.config.drops_last or base.choices["drops_last"],
+                "queues_turns": self.config.queues_turns or base.choices["queues_turns"],
             },
         )
 
@@ -135,11 +138,13 @@ class Referee:
         self.oracles = setup.oracles
         self.passes = passes
         self.coverage = coverage if coverage is not None else Coverage()
-        self.client = Client(CLOSES not in engine.capabilities.not_observed)
         self.set_aside = frozenset(setup.set_aside)
-        self.constants = Constants(
-            config.page_size, config.context_len, config.window, setup.choices(engine.capabilities)
+        offered = engine.capabilities
+        profile = setup.choices(offered)
+        self.client = Client(
+            CLOSES not in offered.not_observed, profile.choices, "closed" in offered.answers
         )
+        self.constants = Constants(config.page_size, config.context_len, config.window, profile)
         self.snapshot = empty_snapshot()
         self.world: World | None = None
         self.injected = False

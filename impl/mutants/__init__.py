@@ -11,6 +11,7 @@ from slotproof.impl.mutants import (
     prefixes,
     sessions,
     slots,
+    vllm,
 )
 from slotproof.impl.mutants.registry import Mutant, joined
 
@@ -18,7 +19,7 @@ __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for kind in (slots, sessions, memory, content, prefixes, overlap, checks, answers)
+    for kind in (slots, sessions, memory, content, prefixes, overlap, vllm, checks, answers)
     for mutant in kind.MUTANTS
 }
 

@@ -24,8 +24,8 @@ class Conversation(Session):
 
     finished: list[tuple[list[int], list[int]]]
 
-    def finish_req(self, req: Req) -> None:
-        super().finish_req(req)
+    def finish_req(self, req: Req, kept: int) -> None:
+        super().finish_req(req, kept)
         self.__dict__.setdefault("finished", []).append((req.origin_input_ids, req.output_ids))
 
 

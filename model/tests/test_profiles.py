@@ -21,6 +21,14 @@ def test_what_a_profile_says_itself_wins() -> None:
     assert PROFILES["sglang-records"].choices["loan"] == "held"
 
 
+def test_vllm_is_another_family() -> None:
+    """It wipes, as `wipe` does; what else it does, no profile of SGLang does."""
+    own = ("loan_publishes", "drops_last", "queues_turns")
+    for name, profile in PROFILES.items():
+        assert {profile.choices[choice] for choice in own} == {name == "vllm"}  # type: ignore[literal-required]  # by name
+    assert PROFILES["vllm"].choices["retract_keeps"] is False
+
+
 def test_composition_is_deep() -> None:
     """A profile on a profile on a profile."""
     mine = Profile("mine", "", "sglang-records", {"reserve": 0})
@@ -29,6 +37,6 @@ def test_composition_is_deep() -> None:
 
 
 def test_an_unknown_profile_is_named_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="unknown profile 'vllm'; there are: reference, wipe"):
-        profile_named("vllm")
+    with pytest.raises(ValueError, match="unknown profile 'lmdeploy'; there are: reference, wipe"):
+        profile_named("lmdeploy")
     assert profile_named("wipe") is PROFILES["wipe"]

@@ -225,7 +225,9 @@ def impossible(world: World) -> set[str]:
     return ruled_out
 
 
-@pytest.mark.parametrize("profile", ["reference", "wipe", "aligned", "overlap", "sglang-records"])
+@pytest.mark.parametrize(
+    "profile", ["reference", "wipe", "aligned", "overlap", "sglang-records", "vllm"]
+)
 @pytest.mark.parametrize(("page_size", "window"), [(1, 0), (4, 0), (1, 2), (4, 4), (16, 20)])
 def test_invariants_hold_on_random_walks(page_size: int, window: int, profile: str) -> None:
     """Every state and step invariant, after every transition; every transition is reached."""

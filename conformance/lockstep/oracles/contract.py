@@ -103,7 +103,7 @@ def _large(seen: Observation, sent: Sent) -> bool:
     slots hold is room for whoever needs it, but not in every engine."""
     config = seen.config
     ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + config.page_size
-    wanted = len(sent.prompt) + max(0, sent.max_new) + seen.capabilities.margin
+    wanted = sent.most + seen.capabilities.margin
     slots = [*seen.snapshot["slots"].values(), *seen.previous["slots"].values()]
     stay = ROOM in seen.capabilities.not_observed
     kept = sum(each["A"] + config.page_size for each in slots if stay)

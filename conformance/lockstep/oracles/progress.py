@@ -59,7 +59,7 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
     if seen.snapshot["consumed"]:
         chunk = seen.config.chunk or seen.config.context_len
         work = [
-            2 + len(each.prompt) // chunk + max(0, each.max_new)
+            2 + (each.most - max(0, each.max_new)) // chunk + max(0, each.max_new)
             for each in client.unanswered.values()
         ]
         client.patience = PATIENCE + 2 * sum(work)
@@ -115,7 +115,7 @@ def _pressed(seen: Observation) -> bool:
     known = seen.client.requests
     asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
     ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + page
-    need = sum(len(each.prompt) + max(0, each.max_new) + ahead for each in asked)
+    need = sum(each.most + ahead for each in asked)
     need += sum(each["A"] + page for each in slots.values())
     room = min(pool["total"] for pool in now["pools"].values())
     return need > room or len(asked) + len(slots) > now["rows"]["total"]

@@ -32,6 +32,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
         if not runs:
             yield from _overdue(seen, sid, session)
+    yield from _overtaken(seen) if client.queues else ()
 
 
 _WRONG = {
@@ -44,12 +45,25 @@ _WRONG = {
 def _permitted(seen: Observation, session: Conversation, told: str) -> bool:
     """Whether the engine may say so unasked, or in the place of what should be said."""
     if told == "closed":
-        return 0 < seen.config.timeout <= seen.client.clock - session.used
+        return session.ends or 0 < seen.config.timeout <= seen.client.clock - session.used
     opens = [each for each in session.asked if each.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])
         return True
     return False
+
+
+def _overtaken(seen: Observation) -> Iterator[Violation]:
+    """Is a turn in flight though another one of its session was read before it, and waits?"""
+    shown = seen.snapshot["requests"]
+    waits: dict[str | None, str] = {}
+    for rid, sent in seen.client.unanswered.items():
+        if rid not in shown:
+            waits.setdefault(sent.session, rid)
+        elif shown[rid]["kind"] == "turn" and sent.session in waits:
+            first = waits[sent.session]
+            words = "{rid} is in flight in {session}, and {first}, which was sent before it, waits"
+            yield violated("INV-SESSION.order", words, session=sent.session, rid=rid, first=first)
 
 
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:

@@ -76,7 +76,7 @@ NO_SGLANG = "an interpreter without sglang"
         (["run", "--device", "cuda:99", *SMALL], "device 'cuda:99' can't be used"),
         (["run", "--engine", "sglang==0.5.23", "--device", "cuda"], "places its tensors itself"),
         (["run", "--engine", "reference-transformer:nobody"], "there is no mutant 'nobody'"),
-        (["run", "--profile", "vllm"], "unknown profile 'vllm'; there are: reference"),
+        (["run", "--profile", "lmdeploy"], "unknown profile 'lmdeploy'; there are: reference"),
         (["run", "--config", "p3"], "unknown configuration 'p3'; there are: p1, "),
         (["run", "--examples", "0"], "--examples must be at least 1, not 0"),
         (["run", "--examples", "-4"], "--examples must be at least 1, not -4"),

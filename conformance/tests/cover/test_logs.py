@@ -290,7 +290,7 @@ def change(path: str, value: Any) -> Callable[[list[Line]], None]:
     [
         (change("slotproof-log", 4), "line 1: the log is of version 4, this is 3"),
         (change("engine", {}), "line 1: engine/name: Field required"),
-        (change("profile", "vllm"), "line 1: unknown profile 'vllm'"),
+        (change("profile", "lmdeploy"), "line 1: unknown profile 'lmdeploy'"),
         (change("config/page_size", 3), "line 1: config: total_tokens=64 is no multiple"),
         (change("config/turbo", 1), "line 1: config/turbo: Extra inputs are not permitted"),
         (change("command/do", "jump"), "unknown command 'jump'"),
@@ -396,7 +396,7 @@ def test_bad_logs_are_one_line_and_status_2(
         assert status(["validate", str(path)]) == 2
         out, err = capfd.readouterr()
         assert out == "" and err.count("\n") == 1 and text in err
-    assert status(["validate", "x", "--profile", "vllm"]) == 2
+    assert status(["validate", "x", "--profile", "lmdeploy"]) == 2
     assert status(["validate", "x", "--set-aside", "INV-X.y"]) == 2
 
 
