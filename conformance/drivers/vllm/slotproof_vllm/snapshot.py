@@ -51,9 +51,10 @@ class Snapshooter:
         }
 
     def longest(self, session: Session) -> int:
-        """Tokens that a session may have when all turns that were sent are over."""
-        turns = session.turns()
-        return len(self._history(session)) + sum(len(each.tokens) + each.max_new for each in turns)
+        """Tokens that a session may have when all turns that were sent are over: all of their
+        answers count but the last token."""
+        more = (len(each.tokens) + each.max_new - 1 for each in session.turns())
+        return len(self._history(session)) + sum(more)
 
     def _pool(self) -> dict[str, Any]:
         layout, free = self.layout, self.layout.free_pages()
