@@ -13,8 +13,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from slotproof_driver.usage import UsageError
-
 _PR_SET_PDEATHSIG = 1
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from slotproof_driver import fields
+from slotproof_driver.usage import UsageError
 
 from . import boot, loop, speculation, window
-from slotproof_driver.usage import UsageError
 from .clock import Clock
 from .dialects import checks
 from .dialects.base import Dialect

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotproof_driver.usage import UsageError
+
 from .dialects.base import Dialect, Kv, swa_dup
 from .draft import Drafts
 from .endings import Endings

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import boot, dialects
 from slotproof_driver.usage import UsageError, one_line
+
+from . import boot, dialects
 from .channel import Channel, crash, fork, frames, how
 from .engine import Engine, capabilities
 from .replay import Replay

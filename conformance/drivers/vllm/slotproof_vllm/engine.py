@@ -280,6 +280,7 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "transitions": [*TRANSITIONS, *(SHARING if options.prefix_cache else ())],
         "profile": "vllm",
         "recompute": True,
+        "whole_contexts": True,
         "answers": ANSWERS,
         "not_observed": NOT_OBSERVED,
     }

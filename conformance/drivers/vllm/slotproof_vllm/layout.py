@@ -7,16 +7,16 @@
 | full.evictable | `pools.full.evictable` | blocks with a hash and no reference |
 | full.protected | `pools.full.protected` | blocks with a hash and references |
 | page | `tree` | a block with a hash; its locks are `KVCacheBlock.ref_cnt` |
-| rows.total, rows.free | `rows` | `max_num_seqs`: running requests and paused sessions have one each |
+| rows.total, rows.free | `rows` | `max_num_seqs`; a running request has one, and a paused session |
 | session.open, session.closing | `sessions` | the front end's (`clients.py`) |
 | session.inflight | `sessions.inflight` | the turn whose tokens the session's request has |
-| session.history | `sessions.history` | `Request._all_token_ids` up to the turn's; of a paused one, less the last |
-| slot.holding, slot.lent | `slots`, `requests.loan` | blocks of the session's request, once a turn has ended; on loan while it runs |
+| session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
+| slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a turn that ended; it runs |
 | slot.C, req.C | `C` | `Request.num_computed_tokens` |
-| slot.A, req.A | `A` | blocks of the request in `req_to_blocks`; C where its last page is the last block |
+| slot.A, req.A | `A` | its blocks in `req_to_blocks`; C where that ends in the last one |
 | slot.Q, req.Q | `Q` | leading blocks of it that have a hash |
 | slot.E, req.E | `E` | 0: there is no window |
-| slot.row, req.row | `row` | numbered by the driver: the engine's own rows are another thing in each step |
+| slot.row, req.row | `row` | the driver's numbers: the engine's rows change with each step |
 | slot.locked, req.locked | `locks` | 1 for who has the blocks; on loan the slot's |
 | req.kind | `kind` | turn, plain |
 | req.phase | `phase` | `Request.status`; parked between two chunks |

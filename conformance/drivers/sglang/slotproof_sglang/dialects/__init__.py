@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotproof_driver.usage import UsageError
+
 from .base import Dialect
 from .embedded import EmbeddedDialect
 from .flat import FlatDialect

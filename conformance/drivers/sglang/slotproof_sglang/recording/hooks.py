@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from slotproof_driver.usage import UsageError
+
 from .recorder import Recorder, refuse
 from .settings import Settings
 
