@@ -105,7 +105,8 @@ class Conversation:
     def hears(self, told: str) -> bool:
         """Whether that answers something that was asked; then it is asked no more."""
         fitting = [each for each in self.asked if told in each.answers]
-        answered = next((each for each in fitting if each.do != "abort"), (*fitting, None)[0])
+        sure = (each for each in fitting if each.do != "abort" or told != "closed")
+        answered = next(sure, (*fitting, None)[0])
         if answered is not None:
             for each in self.asked[: self.asked.index(answered)]:
                 if each.do == "abort" and told == "closed":  # the close may have come too late

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from slotproof.conformance.drivers.vllm.slotproof_vllm import content
 from slotproof.conformance.engines.methods import methods_of
 from slotproof.conformance.engines.process import ProcessEngine
 from slotproof.conformance.engines.registry import EngineSpec
@@ -21,13 +22,15 @@ from slotproof.conformance.search.plan import Plan
 
 pytestmark = pytest.mark.vllm
 
-RELEASES = ("0.15.0", "0.20.0", "0.25.0", "0.33.0")
+RELEASES = ("0.15.0", "0.33.0")
 NEW = RELEASES[-1]
 DRIVER = Path(__file__).parents[2] / "drivers" / "vllm"
 BROKEN = Path(__file__).parent / "broken.py"
 STEP: Command = {"do": "step", "n": 1}
 OPEN: Command = {"do": "open", "session": "s1"}
 CLOSE: Command = {"do": "close", "session": "s1"}
+(DROPPED,) = content.follows([1], 1)
+"""What the turn of the prompt [1] is answered; the next one writes another token in its place."""
 HELD = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
 """Of every release: what a paused session has, nobody else gets (README)."""
 
@@ -54,6 +57,10 @@ def turn(rid: str, length: int, max_new: int, session: str | None = "s1") -> Com
     tokens = list(range(1, length + 1))
     fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
     return {"do": "submit", **fields}
+
+
+def tokens(first: int, count: int) -> list[int]:
+    return list(range(first + 1, first + count + 1))
 
 
 def steps(count: int) -> Command:
@@ -101,7 +108,7 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
     ),
     "a full cache": (
         "p4-tight",
-        [*(plain(f"r{n}", 20 + n, 2) for n in range(4)), steps(14)],
+        [*({**plain(f"r{n}", 0, 2), "tokens": tokens(30 * n, 24)} for n in range(4)), steps(30)],
         "EVICT",
     ),
     "flush": (
@@ -114,6 +121,19 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         [OPEN, {**turn("r1", 3, 6), "stop": list(range(1, 200))}, steps(8)],
         "SAVE",
     ),
+    "a token is dropped": (
+        "p1",
+        [
+            OPEN,
+            turn("r1", 1, 1),
+            STEP,
+            {**turn("r2", 0, 1), "tokens": [2]},
+            STEP,
+            {**plain("r3", 0, 1), "tokens": [1, DROPPED, 3]},
+            STEP,
+        ],
+        "RESTORE",
+    ),
     "refused": (
         "p1",
         [OPEN, turn("r1", 3, 0), turn("r2", 0, 2), turn("r3", 48, 1), steps(2)],
@@ -123,10 +143,18 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
 """What every release does right, by name: configuration, commands, a transition that is told."""
 
 
+MENDED = {"turns wait": "INV-ANSWER.most", "a token is dropped": "INV-CONTENT.stamp"}
+"""What 0.15.0 does wrong (README), and the clause that it breaks."""
+
+
 @pytest.mark.parametrize("life", LIVES)
 def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
     """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory comes back."""
     config, commands, told = LIVES[life]
+    if build.version != NEW and life in MENDED:
+        log = play(build, Setup(CONFIGS[config], set_aside=HELD), commands).log
+        assert MENDED[life] in {violation.clause for violation in log[-1].violations}
+        return
     referee = lived(build, config, [*commands, CLOSE, steps(20)])
     assert f"T-{told}" in {
         event[0] for entry in referee.log for each in entry.snapshots for event in each["events"]
@@ -152,9 +180,11 @@ def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
 
 def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEngine) -> None:
     """Each configuration that it takes, for some seconds."""
+    if build.version != NEW:
+        pytest.skip("it finds what is mended since")
     names = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
     configs = {name: CONFIGS[name] for name in names}
-    plan = Plan(configs, examples=60, set_aside=HELD)
+    plan = Plan(configs, examples=36, set_aside=HELD)
     outcome = campaign.run(build, "vllm", plan)
     assert outcome.trace is None, outcome.trace and outcome.trace.violations
     offered = build.capabilities.transitions
@@ -168,10 +198,10 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "found wrongly": (
         3,
         "p4",
-        [plain("r1", 9, 2), steps(3), {**plain("r2", 3, 2), "tokens": [*range(30, 39)]}, steps(3)],
+        [plain("r1", 9, 2), steps(3), {**plain("r2", 0, 2), "tokens": tokens(30, 9)}, steps(3)],
         {"INV-CONTENT.stamp"},
     ),
-    "preempted whole": (4, *LIVES["a turn is preempted"][:2], {"INV-OWNER.lost", "INV-LOCK.count"}),
+    "preempted whole": (4, *LIVES["a turn is preempted"][:2], {"INV-ALIVE.crash"}),
     "token kept": (5, "p1", TWO_TURNS, {"INV-HISTORY.prompt"}),
 }
 

@@ -32,7 +32,7 @@ class Watcher:
         self.parked: set[str] = set()
         """Requests between two chunks."""
         self.rows: dict[str, int] = {}
-        self.free_rows = list(range(int(layout.scheduler.max_num_running_reqs)))
+        self.free_rows = list(range(layout.rows))
         self._given_up = 0
         self._extended: dict[str, Event] = {}
         self._install()
@@ -66,8 +66,6 @@ class Watcher:
     def row(self, key: str) -> int:
         """The row of a request, taken where it has none."""
         if key not in self.rows:
-            if not self.free_rows:  # a build that does not count paused sessions among its rows
-                self.free_rows.append(len(self.rows))
             self.rows[key] = self.free_rows.pop(0)
         return self.rows[key]
 

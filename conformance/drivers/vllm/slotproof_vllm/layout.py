@@ -38,6 +38,10 @@ WRAPPED = {
 """Methods that the driver calls or wraps."""
 
 
+UNCOUNTED = 60
+"""Rows for sessions that are paused or wait, in builds that let more of them be than may run."""
+
+
 class Layout:
     """Reads one scheduler. `UsageError`, one line, for one that is laid out otherwise."""
 
@@ -56,6 +60,12 @@ class Layout:
                 if not hasattr(getattr(self, name), method):
                     whose = type(getattr(self, name)).__name__
                     raise UsageError(f"unknown layout: {whose} has no {method}")
+
+    @property
+    def rows(self) -> int:
+        """How many requests can have KV at a time; more where who has KV may wait behind others."""
+        most = int(self.scheduler.max_num_running_reqs)
+        return most if hasattr(self.scheduler, "kv_holding_waiting") else most + UNCOUNTED
 
     # Blocks ---------------------------------------------------------------------------
 
