@@ -96,8 +96,8 @@ class Conversation:
     def ends(self) -> None:
         """An abort of a turn, in an engine where that ends the session: one more answer may come,
         unless the session is to be told so already. None comes where the turn was refused."""
-        since = (each for each in reversed(self.asked) if "opened" in each.answers)
-        begin = self.asked.index(opened) + 1 if (opened := next(since, None)) else 0
+        opens = (n for n, each in enumerate(self.asked, 1) if "opened" in each.answers)
+        begin = max(opens, default=0)
         if not any(each.answers == {"closed"} for each in self.asked[begin:]):
             self.asked.append(Asked("abort", {"closed"}))
         self.open = None

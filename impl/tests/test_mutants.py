@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotproof.impl import EngineConfig, build
-from slotproof.impl.mutants import MUTANTS, answers, mutant_named
+from slotproof.impl.mutants import MUTANTS, answers, mutant_named, vllm
 
 Script = Callable[[Any], object]
 SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
@@ -389,6 +389,26 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5], 3).step(2)
 
 
+@scenario("lent-leaves-prefix", set(), page_size=4, loan_publishes=True)
+@scenario("lent-keeps-lock", set(), page_size=4, loan_publishes=True)
+def lends(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1, 2, 3, 4], 3).step()
+
+
+@scenario("last-token-kept", set(), drops_last=True)
+def _(d: Any) -> None:
+    turn1(d).submit("s", "r2", [1], 1).drain()
+
+
+@scenario("queue-rejects-third", set(), queues_turns=True)
+@scenario("queue-loses-third", set(), queues_turns=True)
+@scenario("queue-newest-first", set(), queues_turns=True)
+@scenario("queue-close-aborts", set(), queues_turns=True)
+def queued(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 2).submit("s", "r2", [7], 2).submit("s", "r3", [8], 1)
+    d.do("close", session="s").drain()
+
+
 def outcome(d: Any, script: Script) -> set[str]:
     """The clauses broken at the end; the exception where the engine crashed."""
     try:
@@ -544,6 +564,32 @@ def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
         limits = mutant.breaks == ("INV-LIMIT",) or mutant.name in told
         assert limits or heard(reference) != heard(wrong), mutant.name
         assert not limits or reference.events != wrong.events, mutant.name
+
+
+def test_mutants_of_vllm_are_wrong_where_the_audit_does_not_look(drive: Any) -> None:
+    """The slot's prefix, who locks what, the history, and what clients are told."""
+
+    def seen(d: Any) -> dict[str, Any]:
+        slots, sessions = d.engine.cache.slots.values(), d.engine.controller.sessions.values()
+        return {
+            "prefixes": [slot.cache_protected_len for slot in slots],
+            "protected": d.figures()[2],
+            "histories": [len(session.history) for session in sessions],
+            "told": heard(d),
+        }
+
+    shows = {"lent-leaves-prefix": "prefixes", "lent-keeps-lock": "protected"}
+    for mutant in vllm.MUTANTS:
+        config, script, *_ = SCENARIOS[mutant.name]
+        reference, wrong = drive(**config), drive(mutant.name, **config)
+        script(reference)
+        script(wrong)
+        right, other = seen(reference), seen(wrong)
+        told = shows.get(mutant.name, "told" if "queue" in mutant.name else "histories")
+        assert right[told] != other[told], mutant.name
+        without = drive(mutant.name, page_size=4)
+        turn1(without).submit("s", "r2", [1, 2, 3, 4], 3).drain()
+        assert without.broken() == set(), "where the choice is not made nothing is wrong"
 
 
 def test_names_of_mutants_are_checked() -> None:

@@ -26,6 +26,9 @@ def configuration(r: random.Random) -> dict[str, Any]:
         "retract": r.choice(["keep", "wipe"]),
         "aligned_reuse": r.random() < 0.2,
         "overlap": r.random() < 0.5,
+        "loan_publishes": r.random() < 0.5,
+        "drops_last": r.random() < 0.3,
+        "queues_turns": r.random() < 0.3,
     }
 
 

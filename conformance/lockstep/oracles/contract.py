@@ -14,12 +14,9 @@ ON_ITS_WAY = 2
 with overlap scheduling a round is under way."""
 
 WITHOUT_SESSION = "requests without a session"
-"""What an engine names in ``not_observed`` that refuses them all."""
-
-NO_NEW = "turns without new tokens"
-"""The same of turns that add nothing to their session."""
-NO_ANSWER = "requests for no token"
-"""The same of requests with `max_new` 0."""
+WITHOUT_TOKENS = "turns without new tokens"
+FOR_NOTHING = "requests for no token"
+"""What an engine names in ``not_observed`` that refuses them all: the last, `max_new` 0."""
 
 ROOM = "room that idle slots make"
 """What an engine names there that discards none of them for a request that needs the memory."""
@@ -73,13 +70,13 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
 
 
 def _served(seen: Observation, sent: Sent) -> bool:
-    """Whether it is of a kind that the engine takes."""
+    """Whether it is of no kind of which the engine serves none."""
     kinds = {
         WITHOUT_SESSION: sent.session is None,
-        NO_NEW: len(sent.tokens) == 0,
-        NO_ANSWER: sent.max_new <= 0,
+        WITHOUT_TOKENS: not len(sent.tokens),
+        FOR_NOTHING: sent.max_new <= 0,
     }
-    return not any(kinds[name] for name in kinds.keys() & seen.capabilities.not_observed.keys())
+    return not any(kinds[each] for each in kinds.keys() & seen.capabilities.not_observed.keys())
 
 
 def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:

@@ -42,7 +42,8 @@ LINES = 21_010
 14: logs that grow, in several files; rounds; 15: what a check counts and logs, the table of all
 clauses; 16: prompts that branch, what clients meet, what drivers misread, what terms come to;
 17: a gate, causes, JUnit and SARIF; mutants that are known without torch, methods of a release,
-where it crashed; 18: a second engine family, whose environments share a base)."""
+where it crashed; 18: what clients are owed where turns are queued, and a session ends with one;
+environments of two families on one base)."""
 CHARACTERS = 10_000
 """Of ARCHITECTURE.md at most (issue 13, "done" 2)."""
 

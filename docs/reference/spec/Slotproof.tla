@@ -9,8 +9,8 @@ EXTENDS Integers
 
 CONSTANTS
   P, Tokens, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
-  abort_publishes, overlap, full_total, swa_total, rows_total, frame_held,
-  frame_uncached, frame_swa_held, frame_swa_uncached, frame_rows,
+  abort_publishes, overlap, loan_publishes, full_total, swa_total, rows_total,
+  frame_held, frame_uncached, frame_swa_held, frame_swa_uncached, frame_rows,
   frame_lock_max, frame_lock_sum
 
 VARIABLES
@@ -557,12 +557,14 @@ T_PARK ==
 (* T-INSERT. Valid KV of a request without a slot is shared up to q: where
    the tree has these tokens already, the row's pages are freed and it
    points to the tree's; the rest becomes the tree's. [0, q) is locked, in
-   the sliding-window pool at least its window. *)
+   the sliding-window pool at least its window. Where loans publish, so is
+   that of a turn that has its slot on loan: the slot then describes the
+   same KV as the turn. *)
 T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   \* guard: begun
   /\ Begun
   \* guard: not_lent
-  /\ ~slot_lent
+  /\ (slot_lent => loan_publishes)
   \* guard: q
   /\ req_Q <= q /\ q <= Floor(Min(req_C, Known))
   /\ Aligned(q)
@@ -592,14 +594,19 @@ T_INSERT(q, dup, swa_dup, u, swa_u, swa_x) ==
   /\ IfSwa(Max(0, swa_u)) <= swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup)))
   \* effect
   /\ req_Q' = q
+  /\ slot_Q' = (IF slot_lent THEN q ELSE slot_Q)
+  /\ slot_C' = (IF slot_lent THEN req_C ELSE slot_C)
+  /\ slot_A' = (IF slot_lent THEN req_A ELSE slot_A)
+  /\ slot_E' = (IF slot_lent THEN req_E ELSE slot_E)
   /\ full_available' = full_available + Max(0, req_Q + dup - req_Q)
   /\ swa_available' = swa_available + IfSwa(Max(0, Max(req_Q, req_E) + swa_dup - Max(req_Q, req_E)))
   /\ full_evictable' = full_evictable + Max(0, q - (req_Q + dup)) - Max(0, u) + Max(0, 0)
   /\ swa_evictable' = swa_evictable + IfSwa(Max(0, q - (Max(req_Q, req_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x))
   /\ full_protected' = full_protected + Max(0, u) - Max(0, 0)
   /\ swa_protected' = swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))
-  /\ UNCHANGED <<Rows, Session, Slot, req_kind, req_phase, req_prompt, req_output, req_row,
-                  req_C, req_A, req_E, req_locked>>
+  /\ UNCHANGED <<Rows, Session, slot_holding, slot_lent, slot_row, slot_locked, req_kind,
+                  req_phase, req_prompt, req_output, req_row, req_C, req_A, req_E,
+                  req_locked>>
 
 (* T-DECODE. One decoding round: d tokens allocated, k committed. Plain
    decoding has d = k = 1; a speculative round may commit from slack

@@ -1,0 +1,305 @@
+"""A second engine family: what the referee asks of an engine that does as vLLM does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.engines.base import Capabilities
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.client import Client
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.snapshot import Hashed
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
+from slotproof.model.profiles import PROFILES
+
+VLLM = CONFIGS["p4-vllm"]
+OPEN: Command = {"do": "open", "session": "s1"}
+CLOSE: Command = {"do": "close", "session": "s1"}
+
+
+def step(count: int = 1) -> Command:
+    return {"do": "step", "n": count}
+
+
+def turn(rid: str, tokens: int = 2, new: int = 2) -> Command:
+    """Tokens that no other turn begins with."""
+    first = 10 * int(rid[1:])
+    said = list(range(first, first + tokens))
+    submit = {"session": "s1", "rid": rid, "tokens": said, "max_new": new, "stop": []}
+    return {"do": "submit", **submit}
+
+
+def clauses(
+    commands: list[Command],
+    mutant: str | None = None,
+    config: EngineConfig = VLLM,
+    profile: str | None = None,
+) -> set[str]:
+    """What the first bad iteration breaks."""
+    setup = Setup(config, profile=profile)
+    found = play(InProcessEngine(mutant), setup, commands).log[-1].violations
+    return {each.clause for each in found}
+
+
+LENT = [OPEN, turn("r1"), step(3), turn("r2", 9), step(2)]
+ANSWERED = [OPEN, turn("r1"), step(3)]
+WAITS = [OPEN, turn("r1", new=4), turn("r2"), turn("r3"), step()]
+CLOSES = [OPEN, turn("r1", new=4), turn("r2"), step(), CLOSE, step()]
+
+
+def test_the_default_plan_has_the_profile() -> None:
+    choices = Setup(VLLM).choices(InProcessEngine().capabilities).choices
+    assert choices == PROFILES["vllm"].choices
+
+
+def test_an_engine_that_does_not_name_them_is_not_asked_for_them() -> None:
+    offered = Capabilities(frozenset(), page_sizes=(4,))
+    for name in ("drops_last", "loan_publishes", "queues_turns"):
+        assert offered.refuses(replace(CONFIGS["p4"], **{name: True})) == f"{name} is not offered"
+        assert name not in CONFIGS["p4"].to_json() and VLLM.to_json()[name] is True
+
+
+def test_a_profile_that_wipes_wipes_whatever_the_configuration_says() -> None:
+    """An engine that can't keep takes any `retract`."""
+    offered = Capabilities(frozenset(), profile="vllm")
+    for config in (EngineConfig(), EngineConfig(retract="wipe")):
+        choices = Setup(config).choices(offered).choices
+        assert choices == PROFILES["vllm"].choices
+
+
+@pytest.mark.parametrize("commands", [LENT, WAITS, CLOSES, [*CLOSES, step(12)]])
+def test_what_it_does_is_right_under_its_profile(commands: list[Command]) -> None:
+    assert clauses(commands) == clauses(commands, profile="vllm") == set()
+
+
+def test_and_wrong_under_another() -> None:
+    kept = replace(VLLM, drops_last=False)
+    assert clauses(LENT, config=kept, profile="wipe") == {"INV-STEP.guard"}
+    assert "INV-HISTORY.history" in clauses(ANSWERED, profile="wipe")
+
+
+@pytest.mark.parametrize(
+    ("mutant", "commands", "clause", "choice"),
+    [
+        ("lent-leaves-prefix", LENT, "INV-LOAN.prefix", "loan_publishes"),
+        ("lent-keeps-lock", LENT, "INV-LOCK.count", "loan_publishes"),
+        ("last-token-kept", ANSWERED, "INV-HISTORY.history", "drops_last"),
+        ("queue-rejects-third", WAITS, "INV-ANSWER.unasked", "queues_turns"),
+        ("queue-newest-first", [*WAITS, step(5)], "INV-SESSION.order", "queues_turns"),
+        ("queue-loses-third", [*WAITS, step(12)], "INV-ANSWER.never_silent", "queues_turns"),
+        ("queue-close-aborts", CLOSES, "INV-ANSWER.unasked", "queues_turns"),
+    ],
+)
+def test_a_mutant_of_each_choice(
+    mutant: str, commands: list[Command], clause: str, choice: str
+) -> None:
+    """Not to be seen in an engine that chooses otherwise."""
+    assert clause in clauses(commands, mutant)
+    assert clauses(commands, mutant, replace(VLLM, **{choice: False})) == set()
+
+
+@pytest.mark.parametrize(
+    ("mutant", "commands"),
+    [
+        ("last-token-kept", ANSWERED),
+        ("queue-rejects-third", [*WAITS, step(12)]),
+        ("queue-newest-first", [*WAITS, step(12)]),
+        ("queue-close-aborts", [*CLOSES, step(12)]),
+    ],
+)
+def test_who_knows_nothing_of_the_choice_sees_nothing(mutant: str, commands: list[Command]) -> None:
+    """Under SGLang's contract a turn too many may be rejected, in any order."""
+    config = replace(VLLM, loan_publishes=False, drops_last="last" in mutant)
+    assert clauses(commands, mutant, config, profile="wipe") == set()
+
+
+# What clients know -------------------------------------------------------------
+
+
+def client(aborts_close: bool = False) -> Client:
+    """Of a session that is open, in an engine of the profile."""
+    made = Client(choices=PROFILES["vllm"].choices, aborts_close=aborts_close)
+    tell(made, OPEN, 1)
+    made.hears({"type": "opened", "session": "s1"})
+    made.settle({}, True)
+    return made
+
+
+def tell(made: Client, command: Command, read: int) -> None:
+    made.sends(command)
+    made.reads(read)
+
+
+def finish(made: Client, rid: str, tokens: Any = (7, 8)) -> None:
+    made.hears({"type": "finish", "rid": rid, "reason": "length", "tokens": list(tokens)})
+
+
+def test_a_history_leaves_out_the_last_token() -> None:
+    made = client()
+    tell(made, turn("r1"), 1)
+    finish(made, "r1")
+    assert made.history["s1"] == [10, 11, 7] and made.requests["r1"].output == [7, 8]
+    tell(made, turn("r2"), 1)
+    assert made.prompt_of("r2") == [10, 11, 7, 20, 21]
+    finish(made, "r2", ())
+    assert made.history["s1"] == [10, 11, 7, 20, 21], "of no answer nothing is left out"
+
+
+def test_of_a_hashed_answer_nobody_knows_what_is_left() -> None:
+    made = client()
+    tell(made, turn("r1"), 1)
+    made.hears({"type": "finish", "rid": "r1", "reason": "length", "tokens": Hashed(3, 5)})  # type: ignore[typeddict-item]  # as a log has them
+    assert made.history["s1"] == Hashed(4, None)
+
+
+def test_the_prompt_of_a_turn_that_waits_grows() -> None:
+    """Until it is taken the longest that it can become counts."""
+    made = client()
+    for rid in ("r1", "r2", "r3"):
+        tell(made, turn(rid), 1)
+    r2, r3 = (made.requests[rid] for rid in ("r2", "r3"))
+    assert (r2.prompt, r2.ahead, r2.most) == ([20, 21], 4, 8)
+    assert (r3.prompt, r3.ahead, r3.most) == ([30, 31], 8, 12)
+    finish(made, "r1")
+    made.settle({}, True)
+    assert (r2.prompt, r2.ahead) == ([10, 11, 7, 20, 21], 0)
+    assert (r3.prompt, r3.ahead) == ([10, 11, 7, 30, 31], 4)
+    assert r2.refusable is r3.refusable is False, "they are owed what any turn is"
+
+
+def test_a_turn_without_a_token_waits_for_a_history() -> None:
+    made = client()
+    tell(made, turn("r1"), 1)
+    tell(made, turn("r2", 0), 1)
+    assert made.requests["r2"].refusable is None, "it has none if r1 is aborted"
+    tell(made, CLOSE, 1)
+    tell(made, turn("r3"), 1)
+    assert made.requests["r3"].refusable is None, "it came after a close"
+    assert not made.requests["r2"].closed, "which ends nothing that was before it"
+
+
+def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
+    """A front end does not know how long the turns before it become."""
+
+    class Careful(InProcessEngine):
+        def reset(self, config: EngineConfig, seed: int) -> None:
+            super().reset(config, seed)
+            queue = self.engine.intake.queue
+            queue.put = lambda _, command: queue.answer(command["rid"], "it may be too long")  # type: ignore[method-assign]
+
+    def found(new: int) -> set[str]:
+        commands = [OPEN, turn("r1", 20, 20), step(), turn("r2", 4, new), step()]
+        violations = play(Careful(), Setup(VLLM), commands).log[-1].violations
+        return {each.clause for each in violations}
+
+    assert found(4) == {"INV-ANSWER.unasked"}, "44 and 4 are 48: it fits in any case"
+    assert found(5) == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "refused"),
+    [
+        ("turns without new tokens", turn("r2", 0)),
+        ("requests for no token", turn("r2", 2, 0)),
+        ("requests without a session", {**turn("r2"), "session": None}),
+    ],
+)
+def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Command) -> None:
+    """INV-ANSWER.unasked: it is owed to every client, but where the driver names it."""
+
+    class FrontEnd(InProcessEngine):
+        def reset(self, config: EngineConfig, seed: int) -> None:
+            super().reset(config, seed)
+            intake = self.engine.intake
+            submit = intake.submit
+
+            def checked(command: Command) -> None:
+                if command["rid"] == "r2":
+                    intake.queue.answer("r2", "the front end does not take it")
+                else:
+                    submit(command)
+
+            intake._handlers["submit"] = checked
+
+    commands = [OPEN, turn("r1"), step(3), refused, step()]
+    engine = FrontEnd()
+    found = play(engine, Setup(VLLM), commands).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.unasked"}
+    engine.capabilities = replace(engine.capabilities, not_observed={word: "it refuses them"})
+    assert play(engine, Setup(VLLM), commands).log[-1].violations == []
+
+
+# An abort that ends the session --------------------------------------------------
+
+
+class AbortCloses(InProcessEngine):
+    """A session goes with a turn of it that is aborted, as in vLLM."""
+
+    def __init__(self, told: bool = True) -> None:
+        super().__init__()
+        answers = {"closed": "an abort of a turn ends its session"} if told else {}
+        self.capabilities = replace(self.capabilities, answers=answers)
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        super().reset(config, seed)
+        intake, controller = self.engine.intake, self.engine.controller
+        abort = intake.abort
+
+        def both(rid: str) -> None:
+            ends = [
+                session
+                for session in controller.sessions.values()
+                if rid in (session.inflight and session.inflight.rid, *_waiting(session))
+            ]
+            for session in ends:
+                for each in _waiting(session):
+                    intake.queue.abort(each)
+                if session.inflight is not None:
+                    abort(session.inflight.rid)
+                if not (session.closing or session.close_waits):  # else that comes of it
+                    controller.close(session.session_id)
+            abort(rid)
+
+        intake.abort = both  # type: ignore[method-assign]
+
+
+def _waiting(session: Any) -> list[str]:
+    return [command["rid"] for command in session.queue]
+
+
+ABORT: Command = {"do": "abort", "rid": "r1"}
+
+
+def test_an_abort_may_end_the_session_where_the_driver_says_so() -> None:
+    commands = [*WAITS, ABORT, turn("r4"), step(), OPEN, turn("r5"), step(4)]
+    assert play(AbortCloses(), Setup(VLLM), commands).log[-1].violations == []
+    found = play(AbortCloses(told=False), Setup(VLLM), commands).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.unasked", "INV-SESSION.closed"}
+
+
+def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
+    made = client(aborts_close=True)
+    tell(made, turn("r1"), 1)
+    tell(made, {"do": "abort", "rid": "r9"}, 1)
+    assert not made.sessions["s1"].asked, "nobody is r9"
+    tell(made, ABORT, 1)
+    session = made.sessions["s1"]
+    assert [each.do for each in session.asked] == ["abort"] and made.requests["r1"].closed
+    made.settle({}, True)
+    assert session.asked and session.open is None, "it is not answered yet"
+    finish(made, "r1")
+    for _ in range(4):
+        made.settle({}, True)
+    assert not session.asked and session.open, "it was not closed"
+
+
+@pytest.mark.parametrize("engine", [InProcessEngine, AbortCloses])
+def test_no_false_alarm(engine: Any) -> None:
+    plan = Plan({"p4-vllm": VLLM}, examples=20, seed=5)
+    assert campaign.run(engine(), "reference", plan).trace is None
