@@ -120,6 +120,6 @@ def test_an_abort_that_ends_its_session_is_answered_in_its_place(
             )
     client.reads(len(asked))
     for each in told:
-        client.hears({"type": each, "session": "s1"})
+        client.hears({"type": each, "session": "s1"})  # type: ignore[typeddict-item]  # by name
     assert client.unexpected == []
     assert {each.do for each in client.sessions["s1"].asked} <= {"abort"}, "one that may come"

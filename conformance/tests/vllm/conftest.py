@@ -31,4 +31,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _release(item: pytest.Item) -> str | None:
     if Path(__file__).parent not in item.path.parents or not hasattr(item, "callspec"):
         return None
-    return item.callspec.params.get("build")
+    release: str | None = item.callspec.params.get("build")
+    return release

@@ -33,6 +33,8 @@ CLOSE: Command = {"do": "close", "session": "s1"}
 """What the turn of the prompt [1] is answered; the next one writes another token in its place."""
 HELD = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
 """Of every release: what a paused session has, nobody else gets (README)."""
+MOST = ("INV-ANSWER.most", "INV-ANSWER.length")
+"""Of 0.15.0: a session's turns all have the length of the first (README)."""
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -127,9 +129,9 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
             OPEN,
             turn("r1", 1, 1),
             STEP,
-            {**turn("r2", 0, 1), "tokens": [2]},
+            {**turn("r2", 0, 1), "tokens": [9]},
             STEP,
-            {**plain("r3", 0, 1), "tokens": [1, DROPPED, 3]},
+            {**plain("r3", 0, 2), "tokens": [1, DROPPED, 3]},
             STEP,
         ],
         "RESTORE",
@@ -153,7 +155,8 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
     config, commands, told = LIVES[life]
     if build.version != NEW and life in MENDED:
         log = play(build, Setup(CONFIGS[config], set_aside=HELD), commands).log
-        assert MENDED[life] in {violation.clause for violation in log[-1].violations}
+        found = {violation.clause for entry in log for violation in entry.violations}
+        assert MENDED[life] in found
         return
     referee = lived(build, config, [*commands, CLOSE, steps(20)])
     assert f"T-{told}" in {
@@ -164,7 +167,8 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
 
 
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
-    referee = play(build, Setup(CONFIGS[config], set_aside=HELD), commands)
+    aside = HELD if build.version == NEW else (*HELD, *MOST)
+    referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
     return referee
 

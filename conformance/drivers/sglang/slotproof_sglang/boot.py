@@ -73,7 +73,7 @@ DEFAULTS: dict[str, Any] = {
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    full = filled(config, DEFAULTS, LIMITS)
+    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
     page = full["page_size"]
     if full["chunk"] < 0 or full["chunk"] % page:
         raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")

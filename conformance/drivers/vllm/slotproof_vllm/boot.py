@@ -77,7 +77,7 @@ class Options:
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    full = filled(config, DEFAULTS, LIMITS)
+    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
     if full["context_len"] > full["total_tokens"]:
         raise UsageError(
             f"config.total_tokens: {full['total_tokens']} is less than a context of "

@@ -64,7 +64,7 @@ class Layout:
     @property
     def rows(self) -> int:
         """How many requests can have KV at a time; more where who has KV may wait behind others."""
-        most = int(self.scheduler.max_num_running_reqs)
+        most: int = self.scheduler.max_num_running_reqs
         return most if hasattr(self.scheduler, "kv_holding_waiting") else most + UNCOUNTED
 
     # Blocks ---------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Layout:
             each.block_hash is not None and each.ref_cnt > 0 and not each.is_null
             for each in self.pool.blocks
         )
-        return sum(used) * self.page_size
+        return int(sum(used)) * self.page_size
 
     # Requests ---------------------------------------------------------------------------
 
