@@ -1,7 +1,8 @@
 # make run    check the reference engine (installs what it needs into .venv)
 # make check  while you work: formatter, linter, type checker, doctests and the fast tests
 # make test   before a commit: the same and all tests, few of those that are drawn by chance;
-#             SGLANG=no leaves out the SGLang builds, which take a network the first time;
+#             SGLANG=no and VLLM=no leave out the builds of these engines, which take a network the
+#             first time;
 #             tests of pages in a browser run where there is a Chromium
 # make test-all  before an issue is closed: everything, part by part, with the minutes of each;
 #             writes down what passed, for make test-changed; PARTS="kills fuzz" is these alone
@@ -20,8 +21,10 @@ BIN := $(VENV)/bin
 RUN_FLAGS ?=
 # The releases that the tests drive; their environments are kept in the checkout.
 SGLANG ?= 0.5.10.post1 0.5.23
+VLLM ?= 0.33.0
 export SLOTPROOF_ENVS ?= $(CURDIR)/.envs
 export SLOTPROOF_RELEASES = $(SGLANG)
+export SLOTPROOF_VLLM_RELEASES = $(VLLM)
 
 # Tests of pages need a Chromium; `make test` says so where there is none.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -34,7 +37,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs test-sglang test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -44,13 +47,22 @@ BUILDS := not sglang
 BUILDS_SAYS := SGLang builds were NOT tested: SGLANG=no
 WITHOUT += --without sglang
 else
-BUILDS := (sglang or not sglang)
+BUILDS := (sglang or vllm or not sglang)
 BUILDS_SAYS := SGLang builds were tested: $(SGLANG)
 ENVIRONMENTS := sglang-envs
 endif
 
+ifeq ($(VLLM),no)
+BUILDS := $(BUILDS) and not vllm
+VLLM_SAYS := vLLM builds were NOT tested: VLLM=no
+WITHOUT += --without vllm
+else
+VLLM_SAYS := vLLM builds were tested: $(VLLM)
+ENVIRONMENTS += vllm-envs
+endif
+
 PYTEST := $(BIN)/python -m pytest -n auto --durations-min=1
-FAST := not slow and not quality and not exhaustive and not sglang and not browser
+FAST := not slow and not quality and not exhaustive and not sglang and not vllm and not browser
 
 check: lint types
 	$(PYTEST) --durations=5 -m "$(FAST)"
@@ -58,11 +70,13 @@ check: lint types
 test: lint types $(ENVIRONMENTS)
 	$(PYTEST) --durations=20 -m "$(BUILDS) and $(BROWSER)"
 	@echo "$(BUILDS_SAYS)"
+	@echo "$(VLLM_SAYS)"
 	@echo "$(BROWSER_SAYS)"
 
 test-all: lint types $(ENVIRONMENTS)
 	$(BIN)/python -m slotproof.conformance.tests.parts $(WITHOUT) $(PARTS)
 	@echo "$(BUILDS_SAYS)"
+	@echo "$(VLLM_SAYS)"
 	@echo "$(BROWSER_SAYS)"
 
 # make test sees to the part `spec` itself.
@@ -120,6 +134,17 @@ sglang-env: $(VENV)/.installed
 sglang-envs: $(VENV)/.installed
 	@for release in $(SGLANG); do $(BIN)/slotproof env create sglang==$$release || { \
 		echo "make test SGLANG=no does without SGLang builds"; exit 2; }; done
+
+vllm-env: $(VENV)/.installed
+	@test -n "$(V)" || { echo "which release? make vllm-env V=0.33.0"; exit 2; }
+	$(BIN)/slotproof env create vllm==$(V)
+
+vllm-envs: $(VENV)/.installed
+	@for release in $(VLLM); do $(BIN)/slotproof env create vllm==$$release || { \
+		echo "make test VLLM=no does without vLLM builds"; exit 2; }; done
+
+test-vllm: $(VENV)/.tested vllm-envs
+	$(BIN)/python -m pytest -m vllm conformance/tests
 
 test-sglang: $(VENV)/.tested sglang-envs
 	$(BIN)/python -m pytest -m sglang conformance/tests

@@ -15,7 +15,7 @@ from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(
-    r"reference(:.*)?|sglang(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
+    r"reference(:.*)?|(sglang|vllm)(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
 )
 _WIDTH = max(len(each.name) for each in CHECKS)
 

@@ -24,6 +24,8 @@ ENGINES = {
     ),
     "sglang==RELEASE": "that SGLang release, in an environment made for it",
     "sglang": "the SGLang build of the environment named by --python",
+    "vllm==RELEASE": "the same of vLLM",
+    "vllm": "the same of vLLM",
     "module:factory": "whatever engine that function makes, in this process",
     "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
 }

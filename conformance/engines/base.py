@@ -59,6 +59,8 @@ class Capabilities:
     not_observed: dict[str, str] = field(default_factory=dict)
     whole_chunks: bool = False
     """A chunk has to be a multiple of the page."""
+    whole_contexts: bool = False
+    """A pool has to hold a whole context."""
     margin: int = 0
     """Tokens that it keeps free of context and pool beyond those that a request asks for."""
     answers: dict[str, str] = field(default_factory=dict)
@@ -109,6 +111,10 @@ class Capabilities:
             return "there is no sliding-window pool"
         if self.whole_chunks and config.chunk % config.page_size:
             return f"a chunk of {config.chunk} tokens is no whole number of pages"
+        if self.whole_contexts and config.total_tokens < config.context_len:
+            return (
+                f"a pool of {config.total_tokens} tokens holds no context of {config.context_len}"
+            )
         for name in sorted(LATER - self.config.keys()):
             if getattr(config, name):
                 return f"{name} is not offered"

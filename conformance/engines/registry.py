@@ -31,7 +31,8 @@ MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
 STEM = 60
 """Characters of an engine in the name of a file."""
-FORMS = "reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory, cmd:PROGRAM ARGS"
+FAMILIES = ", ".join(f"{name}==RELEASE, {name}" for name in RECIPES)
+FORMS = f"reference, reference:MUTANT, {FAMILIES}, module:factory, cmd:PROGRAM ARGS"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class EngineSpec:
             self._without_python()
         if name in MODELS:
             return self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
-        if self.text == "sglang" or name == "cmd":
+        if self.text in RECIPES or name == "cmd":
             return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
             return self._factory(name, rest)
@@ -106,8 +107,8 @@ class EngineSpec:
         if family := self._family():
             self._without_python(family)
             return [str(of_release(self.text).python), str(RECIPES[family].driver)]
-        if self.text == "sglang":
-            return self._sglang()
+        if self.text in RECIPES:
+            return self._installed()
         self._without_python()
         if name == "cmd":
             return self._command(rest)
@@ -128,7 +129,8 @@ class EngineSpec:
                 f"--engine {family} --python {self.python}"
             )
         raise EngineUnusable(
-            f"--python is for sglang, whose build has an environment; {self.text} has none"
+            f"--python is for {' and '.join(RECIPES)}, whose builds have environments; "
+            f"{self.text} has none"
         )
 
     def _release(self) -> Engine:
@@ -169,14 +171,16 @@ class EngineSpec:
         compiles = self.device != "cpu"  # kernels, in the first step
         return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
 
-    def _sglang(self) -> list[str]:
+    def _installed(self) -> list[str]:
+        """The driver of a build that is in the environment of --python."""
+        family = self.text
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"--python {python}: there is no such program")
-        # A folder called sglang beside us is no build: only a module with a file is.
+        # A folder called so beside us is no build: only a module with a file is.
         probe = (
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
-            "s = u.find_spec('sglang'); sys.exit(0 if s and s.origin else 3)"
+            f"s = u.find_spec('{family}'); sys.exit(0 if s and s.origin else 3)"
         )
         try:
             found = children.run([python, "-c", probe], timeout=self.start_timeout)
@@ -185,14 +189,14 @@ class EngineSpec:
         except subprocess.TimeoutExpired:
             raise EngineUnusable(
                 f"--python {python} does not say within {self.start_timeout:g} s whether it has "
-                "sglang: is it a Python?"
+                f"{family}: is it a Python?"
             ) from None
         if found.returncode:
             raise EngineUnusable(
-                f"{python} has no sglang; name an environment that has it with --python, "
-                "or a release: --engine sglang==0.5.23"
+                f"{python} has no {family}; name an environment that has it with --python, "
+                f"or a release: --engine {family}=={RECIPES[family].example}"
             )
-        return [str(python), str(RECIPES["sglang"].driver)]
+        return [str(python), str(RECIPES[family].driver)]
 
     def _command(self, rest: str) -> list[str]:
         try:

@@ -77,8 +77,8 @@ class Maker:
             if fits and version in ("", entry.python_version) and not store.damage(entry):
                 return entry
         program, version = (str(python), version) if python else self._interpreter()
-        name = f"{recipe.engine}-base-{recipe.digest}-py{version}"
-        entry = Entry(name, recipe.engine, "", recipe.digest, version, "", "", store.folder / name)
+        name = f"{recipe.family}-base-{recipe.digest}-py{version}"
+        entry = Entry(name, recipe.family, "", recipe.digest, version, "", "", store.folder / name)
         megabytes = recipe.base_mb + recipe.release_mb
         return self._make(entry, megabytes, lambda: self._fill_base(entry, program, release))
 
@@ -122,13 +122,15 @@ class Maker:
 
     def _release(self, release: str, base: Entry) -> Entry:
         """The environment of a release on top of a base."""
+        engine = self.recipe.engine
         entry = replace(
             base,
-            name=f"{base.engine}=={release}",
+            name=f"{engine}=={release}",
+            engine=engine,
             release=release,
             base=base.path.name,
             made="",
-            path=self.store.folder / f"{base.engine}-{release}",
+            path=self.store.folder / f"{engine}-{release}",
         )
         return self._make(entry, self.recipe.release_mb, lambda: self._fill_release(entry, base))
 
@@ -137,6 +139,8 @@ class Maker:
         wheel = pip.only(f"{entry.engine}=={entry.release}")
         title = f"{entry.engine} {entry.release}"
         self._pip(title, pip.install(base.python, *wheel, into=entry.python))
+        if self.recipe.keeps:
+            _thin(entry.site / entry.engine, self.recipe.keeps)
         write_whole(entry.site / "slotproof-base.pth", f"{base.site}\n")
         self.tell("starting it, to see that it does")
         if why := self.check(entry.python, self.recipe):
@@ -226,3 +230,10 @@ class Maker:
             f"the usual package index has {recipe.first} for GPUs ({how}), and {recipe.cpu_index}, "
             "which has it for the CPU, gave none; no environment was made"
         )
+
+
+def _thin(module: Path, keeps: tuple[str, ...]) -> None:
+    """Take the files away that end otherwise: kernels for GPUs are most of a wheel."""
+    for path in module.rglob("*"):
+        if not path.is_dir() and not path.name.endswith(keeps):
+            path.unlink()

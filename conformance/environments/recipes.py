@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -33,6 +33,12 @@ class Recipe:
     base_mb: int
     release_mb: int
     driver: Path
+    example: str = "1.0"
+    """A release, for what says how one is named."""
+    base: str = ""
+    """The engine whose base it shares: the requirements are the same. Empty: its own."""
+    keeps: tuple[str, ...] = ()
+    """Endings of the files of a release that a CPU run needs; others are removed. Empty: all."""
 
     @property
     def digest(self) -> str:
@@ -41,8 +47,17 @@ class Recipe:
         >>> SGLANG.digest == SGLANG.digest and len(SGLANG.digest)
         8
         """
-        text = "\n".join((self.engine, *self.requirements))
+        text = "\n".join((self.family, *self.requirements))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def family(self) -> str:
+        """The engine that bases of this recipe are called after.
+
+        >>> SGLANG.family, VLLM.family
+        ('sglang', 'sglang')
+        """
+        return self.base or self.engine
 
     @property
     def first(self) -> str:
@@ -62,6 +77,7 @@ def requirements(text: str) -> tuple[str, ...]:
 
 
 _SGLANG = files("slotproof.conformance.drivers.sglang")
+_VLLM = files("slotproof.conformance.drivers.vllm")
 
 SGLANG = Recipe(
     engine="sglang",
@@ -72,9 +88,20 @@ SGLANG = Recipe(
     base_mb=1500,  # while it is made; about 1100 afterwards
     release_mb=300,
     driver=Path(str(_SGLANG.joinpath("__main__.py"))),
+    example="0.5.23",
 )
 
-RECIPES = {recipe.engine: recipe for recipe in (SGLANG,)}
+VLLM = replace(
+    SGLANG,
+    engine="vllm",
+    release_mb=1300,  # the wheel and what is in it; about 60 afterwards
+    driver=Path(str(_VLLM.joinpath("__main__.py"))),
+    example="0.33.0",
+    base="sglang",
+    keeps=(".py", ".json"),
+)
+
+RECIPES = {recipe.engine: recipe for recipe in (SGLANG, VLLM)}
 
 
 def parse(text: str) -> tuple[Recipe, str]:
@@ -92,9 +119,11 @@ def parse(text: str) -> tuple[Recipe, str]:
             f"{text!r}: there is no recipe for {engine!r}; there are: {', '.join(RECIPES)}"
         )
     if not release:
-        raise EnvironmentProblem(f"{text!r} names no release; try {engine}==0.5.23")
+        raise EnvironmentProblem(
+            f"{text!r} names no release; try {engine}=={RECIPES[engine].example}"
+        )
     try:
         return RECIPES[engine], str(Version(release))
     except InvalidVersion:
-        text = f"{text!r}: {release!r} is no release number, such as 0.5.23"
+        text = f"{text!r}: {release!r} is no release number, such as {RECIPES[engine].example}"
         raise EnvironmentProblem(text) from None

@@ -53,7 +53,7 @@ PATIENCE = 2
 
 @dataclass
 class Asked:
-    """An open or a close that was read and not answered."""
+    """An open or a close that was read and not answered; or an abort that ends its session."""
 
     do: str
     answers: set[str]
@@ -80,8 +80,6 @@ class Conversation:
     """The time at which it was opened, or a turn of it was read last."""
     idle: int = 0
     """From then on it had no turn, for certain."""
-    ends: bool = False
-    """An abort of a turn of it was read, and ends it, in an engine that does so."""
 
     def reads(self, do: str, busy: bool) -> None:
         """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
@@ -95,10 +93,24 @@ class Conversation:
             answers = {"refused"} if self.open is False else {"refused", "closed"}
         self.asked.append(Asked(do, answers))
 
+    def ends(self) -> None:
+        """An abort of a turn, in an engine where that ends the session: one more answer may come,
+        unless the session is to be told so already. None comes where the turn was refused."""
+        opens = (n for n, each in enumerate(self.asked, 1) if "opened" in each.answers)
+        begin = max(opens, default=0)
+        if not any(each.answers == {"closed"} for each in self.asked[begin:]):
+            self.asked.append(Asked("abort", {"closed"}))
+        self.open = None
+
     def hears(self, told: str) -> bool:
         """Whether that answers something that was asked; then it is asked no more."""
-        answered = next((each for each in self.asked if told in each.answers), None)
+        fitting = [each for each in self.asked if told in each.answers]
+        sure = (each for each in fitting if each.do != "abort" or told != "closed")
+        answered = next(sure, (*fitting, None)[0])
         if answered is not None:
+            for each in self.asked[: self.asked.index(answered)]:
+                if each.do == "abort" and told == "closed":  # the close may have come too late
+                    each.answers = answered.answers - {told}
             self.asked.remove(answered)
         return answered is not None
 
@@ -188,7 +200,7 @@ class Client:
         sent.aborted = sent.aborted or 0
         session = self.sessions.get(sent.session or "")
         if self.aborts_close and session is not None and session.open is not False:
-            session.ends, session.open = True, None
+            session.ends()
             for each in self.unanswered.values():
                 each.closed |= each.session == sent.session
 
@@ -216,8 +228,9 @@ class Client:
         """Where turns wait for each other: how long their prompts are by now, and may become."""
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
-            if (sid := sent.session) is not None and sid in self.history:
-                sent.prompt, sent.ahead = joined(self.history[sid], sent.tokens), ahead.get(sid, 0)
+            if (sid := sent.session) is not None:
+                past = self.history.get(sid, [])  # none where the answer to its open is not heard
+                sent.prompt, sent.ahead = joined(past, sent.tokens), ahead.get(sid, 0)
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
     def free(self, sid: str, runs: bool) -> bool:
@@ -233,14 +246,13 @@ class Client:
                 session.idle = self.clock
             free = runs and not self.paused and sid not in busy
             session.asked = [each for each in session.asked if not each.due(free)]
-            session.ends = session.ends and sid in busy
             for each in session.asked:
                 each.waits += free
             if not self.hears_closes:
                 view = shown.get(sid)
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
             elif not session.asked:
-                session.open = sid in self.history and (not session.ends or None)
+                session.open = sid in self.history
             if session.open is False and not session.asked:
                 del self.sessions[sid]  # as one that was never heard of: a log may be long
 

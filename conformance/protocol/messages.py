@@ -114,6 +114,7 @@ class Offered(TypedDict):
     recompute: NotRequired[bool]
     not_observed: NotRequired[dict[Name, Text]]
     whole_chunks: NotRequired[bool]
+    whole_contexts: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
 

@@ -141,6 +141,7 @@ PARTS = {
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
     "sglang": Part(pytest_of("-m", "sglang", f"{TESTS}/sglang")),
+    "vllm": Part(pytest_of("-m", "vllm", f"{TESTS}/vllm")),
 }
 
 

@@ -15,7 +15,7 @@ from slotproof.conformance.tests.parts import changed
 
 SHARING = ("test_site.py", "test_explore.py")
 """Files whose tests share something that takes seconds to make."""
-LONG = ("sglang", "browser", "quality", "exhaustive", "slow")
+LONG = ("sglang", "vllm", "browser", "quality", "exhaustive", "slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,5 +52,7 @@ def together(nodeid: str) -> str:
     release = re.search(r"\[.*?(\d+\.\d+\.\d+(\.post\d+)?)", test)
     if "/sglang/" in path and release:
         return f"sglang {release[1]}"
+    if "/vllm/" in path:
+        return "vllm"
     file = path.rpartition("/")[2]
     return file if file in SHARING else nodeid

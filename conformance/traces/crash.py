@@ -15,7 +15,9 @@ from slotproof.conformance.traces.trace import Trace
 
 _FRAME = re.compile(r'^ *File "([^"\n]{1,1000})", line (\d{1,7}), in ([^\n]{1,200})$', re.MULTILINE)
 _LIBRARY = re.compile(r".*(?:site-packages|dist-packages|lib/python\d+(?:\.\d+)?)/(?:slotproof/)?")
-_SUITE = re.compile(r"(?:^|/)conformance/(?:engines|lockstep|drivers/(?:sglang/|served\.py))")
+_SUITE = re.compile(
+    r"(?:^|/)conformance/(?:engines|lockstep|drivers/(?:common/|sglang/|vllm/|served\.py))"
+)
 """Ours, on the way to the engine and in it."""
 
 

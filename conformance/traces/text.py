@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.lockstep.observation import TERMS, Violation
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.terminal import Painted, plain
@@ -69,7 +70,7 @@ def again(trace: Trace, path: str, options: str = "") -> str:
     """The command that replays the trace: where it is not known, it says that there is an
     environment."""
     engine = trace.spec if "--python " in options else trace.found_on
-    if engine == "sglang" and not options:
+    if engine in RECIPES and not options:
         options = "--python ENV/bin/python"
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
     return f"{line} {options}".rstrip()

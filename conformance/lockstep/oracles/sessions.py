@@ -27,7 +27,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     for sid, session in client.sessions.items():
         seen.coverage.checked["INV-SESSION"] += 1
         for asked in session.asked:
-            if asked.due(client.free(sid, runs)):
+            if asked.do != "abort" and asked.due(client.free(sid, runs)):
                 words = "{session}: no answer to its {do}"
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
         if not runs:
@@ -45,7 +45,7 @@ _WRONG = {
 def _permitted(seen: Observation, session: Conversation, told: str) -> bool:
     """Whether the engine may say so unasked, or in the place of what should be said."""
     if told == "closed":
-        return session.ends or 0 < seen.config.timeout <= seen.client.clock - session.used
+        return 0 < seen.config.timeout <= seen.client.clock - session.used
     opens = [each for each in session.asked if each.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])

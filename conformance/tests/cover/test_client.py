@@ -86,3 +86,40 @@ def test_pause_counts_from_when_it_is_read(client: Client) -> None:
     assert client.paused and [each["do"] for each in client.unread] == ["continue"]
     client.reads(1)
     assert not client.paused and client.unread == []
+
+
+ABORTED = ["open", "submit", "abort"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([*ABORTED], ["opened", "closed"]),
+        ([*ABORTED, "close"], ["opened", "closed", "refused"]),
+        ([*ABORTED, "close", "open"], ["opened", "closed", "refused", "opened"]),
+        ([*ABORTED, "open", "submit", "abort"], ["opened", "closed", "opened", "closed"]),
+        ([*ABORTED, "submit", "abort"], ["opened", "closed"]),
+        (["open", "submit", "close", "abort"], ["opened", "closed"]),
+        ([*ABORTED], ["opened"]),  # the turn was refused, so nothing ended
+        ([*ABORTED, "close", "open"], ["opened", "closed", "opened"]),
+    ],
+)
+def test_an_abort_that_ends_its_session_is_answered_in_its_place(
+    asked: list[str], told: list[str]
+) -> None:
+    """INV-SESSION: all read in one iteration, and answered in this order."""
+    client = Client(aborts_close=True)
+    rids = iter(["r1", "r2"])
+    for do in asked:
+        if do == "submit":
+            rid = next(rids)
+            sends(client, rid, [1])
+        else:
+            client.sends(
+                {"do": "abort", "rid": rid} if do == "abort" else {"do": do, "session": "s1"}
+            )
+    client.reads(len(asked))
+    for each in told:
+        client.hears({"type": each, "session": "s1"})  # type: ignore[typeddict-item]  # by name
+    assert client.unexpected == []
+    assert {each.do for each in client.sessions["s1"].asked} <= {"abort"}, "one that may come"

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from slotproof.conformance.drivers.sglang.slotproof_sglang import (
-    boot,
     dialects,
     events,
     processes,
@@ -22,6 +21,8 @@ from slotproof.conformance.drivers.sglang.slotproof_sglang import (
 )
 from slotproof.conformance.drivers.sglang.slotproof_sglang.dialects import checks
 from slotproof.model.layout import LAYOUT
+
+from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 
 DRIVER = Path(processes.__file__).parent
 LAYOUTS = {"flat": ["wrapper", "flat"], "wrapper": ["wrapper"], "record": ["record"]}
@@ -59,7 +60,7 @@ def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Pa
 
 def test_an_unknown_layout_is_one_clear_line() -> None:
     strange = SimpleNamespace(tree_cache=SimpleNamespace(inner=None))
-    with pytest.raises(boot.UsageError) as caught:
+    with pytest.raises(UsageError) as caught:
         dialects.choose(strange)
     assert str(caught.value) == (
         "unknown layout: the cache is types.SimpleNamespace; known are "
@@ -71,12 +72,12 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
 
 def test_a_method_that_is_gone_is_one_clear_line() -> None:
     nobody: Any = None
-    with pytest.raises(boot.UsageError, match=r"^unknown layout: types.SimpleNamespace has no _x$"):
+    with pytest.raises(UsageError, match=r"^unknown layout: types.SimpleNamespace has no _x$"):
         events.Wrapper._wrap(nobody, SimpleNamespace(), "_x", print)
 
 
 def test_a_check_that_is_nowhere_is_one_clear_line() -> None:
-    with pytest.raises(boot.UsageError, match=r"^unknown layout: SimpleNamespace has no memory c"):
+    with pytest.raises(UsageError, match=r"^unknown layout: SimpleNamespace has no memory c"):
         checks.watch(SimpleNamespace(), None)
 
 
@@ -101,7 +102,7 @@ def test_a_rehearsal_tells_a_layout_from_a_bug_of_the_build(
     monkeypatch.setattr(templates, "reset", lambda config: None)
     monkeypatch.setattr(templates, "ask", Crashing(Path(file)))
     if refused:
-        with pytest.raises(boot.UsageError, match=r"^unknown layout: .* no y \(in snapshot.py\)$"):
+        with pytest.raises(UsageError, match=r"^unknown layout: .* no y \(in snapshot.py\)$"):
             templates._rehearse({})
     else:
         templates._rehearse({})

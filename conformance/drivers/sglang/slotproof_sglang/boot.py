@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import paging, speculation, stubs, window
+from slotproof_driver.configuration import filled
+from slotproof_driver.stubs import install
+from slotproof_driver.usage import UsageError
+
+from . import paging, speculation, window
+from .stubs import STUBBED
 
 VOCAB = 256
-
-
-class UsageError(Exception):
-    """The request can't be met here: a value this build or this machine can't take."""
 
 
 #: Values the engine can take; a field that is absent here takes any sensible value.
@@ -72,33 +73,16 @@ DEFAULTS: dict[str, Any] = {
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    unknown = sorted(set(config) - set(DEFAULTS))
-    if unknown:
-        raise UsageError(f"config.{unknown[0]}: no such field")
-    full = {**DEFAULTS, **{k: v for k, v in config.items() if v is not None}}
-    if full["rows"] is None:
-        full["rows"] = full["max_running"]
-    for name, value in full.items():
-        if name in LIMITS and value not in LIMITS[name]:
-            allowed = ", ".join(map(str, LIMITS[name]))
-            raise UsageError(f"config.{name}: {value!r} is not possible here, only {allowed}")
-        if name not in LIMITS and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise UsageError(f"config.{name}: {value!r} is no number")
-    page, total = full["page_size"], full["total_tokens"]
-    if total <= 0 or total % page:
-        raise UsageError(f"config.total_tokens: {total} is no positive multiple of {page}")
+    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
+    page = full["page_size"]
     if full["chunk"] < 0 or full["chunk"] % page:
         raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")
     if full["context_len"] < 8:
         raise UsageError("config.context_len: SGLang keeps 6 tokens of it to itself, take 8 up")
-    if full["max_running"] < 1 or full["rows"] < 1:
-        raise UsageError("config.max_running and config.rows must be at least 1")
     refusal = window.refusal(full)
     if refusal is not None:
         raise UsageError(refusal)
     full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
-    if not 0 <= full["reserve"] <= 100:
-        raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
     return full
 
 
@@ -125,7 +109,7 @@ def import_engine() -> str:
     triton_probe.has_triton()
     importlib.import_module("torch._inductor.runtime.triton_compat")
 
-    stubs.install()
+    install(STUBBED)
 
     transformers: Any = importlib.import_module("transformers")
     register = transformers.AutoConfig.register

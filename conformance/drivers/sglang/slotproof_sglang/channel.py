@@ -13,8 +13,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from .boot import UsageError
-
 _PR_SET_PDEATHSIG = 1
 
 
@@ -96,12 +94,6 @@ def crash(error: str, trace: str, gone: bool = False) -> dict[str, Any]:
 def frames(trace: str) -> list[str]:
     """The files of a traceback, innermost last."""
     return re.findall(r'^  File "([^"]+)"', trace, re.MULTILINE)
-
-
-def one_line(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
-    return text if isinstance(error, UsageError) else f"{type(error).__name__}: {text}"
 
 
 def how(status: int) -> str:

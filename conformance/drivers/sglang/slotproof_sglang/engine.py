@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from . import boot, fields, loop, speculation, window
-from .boot import UsageError
+from slotproof_driver import fields
+from slotproof_driver.usage import UsageError
+
+from . import boot, loop, speculation, window
 from .clock import Clock
 from .dialects import checks
 from .dialects.base import Dialect

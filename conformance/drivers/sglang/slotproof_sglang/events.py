@@ -28,7 +28,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .boot import UsageError
+from slotproof_driver.usage import UsageError
+
 from .dialects.base import Dialect, Kv, swa_dup
 from .draft import Drafts
 from .endings import Endings

@@ -12,7 +12,9 @@ import inspect
 from array import array
 from typing import Any
 
-from .boot import VOCAB, UsageError
+from slotproof_driver.usage import UsageError
+
+from .boot import VOCAB
 from .messages import inner_rid
 
 

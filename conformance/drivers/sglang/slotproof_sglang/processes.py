@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slotproof_driver.usage import UsageError, one_line
+
 from . import boot, dialects
-from .boot import UsageError
-from .channel import Channel, crash, fork, frames, how, one_line
+from .channel import Channel, crash, fork, frames, how
 from .engine import Engine, capabilities
 from .replay import Replay
 

@@ -14,8 +14,9 @@ import importlib
 from collections.abc import Generator
 from typing import Any
 
+from slotproof_driver.usage import UsageError
+
 from . import boot, window
-from .boot import UsageError
 
 MARGIN = 1e-4
 """Logits closer than this are a tie. They are of order 1, in 32 bits: rounding is below 1e-6."""

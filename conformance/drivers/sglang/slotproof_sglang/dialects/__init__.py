@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..boot import UsageError
+from slotproof_driver.usage import UsageError
+
 from .base import Dialect
 from .embedded import EmbeddedDialect
 from .flat import FlatDialect

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..boot import UsageError
+from slotproof_driver.usage import UsageError
 
 
 def checker_of(scheduler: Any) -> Any:

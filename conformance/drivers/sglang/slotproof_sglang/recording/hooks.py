@@ -6,7 +6,8 @@ import functools
 import sys
 from typing import Any
 
-from ..boot import UsageError
+from slotproof_driver.usage import UsageError
+
 from .recorder import Recorder, refuse
 from .settings import Settings
 

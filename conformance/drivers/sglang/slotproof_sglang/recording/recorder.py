@@ -13,8 +13,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from slotproof_driver.usage import UsageError
+
 from .. import dialects
-from ..boot import UsageError
 from ..dialects import checks
 from ..engine import NOT_OBSERVED, TRANSITIONS
 from ..own_check import Probe, first_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .boot import UsageError
+from .usage import UsageError
 
 _TEXT, _COUNT, _TOKENS = (str,), (int,), (list,)
 FIELDS: dict[str, dict[str, tuple[type, ...]]] = {

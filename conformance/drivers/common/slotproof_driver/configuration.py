@@ -1,0 +1,37 @@
+"""A configuration as `reset` sends it: defaults filled in, and what is none refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .usage import UsageError
+
+
+def filled(
+    config: Mapping[str, Any], defaults: Mapping[str, Any], limits: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """The configuration with defaults filled in; `UsageError` for what can't be had.
+
+    ``limits`` has the values that a field can take; one that is not there takes any number.
+    """
+    unknown = sorted(set(config) - set(defaults))
+    if unknown:
+        raise UsageError(f"config.{unknown[0]}: no such field")
+    full = {**defaults, **{k: v for k, v in config.items() if v is not None}}
+    if full["rows"] is None:
+        full["rows"] = full["max_running"]
+    for name, value in full.items():
+        if name in limits and value not in limits[name]:
+            allowed = ", ".join(map(str, limits[name]))
+            raise UsageError(f"config.{name}: {value!r} is not possible here, only {allowed}")
+        if name not in limits and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UsageError(f"config.{name}: {value!r} is no number")
+    page, total = full["page_size"], full["total_tokens"]
+    if total <= 0 or total % page:
+        raise UsageError(f"config.total_tokens: {total} is no positive multiple of {page}")
+    if full["max_running"] < 1 or full["rows"] < 1:
+        raise UsageError("config.max_running and config.rows must be at least 1")
+    if not 0 <= full["reserve"] <= 100:
+        raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
+    return full

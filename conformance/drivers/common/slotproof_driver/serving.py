@@ -1,0 +1,133 @@
+"""The frame around a driver: JSON lines on standard input and output, one answer to each."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from .usage import UsageError, one_line
+
+PROTOCOL = 2
+
+
+class Driver:
+    """Answers the protocol's requests; an engine's driver says what each of them does."""
+
+    name = ""
+    """The engine's."""
+
+    def __init__(self) -> None:
+        self.version = ""
+
+    # What an engine's driver does -------------------------------------------------------
+
+    def load(self) -> str:
+        """Import the engine; its version."""
+        raise NotImplementedError
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the build can do, by the protocol."""
+        raise NotImplementedError
+
+    def reset(self, config: dict[str, Any]) -> None:
+        """A fresh engine of this configuration; `UsageError` for what can't be had."""
+        raise NotImplementedError
+
+    def do(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a command."""
+        raise NotImplementedError
+
+    def recompute(self, tokens: list[int], count: int) -> dict[str, Any]:
+        """The answer with the tokens that follow without a cache."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Let go of what was started."""
+
+    # What all do -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Import the engine, once; `UsageError`, one line, where that fails."""
+        if self.version:
+            return
+        try:
+            self.version = self.load()
+        except Exception as error:
+            text = f"{self.name} can't be imported: {type(error).__name__}: {error}"
+            raise UsageError(text) from error
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request, without its id."""
+        op = request.get("op")
+        if op == "hello":
+            if request.get("protocol") != PROTOCOL:
+                raise UsageError(
+                    f"protocol {request.get('protocol')!r} is unknown, this is {PROTOCOL}"
+                )
+            self.start()
+            return result(self.hello())
+        if op == "reset":
+            self.start()
+            self.reset(request.get("config") or {})
+            return result({})
+        if op == "do":
+            command = request.get("command")
+            if not isinstance(command, dict):
+                raise UsageError("do: there is no command")
+            return self.do(command)
+        if op == "recompute":
+            tokens, count = request.get("tokens"), request.get("count")
+            if not isinstance(tokens, list) or not isinstance(count, int) or count < 1:
+                raise UsageError("recompute: takes tokens and a count of at least 1")
+            return self.recompute(tokens, count)
+        if op == "bye":
+            return result({})
+        raise UsageError(f"unknown op {op!r}")
+
+    def hello(self) -> dict[str, Any]:
+        """Who this is and what it can do."""
+        return {
+            "protocol": PROTOCOL,
+            "engine": {"name": self.name, "version": self.version},
+            "capabilities": self.capabilities(),
+        }
+
+    def serve(self, lines: Any, out: Any) -> None:
+        """Answer line by line until `bye` or the end of input."""
+        for line in lines:
+            if not line.strip():
+                continue
+            request: dict[str, Any] = {}
+            try:
+                request = json.loads(line)
+                if not isinstance(request, dict):
+                    raise UsageError("a request is a JSON object")
+                answer = self.answer(request)
+            except (UsageError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+                answer = {"ok": False, "kind": "usage", "error": one_line(error)}
+            if isinstance(request, dict) and "id" in request:
+                answer = {**answer, "id": request["id"]}
+            out.write(json.dumps(answer, separators=(",", ":")) + "\n")
+            out.flush()
+            if isinstance(request, dict) and request.get("op") == "bye":
+                return
+
+    def run(self) -> None:
+        """Keep standard output for answers: whatever the engine prints goes to standard error."""
+        wire = os.dup(1)
+        os.dup2(2, 1)
+        os.set_inheritable(wire, False)
+        with os.fdopen(wire, "w", encoding="utf-8") as out:
+            try:
+                self.serve(sys.stdin, out)
+            finally:
+                self.end()
+        sys.stderr.flush()
+        os._exit(0)  # torch takes its time to leave; a driver is gone within a second
+
+
+def result(value: Any) -> dict[str, Any]:
+    """A good answer."""
+    return {"ok": True, "result": value}

@@ -1,0 +1,6 @@
+"""The vLLM driver, for the environment of a build. See ../README.md."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "common"))  # what drivers share

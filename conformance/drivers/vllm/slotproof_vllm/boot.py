@@ -1,0 +1,219 @@
+"""From a configuration to a scheduler that stands still between two iterations.
+
+The build's own `Scheduler` with its `KVCacheManager` and `BlockPool`, made by hand: a stand-in for
+the model's configuration, one group of full attention, no weights, no worker. A fresh one takes
+milliseconds. Order matters: torch is asked about Triton before the stubs go in, because it would
+take a stub for the real thing; and the engine is imported last.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slotproof_driver import stubs
+from slotproof_driver.configuration import filled
+from slotproof_driver.usage import UsageError
+
+#: Imported by some release at module level, needed by none on a CPU.
+STUBBED = [
+    "aiohttp",
+    "cachetools",
+    "cbor2",
+    "cloudpickle",
+    "cpuinfo",
+    "diskcache",
+    "fastapi",
+    "gguf",
+    "llguidance",
+    "mistral_common",
+    "openai",
+    "openai_harmony",
+    "partial_json_parser",
+    "prometheus_client",
+    "pybase64",
+    "uvloop",
+    "xgrammar",
+]
+
+#: Values the engine can take; a field that is absent here takes any sensible value.
+LIMITS: dict[str, list[Any]] = {
+    "page_size": [1, 4, 16],
+    "swa_tokens": [0],
+    "window": [0],
+    "draft": [0],
+    "retract": ["keep", "wipe"],
+    "aligned_reuse": [False],
+}
+
+DEFAULTS: dict[str, Any] = {
+    "page_size": 1,
+    "total_tokens": 64,
+    "swa_tokens": 0,
+    "window": 0,
+    "max_running": 4,
+    "rows": None,
+    "context_len": 48,
+    "chunk": 0,
+    "draft": 0,
+    "topk": 1,
+    "reserve": 0,
+    "retract": "wipe",
+    "timeout": 0,
+    "aligned_reuse": False,
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the driver's own arguments switch."""
+
+    prefix_cache: bool = True
+
+
+def normalise(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with defaults filled in; `UsageError` for what can't be had."""
+    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
+    if full["context_len"] > full["total_tokens"]:
+        raise UsageError(
+            f"config.total_tokens: {full['total_tokens']} is less than a context of "
+            f"{full['context_len']}, with which vLLM does not start"
+        )
+    if full["chunk"] < 0:
+        raise UsageError(f"config.chunk: {full['chunk']} is no length")
+    full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
+    return full
+
+
+def import_engine() -> str:
+    """Import the build under test; returns its version."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    triton_probe = importlib.import_module("torch.utils._triton")
+    triton_probe.has_triton_package()
+    triton_probe.has_triton()
+    importlib.import_module("torch._inductor.runtime.triton_compat")
+    stubs.install(STUBBED)
+    for name in ("sched.scheduler", "kv_cache_utils"):
+        importlib.import_module(f"vllm.v1.core.{name}")
+    utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+    utils.init_none_hash(hasher())
+    return str(importlib.import_module("vllm").__version__)
+
+
+def hasher() -> Any:
+    """The function that blocks are hashed with."""
+    return importlib.import_module("vllm.utils.hashing").sha256
+
+
+class ModelConfig:
+    """What the scheduler reads of a model: a text generator, and None of all else."""
+
+    skip_tokenizer_init = True
+    is_multimodal_model = False
+    supports_multimodal_inputs = False
+    is_encoder_decoder = False
+    is_diffusion = False
+    enable_return_routed_experts = False
+    return_sampling_mask = False
+    uses_mrope = False
+    runner_type = "generate"
+    architecture = "none"
+    architectures: tuple[str, ...] = ()
+
+    def __init__(self, max_model_len: int) -> None:
+        self.max_model_len = max_model_len
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def build_scheduler(config: dict[str, Any], options: Options) -> Any:
+    """A fresh scheduler of this configuration, by this process's build."""
+    page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
+    settings = vllm_config(config, options)
+    interface = importlib.import_module("vllm.v1.kv_cache_interface")
+    torch = importlib.import_module("torch")
+    attention = interface.FullAttentionSpec(
+        block_size=page, num_kv_heads=1, head_size=1, dtype=torch.float32
+    )
+    cache = interface.KVCacheConfig(
+        num_blocks=pages + 1,  # and the null block
+        kv_cache_tensors=[],
+        kv_cache_groups=[interface.KVCacheGroupSpec(["layer"], attention)],
+    )
+    structured = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager
+    scheduler_class = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
+    offered = {
+        "vllm_config": settings,
+        "kv_cache_config": cache,
+        "structured_output_manager": structured(settings),
+        "block_size": page,
+        "hash_block_size": page,
+    }
+    return scheduler_class(**by_signature(scheduler_class.__init__, offered))
+
+
+def vllm_config(config: dict[str, Any], options: Options) -> Any:
+    """The build's own configuration, given those fields that it has."""
+    of = importlib.import_module("vllm.config")
+    budget = config["chunk"] or 2 * config["context_len"] * config["max_running"]
+    scheduling = {
+        "max_num_seqs": config["max_running"],
+        "max_num_batched_tokens": max(budget, config["max_running"], config["context_len"]),
+        "max_model_len": config["context_len"],
+        "enable_chunked_prefill": True,
+        "is_encoder_decoder": False,
+        "async_scheduling": False,
+    }
+    made = of.VllmConfig(
+        device_config=of.DeviceConfig("cpu"),
+        scheduler_config=of.SchedulerConfig(**by_signature(of.SchedulerConfig, scheduling)),
+        cache_config=of.CacheConfig(block_size=config["page_size"]),
+    )
+    # Without a model it decides some of these by itself, and it takes no small budget.
+    made.cache_config.enable_prefix_caching = options.prefix_cache
+    made.cache_config.block_size = config["page_size"]
+    made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
+    made.scheduler_config.async_scheduling = False
+    made.scheduler_config.max_num_batched_tokens = budget
+    object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
+    return made
+
+
+def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
+    """Of what is on offer, the arguments that ``function`` takes."""
+    return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}
+
+
+def aborted() -> Any:
+    """The status of a request that a client aborts."""
+    return importlib.import_module("vllm.v1.request").RequestStatus.FINISHED_ABORTED
+
+
+def model_outputs() -> Callable[[Any, dict[str, list[int]]], Any]:
+    """Makes what a model runner returns: of a batch, the tokens of each request."""
+    made = importlib.import_module("vllm.v1.outputs").ModelRunnerOutput
+
+    def outputs(batch: Any, sampled: dict[str, list[int]]) -> Any:
+        keys = list(batch.num_scheduled_tokens)
+        offered = {
+            "req_ids": keys,
+            "req_id_to_index": {key: index for index, key in enumerate(keys)},
+            "sampled_token_ids": [sampled[key] for key in keys],
+            "logprobs": None,
+            "prompt_logprobs_dict": {},
+            "pooler_output": [],
+        }
+        return made(**by_signature(made, offered))
+
+    return outputs

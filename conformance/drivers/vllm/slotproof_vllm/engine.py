@@ -1,0 +1,286 @@
+"""Commands in, snapshots out: one scheduler, stepped by hand as `EngineCore.step` does it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotproof_driver.usage import UsageError
+
+from . import boot, layout
+from .clients import Clients, Session, Turn
+from .events import Watcher
+from .inputs import Inputs, check_tokens
+from .layout import Layout
+from .runner import Runner
+from .snapshot import Snapshooter
+
+INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
+PAUSES = ("pause", "continue")
+TRANSITIONS = (
+    "T-OPEN",
+    "T-CLOSE",
+    "T-CLOSE-DEFER",
+    "T-REAP",
+    "T-SUBMIT",
+    "T-PLAIN-SUBMIT",
+    "T-MATCH",
+    "T-RESTORE",
+    "T-EXTEND",
+    "T-PARK",
+    "T-DECODE",
+    "T-SAVE",
+    "T-ABORT",
+    "T-ABORT-WAITING",
+    "T-RETRACT-WIPE",
+    "T-PLAIN-FINISH",
+    "T-PLAIN-ABORT",
+    "T-PLAIN-RETRACT",
+)
+SHARING = ("T-INSERT", "T-EVICT")
+"""Only with a prefix cache."""
+NOT_OBSERVED = {
+    "the engine's own check": "vLLM has no check of its memory at run time",
+    "timeouts": "vLLM closes no session by itself",
+    "room that idle slots make": "vLLM keeps the blocks of a paused session, whoever needs memory",
+    "turns without new tokens": "vLLM's front end refuses an empty prompt",
+    "requests for no token": "vLLM refuses max_tokens below 1",
+}
+ANSWERS = {"closed": "to an abort of a turn: vLLM knows the session as one request, which ends"}
+
+
+class Engine:
+    """The engine under test of one example."""
+
+    def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
+        self.context_len = int(config["context_len"])
+        self.scheduler = boot.build_scheduler(config, options)
+        self.layout = Layout(self.scheduler, config["page_size"])
+        self.clients = Clients()
+        self.watcher = Watcher(self.layout, self.clients)
+        self.runner = Runner(config["page_size"])
+        self.inputs = Inputs(config["page_size"], options)
+        self.snapshooter = Snapshooter(
+            self.layout, self.clients, self.watcher, self.runner, options.prefix_cache
+        )
+        self.outputs = boot.model_outputs()
+        self.aborted = boot.aborted()
+        self.inbox: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
+        self.iterations = 0
+
+    def check(self, command: dict[str, Any]) -> None:
+        """`UsageError` for a command that is none, before it changes anything."""
+        known = commands(self.scheduler)
+        if command.get("do") not in known:
+            there = ", ".join(known)
+            raise UsageError(f"unknown command {command.get('do')!r}; there are: {there}")
+        if command["do"] == "submit":
+            check_tokens(command)
+
+    def do(self, command: dict[str, Any]) -> list[dict[str, Any]]:
+        """Carry out one command of a client, which was checked."""
+        if command["do"] == "step":
+            return [self._step() for _ in range(command["n"])]
+        if command["do"] == "tick":
+            return [self._snapshot(0)]
+        self.inbox.append(command)
+        return []
+
+    def _step(self) -> dict[str, Any]:
+        """One iteration: the inbox, then a batch."""
+        inbox, self.inbox = self.inbox, []
+        self.iterations += 1
+        for command in inbox:
+            fields = {name: value for name, value in command.items() if name != "do"}
+            getattr(self, f"_{command['do']}")(**fields)
+        if self.scheduler.has_requests():
+            batch = self.scheduler.schedule()
+            sampled = self.runner.execute(batch)
+            for key in sampled:
+                if sampled[key]:
+                    self.watcher.sampled(key)
+            told = self.scheduler.update_from_output(batch, self.outputs(batch, sampled))
+            self.watcher.chunks()
+            for answers in told.values():
+                for answer in answers.outputs:
+                    self._hears(answer)
+        return self._snapshot(len(inbox))
+
+    def _snapshot(self, consumed: int) -> dict[str, Any]:
+        messages, self.messages = self.messages, []
+        ended = [{"rid": each["rid"]} for each in messages if each["type"] == "finish"]
+        return {
+            "iter": self.iterations,
+            "consumed": consumed,
+            "messages": messages,
+            "ended": ended,
+            **self.snapshooter.take(),
+        }
+
+    # What clients send ---------------------------------------------------------------------
+
+    def _open(self, session: str) -> None:
+        if session in self.clients.sessions:
+            self._tell("refused", session=session, message="it is open")
+            return
+        self.clients.open(session)
+        self.watcher.emit("T-OPEN", session)
+        self._tell("opened", session=session, message="")
+
+    def _submit(
+        self, session: str | None, rid: str, tokens: list[int], max_new: int, stop: list[int]
+    ) -> None:
+        of = None if session is None else self.clients.sessions.get(session)
+        turn = Turn(rid, session, tokens, max_new)
+        refusal = self._refusal(turn, of)
+        if refusal is not None:
+            self._finish(turn, "abort", refusal)
+        elif of is None:
+            self.watcher.emit("T-PLAIN-SUBMIT", None, rid, prompt=len(tokens))
+            key = self.clients.add(turn)
+            self.scheduler.add_request(self.inputs.make(key, tokens, max_new, stop, False))
+        else:
+            if of.turn is None:
+                of.turn = turn
+                self.watcher.emit("T-SUBMIT", session, rid, new=len(tokens))
+            else:
+                of.queue.append(turn)
+            self.scheduler.add_request(self.inputs.make(of.key, tokens, max_new, stop, True))
+
+    def _refusal(self, turn: Turn, of: Session | None) -> str | None:
+        """Why the front end does not take it."""
+        if turn.session is not None and (of is None or of.closed):
+            return "the session is not open"
+        if turn.max_new < 1:
+            return "max_tokens must be at least 1"
+        if not turn.tokens:
+            return "the prompt is empty"
+        longest = len(turn.tokens)
+        if of is not None:  # vLLM looks at the turn alone: see the README
+            longest += self.snapshooter.longest(of)
+        if longest >= self.context_len:
+            return f"a prompt of up to {longest} tokens is longer than the context"
+        return None
+
+    def _abort(self, rid: str) -> None:
+        of = self.clients.find(rid)
+        if isinstance(of, Session):
+            self._end_session(of)
+        elif of is not None:
+            self.scheduler.finish_requests(rid, self.aborted)
+            self.watcher.emit("T-PLAIN-ABORT", None, rid, **self.watcher.left(rid))
+            self.clients.end(rid)
+            self._finish(of, "abort")
+
+    def _abort_all(self) -> None:
+        for rid in list(self.clients.plain):
+            self._abort(rid)
+        for session in list(self.clients.sessions.values()):
+            if session.turn is not None:
+                self._end_session(session)
+
+    def _close(self, session: str) -> None:
+        of = self.clients.sessions.get(session)
+        if of is None or of.closed:
+            self._tell("refused", session=session, message="it is not open")
+            return
+        if self.layout.request(of.key) is not None:
+            self.scheduler.add_request(self.inputs.last(of.key))
+        if of.turn is None:
+            self._gone(of, "T-CLOSE")
+            return
+        of.closed = True
+        if of.closing:
+            self.watcher.emit("T-CLOSE-DEFER", session)
+
+    def _end_session(self, of: Session) -> None:
+        """An abort of a turn: to vLLM the session is one request."""
+        runs, turns = self.layout.runs(of.key), of.turns()
+        self.scheduler.finish_requests(of.key, self.aborted)
+        left = self.watcher.left(of.key) if runs else {}
+        transition = "T-ABORT" if runs else "T-ABORT-WAITING"
+        self.watcher.emit(transition, of.sid, turns[0].rid, **left)
+        if runs:
+            self.watcher.freed.pop(of.key, None)
+        for turn in turns:
+            self._finish(turn, "abort")
+        self._gone(of, "T-REAP" if of.closing else "T-CLOSE")
+
+    def _flush(self) -> None:
+        """Refused by vLLM while anything has a block."""
+        before = len(self.layout.tree())
+        self.scheduler.reset_prefix_cache()
+        gone = before - len(self.layout.tree())
+        if gone:
+            self.watcher.emit("T-EVICT", None, None, n=gone * self.layout.page_size, swa_n=0)
+
+    def _pause(self) -> None:
+        self.scheduler.set_pause_state(layout.pause_state(self.scheduler, paused=True))
+
+    def _continue(self) -> None:
+        self.scheduler.set_pause_state(layout.pause_state(self.scheduler, paused=False))
+
+    # What they hear ------------------------------------------------------------------------
+
+    def _hears(self, answer: Any) -> None:
+        """One of the engine's outputs, in the order in which it made them."""
+        key, of = answer.request_id, self.clients.keys[answer.request_id]
+        turn = of.turn if isinstance(of, Session) else of
+        assert turn is not None
+        turn.output += answer.new_token_ids
+        if answer.finish_reason is None:
+            return
+        reason = answer.finish_reason.name.lower()
+        if isinstance(of, Turn):
+            shared, left = self.watcher.freed[key]
+            more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
+            self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
+            self.clients.end(key)
+            self._finish(of, reason)
+            return
+        self.watcher.emit("T-SAVE", of.sid, turn.rid, F=len(turn.output) - 1)
+        self._finish(turn, reason)
+        of.turn, of.slot = None, True
+        if of.queue:
+            of.turn = of.queue.popleft()
+            self.watcher.emit("T-SUBMIT", of.sid, of.turn.rid, new=len(of.turn.tokens))
+            if of.closing:
+                self.watcher.emit("T-CLOSE-DEFER", of.sid)
+        elif of.closed:
+            self._gone(of, "T-REAP")
+
+    def _gone(self, of: Session, transition: str) -> None:
+        """A session is closed, with its slot."""
+        self.watcher.emit(transition, of.sid, None, **self.watcher.left(of.key))
+        self.clients.end(of.key)
+        self._tell("closed", session=of.sid, message="")
+
+    def _finish(self, turn: Turn, reason: str, message: str = "") -> None:
+        tokens = list(turn.output)
+        self._tell("finish", rid=turn.rid, reason=reason, tokens=tokens, message=message)
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        self.messages.append({"type": kind, **fields})
+
+
+def commands(scheduler: Any) -> list[str]:
+    """What this build takes."""
+    paused = layout.pauses(scheduler)
+    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick"]
+
+
+def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
+    """What the driver offers, by the protocol."""
+    return {
+        "commands": commands(scheduler),
+        "events": True,
+        "pools": ["full"],
+        "page_sizes": boot.LIMITS["page_size"],
+        "config": {k: v for k, v in boot.LIMITS.items() if k not in ("page_size", "retract")},
+        "transitions": [*TRANSITIONS, *(SHARING if options.prefix_cache else ())],
+        "profile": "vllm",
+        "recompute": True,
+        "whole_contexts": True,
+        "answers": ANSWERS,
+        "not_observed": NOT_OBSERVED,
+    }

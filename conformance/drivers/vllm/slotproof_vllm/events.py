@@ -1,0 +1,158 @@
+"""Events, told where the engine does what they are about.
+
+Four methods of a scheduler are wrapped: `KVCacheManager.allocate_slots` (match or restore, evict,
+extend or decode, insert: in the order in which it does them), `KVCacheManager.free` (what a
+request gives up), `Scheduler._preempt_request`, `BlockPool._maybe_evict_cached_block`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .clients import Clients
+from .layout import Layout
+
+Event = list[Any]
+"""[transition, session, request, parameters], as the protocol lists them."""
+
+UNLOCKED = {"u": 0, "swa_u": 0}
+"""The parameters of what drops a lock that holds nothing."""
+
+
+class Watcher:
+    """Wraps the methods of one scheduler; gathers what they did in an iteration."""
+
+    def __init__(self, layout: Layout, clients: Clients) -> None:
+        self.layout, self.clients = layout, clients
+        self.events: list[Event] = []
+        self.evicted = 0
+        """Tokens that the tree gave up since the start."""
+        self.freed: dict[str, tuple[int, dict[str, int]]] = {}
+        """Of requests that gave up their blocks in this iteration: Q, and what was unlocked."""
+        self.parked: set[str] = set()
+        """Requests between two chunks."""
+        self.rows: dict[str, int] = {}
+        self.free_rows = list(range(layout.rows))
+        self._given_up = 0
+        self._extended: dict[str, Event] = {}
+        self._install()
+
+    def _install(self) -> None:
+        layout = self.layout
+        for owner, name, wrapper in (
+            (layout.manager, "allocate_slots", self._allocate),
+            (layout.manager, "free", self._free),
+            (layout.scheduler, "_preempt_request", self._preempt),
+            (layout.pool, "_maybe_evict_cached_block", self._evict),
+        ):
+            setattr(owner, name, bound(getattr(owner, name), wrapper))
+
+    def emit(
+        self, transition: str, session: str | None, rid: str | None = None, **params: int
+    ) -> Event:
+        """Append an event; its parameters may be completed later."""
+        event: Event = [transition, session, rid, params]
+        self.events.append(event)
+        if transition == "T-EVICT":
+            self.evicted += params["n"]
+        return event
+
+    def take(self) -> list[Event]:
+        """The events since the last call."""
+        taken, self.events = self.events, []
+        self.freed.clear()
+        return taken
+
+    def row(self, key: str) -> int:
+        """The row of a request, taken where it has none."""
+        if key not in self.rows:
+            self.rows[key] = self.free_rows.pop(0)
+        return self.rows[key]
+
+    def left(self, key: str) -> dict[str, int]:
+        """What a request that gave up its blocks in this iteration unlocked."""
+        return self.freed.get(key, (0, UNLOCKED))[1]
+
+    def sampled(self, key: str) -> None:
+        """A request sampled a token, or ran a chunk of its prefill."""
+        event = self._extended.pop(key, None)
+        if event is not None:
+            event[3]["sampled"] = 1
+
+    def chunks(self) -> None:
+        """The batch is over: who was extended and sampled nothing has more prefill to do."""
+        for key in self._extended:
+            if self.layout.runs(key):
+                session, rid, _ = self.clients.of(key)
+                self.emit("T-PARK", session, rid)
+                self.parked.add(key)
+        self._extended.clear()
+
+    # Wrappers ----------------------------------------------------------------------------
+
+    def _allocate(self, original: Any, request: Any, new: int, *args: Any, **kwargs: Any) -> Any:
+        """Positional in some builds: computed tokens that were found, and their blocks."""
+        hit = int(kwargs.get("num_new_computed_tokens", args[0] if args else 0) or 0)
+        found = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
+        key, page, layout = request.request_id, self.layout.page_size, self.layout
+        fresh = sum(each.ref_cnt == 0 for each in found.blocks[0]) * page if found else 0
+        before, admitted = layout.shared(key), request.status.name != "RUNNING"
+        self._given_up = 0
+        result = original(request, new, *args, **kwargs)
+        if result is None:
+            return result
+        session, rid, of = self.clients.of(key)
+        if admitted and of is not None and of.slot:
+            self.emit("T-RESTORE", session, rid)
+        elif admitted:
+            self.emit("T-MATCH", session, rid, m=hit, u=fresh, swa_u=0)
+            before = hit
+        if self._given_up:
+            self.emit("T-EVICT", None, None, n=self._given_up * page, swa_n=0)
+        if admitted or key in self.parked:
+            self.parked.discard(key)
+            upto = int(request.num_computed_tokens) + hit + new
+            self._extended[key] = self.emit(
+                "T-EXTEND", session, rid, t=upto, sampled=0, row=self.row(key)
+            )
+        else:
+            self.emit("T-DECODE", session, rid, d=new, k=new)
+        after = layout.shared(key)
+        if after > before:
+            more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
+            self.emit("T-INSERT", session, rid, q=after, **more)
+        return result
+
+    def _free(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        key = request.request_id
+        shared, before = self.layout.shared(key), self.layout.protected()
+        result = original(request, *args, **kwargs)
+        self.freed[key] = shared, {"u": before - self.layout.protected(), "swa_u": 0}
+        self.parked.discard(key)
+        self._extended.pop(key, None)
+        if key in self.rows:
+            self.free_rows.append(self.rows.pop(key))
+        return result
+
+    def _preempt(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(request, *args, **kwargs)
+        session, rid, of = self.clients.of(request.request_id)
+        if of is not None:
+            of.slot = False
+        transition = "T-PLAIN-RETRACT" if of is None else "T-RETRACT-WIPE"
+        self.emit(transition, session, rid, **self.left(request.request_id))
+        return result
+
+    def _evict(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        self._given_up += bool(result)
+        return result
+
+
+def bound(original: Any, wrapper: Any) -> Any:
+    """A method that calls the wrapper with the original first."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, *args, **kwargs)
+
+    return wrapped

@@ -1,0 +1,118 @@
+"""The vLLM driver with a build that has one thing wrong: which, the seed of a reset says.
+
+    PYTHONPATH=…/drivers/vllm ENV/bin/python broken.py
+
+The build's own methods are changed, of the one scheduler that the reset makes; nothing in the
+driver knows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slotproof_vllm import boot, main  # type: ignore[import-not-found]  # of the PYTHONPATH
+
+
+def nothing(scheduler: Any) -> None:
+    """A sound build."""
+    del scheduler
+
+
+def blocks_swapped(scheduler: Any) -> None:
+    """The block table that the worker gets has its first two blocks the other way round."""
+    schedule = scheduler.schedule
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        output = schedule(*args, **kwargs)
+        for new in output.scheduled_new_reqs:
+            new.block_ids[0][:2] = new.block_ids[0][:2][::-1]
+        return output
+
+    scheduler.schedule = wrong
+
+
+def freed_early(scheduler: Any) -> None:
+    """A session that waits for its next turn gives its last block back, and keeps it as well."""
+    stopped = scheduler._handle_stopped_request
+    manager = scheduler.kv_cache_manager
+
+    def wrong(request: Any) -> Any:
+        blocks = manager.coordinator.single_type_managers[0].req_to_blocks[request.request_id]
+        if request.resumable:
+            manager.block_pool.free_blocks([blocks[-1]])
+        return stopped(request)
+
+    scheduler._handle_stopped_request = wrong
+
+
+def found_wrongly(scheduler: Any) -> None:
+    """Whoever looks for a cached block gets another one that is cached: the content is wrong, and
+    all that is counted is right."""
+    pool = scheduler.kv_cache_manager.block_pool
+    cached = pool.get_cached_block
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        found = cached(*args, **kwargs)
+        others = [each for each in pool.blocks if each.block_hash is not None]
+        return found or ([others[0]] if others else None)
+
+    pool.get_cached_block = wrong
+
+
+def preempted_whole(scheduler: Any) -> None:
+    """A request that is preempted keeps its blocks."""
+    preempt, manager = scheduler._preempt_request, scheduler.kv_cache_manager
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        free, manager.free = manager.free, lambda _: None
+        try:
+            return preempt(*args, **kwargs)
+        finally:
+            manager.free = free
+
+    scheduler._preempt_request = wrong
+
+
+def token_kept(scheduler: Any) -> None:
+    """The last sampled token of a turn stays in the session, though it has no KV."""
+    update = scheduler._update_request_as_session
+
+    def wrong(session: Any, chunk: Any) -> None:
+        kept = session._all_token_ids[-1]
+        chunk.prompt_token_ids.insert(0, kept)
+        update(session, chunk)
+
+    scheduler._update_request_as_session = wrong
+
+
+FAULTS: list[Callable[[Any], None]] = [
+    nothing,
+    blocks_swapped,
+    freed_early,
+    found_wrongly,
+    preempted_whole,
+    token_kept,
+]
+
+
+class Driver(main.Driver):  # type: ignore[misc]  # of another environment
+    """Resets with a fault."""
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        if request.get("op") == "reset":
+            fault, build = FAULTS[request["seed"]], BUILD
+
+            def broken(*args: Any) -> Any:
+                scheduler = build(*args)
+                fault(scheduler)
+                return scheduler
+
+            boot.build_scheduler = broken
+        return super().answer(request)
+
+
+BUILD = boot.build_scheduler
+
+if __name__ == "__main__":
+    Driver(boot.Options()).run()

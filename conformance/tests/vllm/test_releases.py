@@ -1,0 +1,242 @@
+"""Each vLLM release that the driver serves, in short; `make test` takes one of them."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.drivers.vllm.slotproof_vllm import content
+from slotproof.conformance.engines.methods import methods_of
+from slotproof.conformance.engines.process import ProcessEngine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Referee, Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.plan import Plan
+
+pytestmark = pytest.mark.vllm
+
+RELEASES = ("0.15.0", "0.33.0")
+NEW = RELEASES[-1]
+DRIVER = Path(__file__).parents[2] / "drivers" / "vllm"
+BROKEN = Path(__file__).parent / "broken.py"
+STEP: Command = {"do": "step", "n": 1}
+OPEN: Command = {"do": "open", "session": "s1"}
+CLOSE: Command = {"do": "close", "session": "s1"}
+(DROPPED,) = content.follows([1], 1)
+"""What the turn of the prompt [1] is answered; the next one writes another token in its place."""
+HELD = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
+"""Of every release: what a paused session has, nobody else gets (README)."""
+MOST = ("INV-ANSWER.most", "INV-ANSWER.length")
+"""Of 0.15.0: a session's turns all have the length of the first (README)."""
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def build(
+    request: pytest.FixtureRequest, python_of: Callable[[str], Path]
+) -> Iterator[ProcessEngine]:
+    engine = EngineSpec("vllm", python_of(request.param), step_timeout=60).open()
+    assert isinstance(engine, ProcessEngine)
+    with closing(engine):
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def broken(python_of: Callable[[str], Path]) -> Iterator[ProcessEngine]:
+    """The newest release with the fault that the seed says."""
+    env = {**os.environ, "PYTHONPATH": str(DRIVER)}
+    with closing(ProcessEngine([str(python_of(NEW)), str(BROKEN)], 60, env)) as engine:
+        yield engine
+
+
+def turn(rid: str, length: int, max_new: int, session: str | None = "s1") -> Command:
+    tokens = list(range(1, length + 1))
+    fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
+    return {"do": "submit", **fields}
+
+
+def tokens(first: int, count: int) -> list[int]:
+    return list(range(first + 1, first + count + 1))
+
+
+def steps(count: int) -> Command:
+    return {"do": "step", "n": count}
+
+
+def plain(rid: str, length: int, max_new: int) -> Command:
+    return turn(rid, length, max_new, None)
+
+
+LIVES: dict[str, tuple[str, list[Command], str]] = {
+    "two turns": ("p1", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)], "RESTORE"),
+    "pages of 4": ("p4", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)], "INSERT"),
+    "pages of 16": ("p16", [OPEN, turn("r1", 20, 4), steps(8), turn("r2", 3, 3), steps(6)], "SAVE"),
+    "chunks": ("p1-chunk", [OPEN, turn("r1", 11, 4), steps(9), turn("r2", 9, 3), steps(9)], "PARK"),
+    "a prefix is shared": (
+        "p4",
+        [plain("r1", 9, 2), steps(3), plain("r2", 9, 2), steps(3)],
+        "MATCH",
+    ),
+    "turns wait": (
+        "p4",
+        [OPEN, turn("r1", 5, 4), turn("r2", 3, 2), turn("r3", 1, 2), steps(2), CLOSE, steps(12)],
+        "CLOSE-DEFER",
+    ),
+    "an abort ends the session": (
+        "p4",
+        [OPEN, turn("r1", 5, 4), turn("r2", 3, 2), STEP, {"do": "abort", "rid": "r1"}, STEP, OPEN],
+        "ABORT",
+    ),
+    "a waiting turn is aborted": (
+        "p1",
+        [OPEN, turn("r1", 5, 2), steps(3), turn("r2", 2, 2), {"do": "abort", "rid": "r2"}, STEP],
+        "ABORT-WAITING",
+    ),
+    "a turn is preempted": (
+        "p4-tight",
+        [OPEN, turn("r1", 13, 12), plain("r2", 14, 14), steps(45)],
+        "PLAIN-RETRACT",
+    ),
+    "a turn gives way": (
+        "p4-tight",
+        [plain("r2", 14, 14), STEP, OPEN, turn("r1", 13, 12), steps(45)],
+        "RETRACT-WIPE",
+    ),
+    "a full cache": (
+        "p4-tight",
+        [*({**plain(f"r{n}", 0, 2), "tokens": tokens(30 * n, 24)} for n in range(4)), steps(30)],
+        "EVICT",
+    ),
+    "flush": (
+        "p4",
+        [plain("r1", 9, 2), steps(3), {"do": "flush"}, plain("r2", 9, 2), steps(3)],
+        "EVICT",
+    ),
+    "stop token": (
+        "p1",
+        [OPEN, {**turn("r1", 3, 6), "stop": list(range(1, 200))}, steps(8)],
+        "SAVE",
+    ),
+    "a token is dropped": (
+        "p1",
+        [
+            OPEN,
+            turn("r1", 1, 1),
+            STEP,
+            {**turn("r2", 0, 1), "tokens": [9]},
+            STEP,
+            {**plain("r3", 0, 2), "tokens": [1, DROPPED, 3]},
+            STEP,
+        ],
+        "RESTORE",
+    ),
+    "refused": (
+        "p1",
+        [OPEN, turn("r1", 3, 0), turn("r2", 0, 2), turn("r3", 48, 1), steps(2)],
+        "OPEN",
+    ),
+}
+"""What every release does right, by name: configuration, commands, a transition that is told."""
+
+
+MENDED = {"turns wait": "INV-ANSWER.most", "a token is dropped": "INV-CONTENT.stamp"}
+"""What 0.15.0 does wrong (README), and the clause that it breaks."""
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
+    """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory comes back."""
+    config, commands, told = LIVES[life]
+    if build.version != NEW and life in MENDED:
+        log = play(build, Setup(CONFIGS[config], set_aside=HELD), commands).log
+        found = {violation.clause for entry in log for violation in entry.violations}
+        assert MENDED[life] in found
+        return
+    referee = lived(build, config, [*commands, CLOSE, steps(20)])
+    assert f"T-{told}" in {
+        event[0] for entry in referee.log for each in entry.snapshots for event in each["events"]
+    }
+    pool = referee.log[-1].snapshots[-1]["pools"]["full"]
+    assert pool["available"] + pool["evictable"] == pool["total"], "INV-DRAIN"
+
+
+def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
+    aside = HELD if build.version == NEW else (*HELD, *MOST)
+    referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
+    assert [str(each) for each in referee.log[-1].violations] == []
+    return referee
+
+
+def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
+    if "pause" not in build.capabilities.commands:
+        pytest.skip("this build's scheduler can't be paused")
+    commands = [OPEN, turn("r1", 3, 3), STEP, {"do": "pause"}, plain("r2", 2, 2), steps(2)]
+    paused = lived(build, "p1", commands)
+    assert [each["events"] for each in paused.log[-1].snapshots][1:] == [[]]
+    lived(build, "p1", [*commands, {"do": "continue"}, steps(4), CLOSE, STEP])
+
+
+def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEngine) -> None:
+    """Each configuration that it takes, for some seconds."""
+    if build.version != NEW:
+        pytest.skip("it finds what is mended since")
+    names = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
+    configs = {name: CONFIGS[name] for name in names}
+    plan = Plan(configs, examples=36, set_aside=HELD)
+    outcome = campaign.run(build, "vllm", plan)
+    assert outcome.trace is None, outcome.trace and outcome.trace.violations
+    offered = build.capabilities.transitions
+    assert offered - outcome.coverage.transitions.keys() == set()
+
+
+TWO_TURNS = [OPEN, turn("r1", 9, 4), steps(6), turn("r2", 3, 3), steps(6)]
+FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
+    "blocks swapped": (1, "p4", TWO_TURNS, {"INV-CONTENT.stamp"}),
+    "freed early": (2, "p4", TWO_TURNS, {"INV-OWNER.shared", "INV-LOCK.count"}),
+    "found wrongly": (
+        3,
+        "p4",
+        [plain("r1", 9, 2), steps(3), {**plain("r2", 0, 2), "tokens": tokens(30, 9)}, steps(3)],
+        {"INV-CONTENT.stamp"},
+    ),
+    "preempted whole": (4, *LIVES["a turn is preempted"][:2], {"INV-ALIVE.crash"}),
+    "token kept": (5, "p1", TWO_TURNS, {"INV-HISTORY.prompt"}),
+}
+
+
+def test_the_changed_driver_is_sound_without_a_fault(broken: ProcessEngine) -> None:
+    for _, config, commands, _ in FAULTS.values():
+        lived(broken, config, commands)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_build_is_seen(broken: ProcessEngine, fault: str) -> None:
+    """The driver shows what the build does, not what it should do."""
+    seed, config, commands, wanted = FAULTS[fault]
+    log = play(broken, Setup(CONFIGS[config], seed, set_aside=HELD), commands).log
+    assert wanted & {violation.clause for violation in log[-1].violations}
+
+
+def test_methods_that_make_transitions_are_there(
+    build: ProcessEngine, python_of: Callable[[str], Path]
+) -> None:
+    """By their names in the sources: who reads a trace looks for them."""
+    python = python_of(build.version)
+    (folder,) = python.parents[1].glob("lib/python3.*/site-packages/vllm/v1")
+    there = set()
+    for path in (path for part in ("core", "engine") for path in (folder / part).rglob("*.py")):
+        for each in ast.parse(path.read_text()).body:
+            if isinstance(each, ast.ClassDef):
+                kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+                there |= {
+                    f"{each.name}.{node.name}" for node in each.body if isinstance(node, kinds)
+                }
+    named = methods_of(f"vllm {build.version}")
+    assert set(named) == build.capabilities.transitions
+    assert {name for methods in named.values() for name in methods} - there == set()
