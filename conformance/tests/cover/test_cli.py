@@ -61,7 +61,7 @@ NO_SGLANG = "an interpreter without sglang"
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["run", "--engine", "vllm"], "unknown engine 'vllm'"),
+        (["run", "--engine", "lmdeploy"], "unknown engine 'lmdeploy'"),
         (["run", "--engine", ""], "unknown engine ''"),
         (["run", "--engine", "reference:nobody"], "there is no mutant 'nobody'"),
         (["run", "--engine", "reference:"], "names no mutant"),
@@ -280,6 +280,8 @@ THINGS: dict[str, Any] = {
         "reference:MUTANT",
         "sglang==RELEASE",
         "sglang",
+        "vllm==RELEASE",
+        "vllm",
         "reference-transformer",
         "module:factory",
         "cmd:PROGRAM ARGS",
@@ -403,7 +405,7 @@ def test_an_engine_that_fails_in_mid_run_is_a_finding(
 
 
 def test_the_console_script_exits_with_the_status() -> None:
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", "vllm"]
+    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", "toy"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1

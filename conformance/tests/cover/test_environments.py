@@ -141,6 +141,32 @@ def test_releases_share_a_base_and_are_made_once(maker: Maker, pip: FakePip) -> 
     assert maker.ensure("1.0") == first and len(pip.commands) == before
 
 
+def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePip) -> None:
+    """And of a wheel of which only some files are wanted the others go, before it is started."""
+    first = maker.ensure("1.0")
+    seen: list[set[str]] = []
+
+    def started(python: Path, recipe: Recipe) -> str:
+        (module,) = (python.parents[1] / "lib").glob(f"python*/site-packages/{recipe.engine}")
+        seen.append({path.name for path in module.rglob("*")})
+        return ""
+
+    def installs(argv: Sequence[str], keep_open: Sequence[int], tell: Tell) -> Done:
+        done = pip(argv, keep_open, tell)
+        if "--python" in argv:
+            site = Path(argv[argv.index("--python") + 1]).parents[1] / "lib" / f"python{HERE}"
+            (site / "site-packages" / "tiny").rename(site / "site-packages" / "small")
+            for name in ("run.py", "run.json", "kernels.so"):
+                (site / "site-packages" / "small" / name).write_text("")
+        return done
+
+    small = replace(TINY, engine="small", base="tiny", keeps=(".py", ".json"))
+    second = Maker(small, maker.store, started, maker.tell, installs).ensure("2.0")
+    assert (second.name, second.base) == ("small==2.0", first.base)
+    assert seen == [{"run.py", "run.json"}]
+    assert sum(not entry.release for entry in maker.store.entries()) == 1
+
+
 def test_torch_comes_from_the_index_of_cpu_builds(maker: Maker, pip: FakePip) -> None:
     maker.ensure("1.0")
     (torch,) = [line for line in pip.commands if "--index-url" in line]
@@ -449,7 +475,7 @@ def test_create_list_remove(cli: Maker, capfd: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["env", "create", "vllm==1.0"], "there is no recipe for 'vllm'; there are: sglang"),
+        (["env", "create", "toy==1.0"], "there is no recipe for 'toy'; there are: sglang, vllm"),
         (["env", "create", "sglang"], "'sglang' names no release"),
         (["env", "create", "sglang=="], "'sglang==' names no release"),
         (["env", "create", "sglang==../x"], "'../x' is no release number"),
@@ -458,7 +484,7 @@ def test_create_list_remove(cli: Maker, capfd: pytest.CaptureFixture[str]) -> No
         (["env", "remove"], "name the environments to remove, or give --all"),
         (["env", "remove", "x", "--all"], "name the environments to remove, or give --all"),
         (["env", "remove", "sglang==0.5.1"], "there is no environment 'sglang==0.5.1' in "),
-        (["run", "--engine", "vllm==1.0"], "unknown engine 'vllm==1.0'"),
+        (["run", "--engine", "toy==1.0"], "unknown engine 'toy==1.0'"),
         (["run", "--engine", "reference==1"], "unknown engine 'reference==1'"),
         (["run", "--engine", "sglang=="], "'sglang==' names no release"),
         (["run", "--engine", "sglang==new"], "'new' is no release number"),
