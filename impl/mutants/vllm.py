@@ -102,7 +102,7 @@ MUTANTS = (
         "queue-loses-third",
         "a plain fault",
         "a turn that finds another one waiting is lost",
-        ("INV-ANSWER", "INV-PROGRESS"),
+        ("INV-ANSWER", "INV-PROGRESS", "INV-SESSION"),
         swap(queue=LosesThird),
         QUEUES,
     ),

@@ -19,6 +19,10 @@ from slotproof.conformance.search.plan import Plan
 from slotproof.model.profiles import PROFILES
 
 VLLM = CONFIGS["p4-vllm"]
+OWN: dict[str, dict[str, Any]] = {
+    name: {name: False} for name in ("drops_last", "loan_publishes", "queues_turns")
+}
+"""Each choice of its own, as it is made elsewhere."""
 OPEN: Command = {"do": "open", "session": "s1"}
 CLOSE: Command = {"do": "close", "session": "s1"}
 
@@ -60,8 +64,10 @@ def test_the_default_plan_has_the_profile() -> None:
 
 def test_an_engine_that_does_not_name_them_is_not_asked_for_them() -> None:
     offered = Capabilities(frozenset(), page_sizes=(4,))
-    for name in ("drops_last", "loan_publishes", "queues_turns"):
-        assert offered.refuses(replace(CONFIGS["p4"], **{name: True})) == f"{name} is not offered"
+    for name in OWN:
+        yes: dict[str, Any] = {name: True}
+        asked = replace(CONFIGS["p4"], **yes)
+        assert offered.refuses(asked) == f"{name} is not offered"
         assert name not in CONFIGS["p4"].to_json() and VLLM.to_json()[name] is True
 
 
@@ -101,7 +107,7 @@ def test_a_mutant_of_each_choice(
 ) -> None:
     """Not to be seen in an engine that chooses otherwise."""
     assert clause in clauses(commands, mutant)
-    assert clauses(commands, mutant, replace(VLLM, **{choice: False})) == set()
+    assert clauses(commands, mutant, replace(VLLM, **OWN[choice])) == set()
 
 
 @pytest.mark.parametrize(
@@ -191,7 +197,12 @@ def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
         def reset(self, config: EngineConfig, seed: int) -> None:
             super().reset(config, seed)
             queue = self.engine.intake.queue
-            queue.put = lambda _, command: queue.answer(command["rid"], "it may be too long")  # type: ignore[method-assign]
+
+            def put(session: Any, command: Command) -> None:
+                del session
+                queue.answer(command["rid"], "it may be too long")
+
+            queue.put = put  # type: ignore[method-assign]
 
     def found(new: int) -> set[str]:
         commands = [OPEN, turn("r1", 20, 20), step(), turn("r2", 4, new), step()]

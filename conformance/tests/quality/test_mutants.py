@@ -123,7 +123,9 @@ def violations(trace: Trace, mutant: str | None) -> list[Any]:
     """What a replay on a fresh engine finds, which is never taken for its driver's fault."""
     engine = InProcessEngine(mutant)
     log = play(engine, trace.setup, trace.commands).log
-    life = Life(trace.config_name, trace.config, [(each.command, each.snapshots) for each in log])
+    told = [(each.command, each.snapshots) for each in log]
+    choices = trace.setup.choices(engine.capabilities).choices
+    life = Life(trace.config_name, trace.config, told, choices)
     assert sign(life, engine.capabilities) is None
     return log[-1].violations
 
