@@ -44,7 +44,8 @@ class Summary:
         offered = frozenset(name for seen in self.seen for name in seen["offered"])
         reached = {name for seen in self.seen for name in seen["transitions"]}
         configs = [CONFIGS[name] for name in {seen["config"] for seen in self.seen}]
-        return sorted(offered - reached - impossible(offered, configs).keys())
+        never = impossible(offered, configs, self.seen[0]["profile"]).keys()
+        return sorted(offered - reached - never)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

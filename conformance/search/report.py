@@ -16,31 +16,46 @@ from slotproof.conformance.terminal import labelled
 from slotproof.conformance.traces.trace import Trace
 from slotproof.model.invariants import INVARIANTS, ON_ENGINES
 from slotproof.model.museum import EXHIBITS
+from slotproof.model.profiles import Choices, profile_named
 from slotproof.model.transitions import TRANSITIONS
 
 NAMED = 3
 """Configurations that a line names; more are counted."""
 
-_NEEDS: dict[object, tuple[str, Callable[[EngineConfig], bool]]] = {
-    ("config.swa", True): ("a sliding window", lambda config: config.window > 0),
-    "chunked prefill": ("chunked prefill", lambda config: config.chunk > 0),
-    ("config.overlap", True): ("overlap=true", lambda config: config.overlap),
-    ("config.overlap", False): ("overlap=false", lambda config: not config.overlap),
-    ("config.retract_keeps", True): ("retract=keep", lambda config: config.retract == "keep"),
-    ("config.retract_keeps", False): ("retract=wipe", lambda config: config.retract == "wipe"),
+_NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
+    ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
+    "chunked prefill": ("chunked prefill", lambda config, _: config.chunk > 0),
+    ("config.overlap", True): ("overlap=true", lambda config, of: config.overlap or of["overlap"]),
+    ("config.overlap", False): (
+        "overlap=false",
+        lambda config, of: not (config.overlap or of["overlap"]),
+    ),
+    ("config.retract_keeps", True): (
+        "retract=keep",
+        lambda config, of: config.retract == "keep" and of["retract_keeps"],
+    ),
+    ("config.retract_keeps", False): (
+        "retract=wipe",
+        lambda config, of: config.retract == "wipe" or not of["retract_keeps"],
+    ),
 }
-"""By what a transition can't do without: in words, and whether a configuration has it."""
+"""By what a transition can't do without: in words, and whether a configuration has it, or the
+engine's profile whatever the configuration says."""
 
 
-def impossible(transitions: frozenset[str], configs: Collection[EngineConfig]) -> dict[str, str]:
-    """Transitions that no configuration of the run allows, and what they need."""
+def impossible(
+    transitions: frozenset[str], configs: Collection[EngineConfig], profile: str
+) -> dict[str, str]:
+    """Transitions that no configuration of the run allows an engine of that profile, and what they
+    need."""
+    of = profile_named(profile).choices
     return {
         name: words
         for need, (words, possible) in _NEEDS.items()
         for name, each in TRANSITIONS.items()
         if name in transitions
         and need in (*each.choices.items(), each.needs)
-        and not any(map(possible, configs))
+        and not any(possible(config, of) for config in configs)
     }
 
 
@@ -48,7 +63,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     """Everything a run has to say, as JSON. ``status`` is the exit status."""
     coverage = outcome.coverage
     configs = {name: plan.configs[name] for name in outcome.configs}
-    reached = _reached(coverage, capabilities, configs.values())
+    reached = _reached(outcome, coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
     unearned = _unearned(outcome, plan) or unused(coverage) or (None if never else unmet(coverage))
@@ -100,10 +115,13 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
 
 
 def _reached(
-    coverage: Coverage, capabilities: Capabilities, configs: Collection[EngineConfig]
+    outcome: Outcome,
+    coverage: Coverage,
+    capabilities: Capabilities,
+    configs: Collection[EngineConfig],
 ) -> dict[str, Any]:
     """Of what these configurations allow: transitions and guard outcomes that were seen."""
-    excluded = impossible(capabilities.seen_to_make, configs)
+    excluded = impossible(capabilities.seen_to_make, configs, outcome.profile)
     wanted = capabilities.seen_to_make - excluded.keys()
     never = sorted(wanted - coverage.transitions.keys())
     seen, possible, one_way = coverage.guards(wanted)
@@ -153,7 +171,7 @@ def _mode(
 ) -> dict[str, Any]:
     """What was reached in the configurations of one mode."""
     coverage = total(outcome.covered[name] for name in configs)
-    reached = _reached(coverage, capabilities, configs.values())
+    reached = _reached(outcome, coverage, capabilities, configs.values())
     return {"configurations": list(configs), "commands": coverage.commands, **reached}
 
 

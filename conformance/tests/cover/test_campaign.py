@@ -216,3 +216,13 @@ def test_an_example_that_fails_while_it_is_drained_was_run() -> None:
     plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
     outcome = campaign.run(InProcessEngine(name), "x", plan)
     assert outcome.trace is not None and outcome.examples == 1
+
+
+@pytest.mark.parametrize(
+    ("profile", "never"),
+    [("reference", {"T-RETRACT-WIPE": "retract=wipe"}), ("wipe", {"T-RETRACT": "retract=keep"})],
+)
+def test_what_a_profile_does_in_any_configuration(profile: str, never: dict[str, str]) -> None:
+    """An engine that always wipes does so where `retract` says keep, too."""
+    both = frozenset(["T-RETRACT", "T-RETRACT-WIPE"])
+    assert report.impossible(both, [CONFIGS["p1"]], profile) == never
