@@ -37,7 +37,7 @@ from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.folder import SUFFIX, Folder, by_mark
+from slotproof.conformance.search.folder import SUFFIX, Folder, by_mark, unused
 from slotproof.conformance.search.gate import MENDED, Gate, Judged, beside
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.workers import workers_for
@@ -163,6 +163,7 @@ def _summary(
     statuses = [(each, status) for each, status in it.statuses(judged, outcome.accepted)]
     return {
         "engine": it.name,
+        "other_engines": len(it.baseline.groups) - len(statuses),
         "groups": [
             {
                 "name": group.name,
@@ -210,7 +211,8 @@ def _update(it: Gate, judged: list[Judged], path: Path) -> None:
     with writing(path, "BASELINE"):
 
         def keep(finding: Finding) -> str:
-            file = traces / f"{finding.mark.slug}{SUFFIX}"
+            there = [*traces.glob(f"*{SUFFIX}")]  # another shape of what has the same name
+            file = unused(traces / f"{finding.mark.slug}{SUFFIX}", there)
             itf.save(finding.trace.without_states(), file)
             return file.relative_to(path.parent).as_posix()
 
@@ -236,6 +238,7 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         f"{len(search['configurations'])} configurations, {search['transitions']['reached']} of "
         f"{search['transitions']['offered']} transitions reached",
     )
+    yield from (labelled("warning", each) for each in _warnings(summary))
     for each in summary["not_judged"]:
         yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")
     for each in summary["new"]:
@@ -246,6 +249,20 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     if summary["new"]:
         yield ""
     yield _verdict(summary)
+
+
+def _warnings(summary: dict[str, Any]) -> Iterator[str]:
+    """What makes green say less than it seems."""
+    search, others = summary["search"], summary["other_engines"]
+    if others:
+        count = f"{others} group{'s' if others > 1 else ''} of the baseline"
+        yield f"{count} not looked at: `engine` does not match {summary['engine']}"
+    empty = [name for name, each in search["examples_of"].items() if not each["run"]]
+    if empty:
+        yield (
+            f"{len(empty)} of {len(search['configurations'])} configurations had no example: "
+            "with more --seconds they would"
+        )
 
 
 def _verdict(summary: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,23 +32,27 @@ class Folder:
     def __init__(self, out: Path, name: Name, states: bool = True) -> None:
         self.out, self.name, self.states = out, name, states
         self.paths: dict[str, Path] = {}
-        """By the identity of the finding."""
+        """By the identity of the finding; of several with the same one, the first."""
+        self._of: dict[int, Path] = {}
+        """By the ``id`` of the trace, of those that were kept last."""
         self._there: dict[Path, Trace] = {}
         self._problems: dict[Path, str] = {}
         self._places: dict[Path, Path] = {}
 
     def keep(self, findings: list[Finding]) -> None:
         """Write what is new or shorter; what is no finding any more goes."""
-        self.paths = {
-            each.id: self._place(self.out / self.name(index, each), each.trace)
-            for index, each in enumerate(findings)
-        }
-        for path in self._there.keys() - self.paths.values():
+        self.paths, self._of = {}, {}
+        for index, each in enumerate(findings):
+            wanted = self._place(self.out / self.name(index, each), each.trace)
+            path = unused(wanted, self._of.values())
+            self.paths.setdefault(each.id, path)
+            self._of[id(each.trace)] = path
+        for path in self._there.keys() - self._of.values():
             del self._there[path]
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         for each in findings:
-            path = self.paths[each.id]
+            path = self._of[id(each.trace)]
             if self._there.get(path) is each.trace:
                 continue
             self._there[path] = each.trace  # tried once, whatever comes of it
@@ -72,8 +76,22 @@ class Folder:
 
     def problem(self, finding: Finding) -> str | None:
         """Why its trace is not there, if so."""
-        return self._problems.get(self.paths[finding.id])
+        return self._problems.get(self._where(finding))
 
     def path(self, finding: Finding) -> str | None:
         """Where its trace is; none if it could not be written."""
-        return None if self.problem(finding) else str(self.paths[finding.id])
+        return None if self.problem(finding) else str(self._where(finding))
+
+    def _where(self, finding: Finding) -> Path:
+        return self._of.get(id(finding.trace)) or self.paths[finding.id]
+
+
+def unused(path: Path, used: Collection[Path]) -> Path:
+    """The path, or with a number, from 2 on, where that is used.
+
+    >>> unused(Path("a.itf.json"), [Path("a.itf.json")]).name
+    'a-2.itf.json'
+    """
+    stem = path.name.removesuffix(SUFFIX)
+    numbered = (path.with_name(f"{stem}-{n}{SUFFIX}") for n in range(2, len(used) + 2))
+    return next(each for each in (path, *numbered) if each not in used)

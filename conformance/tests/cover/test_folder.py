@@ -60,6 +60,21 @@ def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
     assert folder.path(other) == str(second)
 
 
+def test_two_shapes_of_one_identity_have_a_file_each(tmp_path: Path) -> None:
+    """A gate may meet both; until November 2026 the second took the place of the first."""
+    longer = replace(SAVE, trace=CLOSE.trace)
+    assert longer.id == SAVE.id
+    folder = Folder(tmp_path, by_mark("x"))
+    folder.keep([SAVE, longer])
+    assert lengths(tmp_path) == {
+        "x-INV-OWNER.lost@T-SAVE.itf.json": 2,
+        "x-INV-OWNER.lost@T-SAVE-2.itf.json": 3,
+    }
+    assert folder.path(longer) == str(tmp_path / "x-INV-OWNER.lost@T-SAVE-2.itf.json")
+    folder.keep([longer])
+    assert lengths(tmp_path) == {"x-INV-OWNER.lost@T-SAVE.itf.json": 3}
+
+
 def test_a_build_is_named_by_its_command_and_its_environment() -> None:
     """So that traces of two have two names, whatever is cut off a long command."""
     long = [f"cmd:{'/deep' * 20}/{env}/bin/python driver.py" for env in ("old", "new")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +194,32 @@ def test_an_entry_of_another_engine_does_not_count(
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     code, said = gate(capsys, written(tmp_path / "b.json", other), "--engine", DOUBLE, *SMALL)
     assert code == 1 and len(said["new"]) == 1 and said["groups"] == []
+
+
+def test_what_makes_green_say_less_is_a_warning(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group that nobody looks at, and configurations that no time was left for."""
+    other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
+    path = written(tmp_path / "b.json", other)
+    assert status(["gate", str(path), "--engine", "reference", "--seconds", "0.1"]) == 0
+    said = capsys.readouterr().out
+    assert "warning         1 group of the baseline not looked at: `engine` does not match" in said
+    assert re.search(r"warning +\d+ of \d+ configurations had no example", said)
+    assert status(["gate", str(path), "--engine", "reference", *SMALL]) == 0
+    assert "had no example" not in capsys.readouterr().out
+
+
+def test_an_update_keeps_the_trace_that_is_there(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another shape of what has the same name gets a number."""
+    path = tmp_path / "b.json"
+    for _ in range(2):
+        path.unlink(missing_ok=True)
+        gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    names = sorted(each.name for each in (tmp_path / "b-traces").iterdir())
+    assert names == [f"{NOISE}-2.itf.json", f"{NOISE}.itf.json"]
 
 
 # What is one bug ---------------------------------------------------------------------------------
