@@ -6,7 +6,9 @@ where ``-m`` names them. Long ones come first, so that no worker waits for anoth
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,3 +58,19 @@ def together(nodeid: str) -> str:
         return "vllm"
     file = path.rpartition("/")[2]
     return file if file in SHARING else nodeid
+
+
+def only_releases(
+    variable: str,
+    config: pytest.Config,
+    items: list[pytest.Item],
+    release: Callable[[pytest.Item], str | None],
+) -> None:
+    """Deselect, and so count, tests that are parametrised by a release that the environment's
+    variable does not have; without one, none."""
+    wanted = os.environ.get(variable, "").split()
+    if not wanted:
+        return
+    left_out = [item for item in items if release(item) not in (None, *wanted)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]

@@ -3,7 +3,6 @@ spaces; without it, all of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.engines.releases import of_release
+from slotproof.conformance.tests.selecting import only_releases
 
 
 class Lent:
@@ -51,13 +51,7 @@ def python_of() -> Callable[[str], Path]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, and so count, tests that are parametrised by another release."""
-    wanted = os.environ.get("SLOTPROOF_RELEASES", "").split()
-    if not wanted:
-        return
-    left_out = [item for item in items if _release(item) not in (None, *wanted)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    only_releases("SLOTPROOF_RELEASES", config, items, _release)
 
 
 def _release(item: pytest.Item) -> str | None:

@@ -3,13 +3,13 @@ separated by spaces; without it, all of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from slotproof.conformance.engines.releases import of_release
+from slotproof.conformance.tests.selecting import only_releases
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +19,7 @@ def python_of() -> Callable[[str], Path]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect, and so count, tests that are parametrised by another release."""
-    wanted = os.environ.get("SLOTPROOF_VLLM_RELEASES", "").split()
-    if not wanted:
-        return
-    left_out = [item for item in items if _release(item) not in (None, *wanted)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    only_releases("SLOTPROOF_VLLM_RELEASES", config, items, _release)
 
 
 def _release(item: pytest.Item) -> str | None:
