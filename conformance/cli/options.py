@@ -24,8 +24,8 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="reference, reference:MUTANT, sglang==RELEASE, sglang, module:factory or "
-        "cmd:PROGRAM ARGS.",
+        help="reference, reference:MUTANT, sglang==RELEASE, sglang, vllm==RELEASE, vllm, "
+        "module:factory or cmd:PROGRAM ARGS.",
     ),
 ]
 PythonOption = Annotated[

@@ -38,9 +38,9 @@ def test_a_benchmark_says_what_it_measured_and_where(
 
 
 def test_an_engine_that_does_not_start_is_one_line() -> None:
-    done = program("driver.py", "--engine", "vllm", "--examples", "1")
+    done = program("driver.py", "--engine", "lmdeploy", "--examples", "1")
     assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1 and "unknown engine 'vllm'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "unknown engine 'lmdeploy'" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["audit.py", "memory.py", "lockstep.py"])

@@ -261,7 +261,7 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
     document = json.loads(FINDINGS[0].read_text())
     frame = document["states"][-1]["iterations"][0]
     path = tmp_path / "x.itf.json"
-    many = [{"kind": "slot", "name": "s1", "pages": "0-9999999999"}]
+    many = [{"kind": "slot", "name": "s1", "pages": "0-99999999999999999"}]
     for key, value in (
         ("pages", {"#map": [["full", many]]}),
         ("pages", {"#map": [["full", [{"kind": "x", "pages": ""}]]]}),

@@ -119,7 +119,7 @@ def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> Non
         (["--mutants", "--engines", "reference"], "one of --engines"),
         (["--engines", ","], "names no build"),
         (["--engines", "reference,reference"], "'reference' is there twice"),
-        (["--engines", "vllm,x:"], "no build can be run: vllm: unknown engine 'vllm'"),
+        (["--engines", "lmdeploy,x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
         (["--mutants", "--examples", "0"], "--examples must be at least 1"),
         (["--mutants", "--jobs", "0"], "--jobs must be at least 1"),
     ],

@@ -157,9 +157,9 @@ def test_wrong_usage_is_one_line(args: list[str], text: str, pytester: pytest.Py
 
 def test_an_engine_that_does_not_start(pytester: pytest.Pytester) -> None:
     """One line for each item, no traceback."""
-    result = run(pytester, *SUITE, "--slotproof-engine=vllm", *SMALL)
+    result = run(pytester, *SUITE, "--slotproof-engine=lmdeploy", *SMALL)
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["slotproof: unknown engine 'vllm'*"])
+    result.stdout.fnmatch_lines(["slotproof: unknown engine 'lmdeploy'*"])
 
 
 def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
