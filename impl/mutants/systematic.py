@@ -44,6 +44,7 @@ MODULES = (
     "slot",
     "tree",
     "tree_cache",
+    "turn_queue",
 )
 LEFT_OUT = (
     "Figures.__str__",
