@@ -306,6 +306,25 @@ MATCH = harness(
     "A request that is matched finds all that the tree has of its prompt.",
     all="whole pages that were published and not evicted are matched, but for the reserve",
 )
+REUSE = harness(
+    "INV-REUSE",
+    "Where an engine has a queue of the pages that it may give out, it has what nobody uses.",
+    all="free pages and pages of the tree that nobody locks stand in it: else they are lost",
+    unused="no others do: else somebody gets a page that another reads",
+)
+LOOKUP = harness(
+    "INV-LOOKUP",
+    "Where pages of the tree are found by a key, it is the key of the tokens whose KV they hold.",
+    found="each page of the tree is found",
+    there="what is found is in the tree",
+    holds="what is found by a key holds the tokens that it is of, and those before them lie before",
+)
+TABLES = harness(
+    "INV-TABLES",
+    "The engine's tables and queues have those whom it serves.",
+    ended="no table has an entry for one who is gone",
+    queued="each request stands in one queue, once",
+)
 CHECKER = harness(
     "INV-CHECKER",
     "The engine's own check ran, covers every pool, its figures and its verdict are right.",

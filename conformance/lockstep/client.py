@@ -105,8 +105,13 @@ class Conversation:
     def hears(self, told: str) -> bool:
         """Whether that answers something that was asked; then it is asked no more."""
         fitting = [each for each in self.asked if told in each.answers]
-        sure = (each for each in fitting if each.do != "abort" or told != "closed")
-        answered = next(sure, (*fitting, None)[0])
+        answered = (*fitting, None)[0]
+        for each in self.asked[self.asked.index(answered) :] if answered is not None else ():
+            if each.do == "open" and told == "closed":
+                break  # what comes after it is not answered before it
+            if each in fitting and (each.do != "abort" or told != "closed"):
+                answered = each
+                break
         if answered is not None:
             for each in self.asked[: self.asked.index(answered)]:
                 if each.do == "abort" and told == "closed":  # the close may have come too late

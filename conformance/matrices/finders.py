@@ -30,8 +30,8 @@ FINDERS: Mapping[str, Mapping[str, Oracle]] = {
     "own check": {"checker": own_check},
     "equation": {"counts": equation},
     "counts": _of("counts"),
-    "pages": _of("pages", "rows", "locks"),
-    "content": _of("content"),
+    "pages": _of("pages", "rows", "locks", "reuse", "tables"),
+    "content": _of("content", "lookup"),
     "clients": _of("history", "answers", "progress", "contract", "sessions", "limits", "operators"),
     "lockstep": _of("lockstep"),
 }

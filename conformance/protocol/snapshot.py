@@ -184,6 +184,17 @@ Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
 
 
+Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
+
+
+@shape
+class Lookup(TypedDict):
+    """Keys and pages, of one pool: what is found by a key; of the tokens whose KV is in a page."""
+
+    finds: Pairs
+    holds: Pairs
+
+
 @shape
 class Ended(TypedDict):
     """A request that ended in this iteration."""
@@ -206,6 +217,10 @@ class Snapshot(TypedDict):
     checker: CheckerView
     events: NotRequired[Events]
     content: NotRequired[dict[str, Pairs]]
+    reusable: NotRequired[dict[PoolKey, Ints]]
+    lookup: NotRequired[dict[PoolKey, Lookup]]
+    queues: NotRequired[dict[Name, Names]]
+    tables: NotRequired[dict[Name, Names]]
     injected: NotRequired[bool]
 
 

@@ -16,13 +16,16 @@ from slotproof.conformance.lockstep.oracles import (
     history,
     limits,
     locks,
+    lookup,
     matches,
     operators,
     owners,
     progress,
+    reuse,
     rows,
     sessions,
     steps,
+    tables,
 )
 
 Oracle = Callable[[Observation], Iterator[Violation]]
@@ -33,6 +36,8 @@ ORACLES: Mapping[str, Oracle] = {
     "pages": owners.judge,
     "locks": locks.judge,
     "matches": matches.judge,
+    "reuse": reuse.judge,
+    "lookup": lookup.judge,
     "history": history.judge,
     "content": content.judge,
     "lockstep": steps.judge,
@@ -42,5 +47,6 @@ ORACLES: Mapping[str, Oracle] = {
     "contract": contract.judge,
     "sessions": sessions.judge,
     "limits": limits.judge,
+    "tables": tables.judge,
     "operators": operators.judge,
 }

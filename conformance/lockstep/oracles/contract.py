@@ -43,8 +43,10 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         large = _large(seen, sent)
-        refused = sent.refusable is True or sent.beyond(seen.config.context_len)
-        unasked = sent.aborted is None and not sent.closed and _served(seen, sent)
+        asked_for = sent.aborted is not None or sent.closed
+        too_long = sent.beyond(seen.config.context_len) and not asked_for  # else it may be served
+        refused = sent.refusable is True or too_long
+        unasked = not asked_for and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused and got {engine} tokens"

@@ -99,6 +99,8 @@ ABORTED = ["open", "submit", "abort"]
         ([*ABORTED, "close", "open"], ["opened", "closed", "refused", "opened"]),
         ([*ABORTED, "open", "submit", "abort"], ["opened", "closed", "opened", "closed"]),
         ([*ABORTED, "submit", "abort"], ["opened", "closed"]),
+        ([*ABORTED, "open", "close"], ["opened", "closed", "opened", "closed"]),
+        ([*ABORTED, "open", "close"], ["opened", "refused", "closed"]),
         (["open", "submit", "close", "abort"], ["opened", "closed"]),
         ([*ABORTED], ["opened"]),  # the turn was refused, so nothing ended
         ([*ABORTED, "close", "open"], ["opened", "closed", "opened"]),

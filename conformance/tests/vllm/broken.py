@@ -86,6 +86,84 @@ def token_kept(scheduler: Any) -> None:
     scheduler._update_request_as_session = wrong
 
 
+def block_lost(scheduler: Any) -> None:
+    """Of the blocks with a hash that are freed, the first does not come back to the queue."""
+    queue = scheduler.kv_cache_manager.block_pool.free_block_queue
+    append = queue.append_n
+    queue.append_n = lambda blocks: append(blocks[1:])
+
+
+def block_queued_in_use(scheduler: Any) -> None:
+    """A block that is found stays in the queue of those that may be given out."""
+
+    def wrong(blocks: Any) -> None:
+        for each in blocks:
+            each.ref_cnt += 1
+
+    scheduler.kv_cache_manager.block_pool.touch = wrong
+
+
+def hash_not_filed(scheduler: Any) -> None:
+    """A block gets its hash, and is not filed under it."""
+    pool = scheduler.kv_cache_manager.block_pool
+    pool.cached_block_hash_to_block.insert = lambda key, block: None
+
+
+def hash_stays_filed(scheduler: Any) -> None:
+    """A block that is given out anew loses its hash, and is still found by it."""
+    pool = scheduler.kv_cache_manager.block_pool
+    pool.cached_block_hash_to_block.pop = lambda key, block_id: pool.blocks[block_id]
+
+
+def hash_of_dropped(scheduler: Any) -> None:
+    """The hash of a block with the token that was dropped at the resume stays (as up to 0.25)."""
+    update = scheduler._update_request_as_session
+
+    def wrong(session: Any, chunk: Any) -> None:
+        stale = list(session.block_hashes)
+        update(session, chunk)
+        session.block_hashes[: len(stale)] = stale
+
+    scheduler._update_request_as_session = wrong
+
+
+def entry_stays(scheduler: Any) -> None:
+    """The number of cached blocks of a request is kept when the request is gone."""
+    (group,) = scheduler.kv_cache_manager.coordinator.single_type_managers
+    free = group.free
+
+    def wrong(key: str) -> None:
+        count = group.num_cached_block.get(key, 0)
+        free(key)
+        group.num_cached_block[key] = count
+
+    group.free = wrong
+
+
+def end_not_told(scheduler: Any) -> None:
+    """The model runner does not hear of a request's end."""
+    free = scheduler._free_request
+
+    def wrong(request: Any, *args: Any, **kwargs: Any) -> Any:
+        result = free(request, *args, **kwargs)
+        scheduler.finished_req_ids.discard(request.request_id)
+        return result
+
+    scheduler._free_request = wrong
+
+
+def preempted_forgotten(scheduler: Any) -> None:
+    """A request that is preempted is in no queue."""
+    preempt = scheduler._preempt_request
+
+    def wrong(request: Any, *args: Any, **kwargs: Any) -> Any:
+        result = preempt(request, *args, **kwargs)
+        scheduler.waiting.remove_requests([request])
+        return result
+
+    scheduler._preempt_request = wrong
+
+
 FAULTS: list[Callable[[Any], None]] = [
     nothing,
     blocks_swapped,
@@ -93,6 +171,14 @@ FAULTS: list[Callable[[Any], None]] = [
     found_wrongly,
     preempted_whole,
     token_kept,
+    block_lost,
+    block_queued_in_use,
+    hash_not_filed,
+    hash_stays_filed,
+    hash_of_dropped,
+    entry_stays,
+    end_not_told,
+    preempted_forgotten,
 ]
 
 

@@ -145,7 +145,13 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
 """What every release does right, by name: configuration, commands, a transition that is told."""
 
 
-MENDED = {"turns wait": "INV-ANSWER.most", "a token is dropped": "INV-CONTENT.stamp"}
+HASH = "INV-LOOKUP.holds"
+MENDED = {
+    "turns wait": "INV-ANSWER.most",
+    "two turns": HASH,
+    "chunks": HASH,
+    "a token is dropped": HASH,
+}
 """What 0.15.0 does wrong (README), and the clause that it breaks."""
 
 
@@ -210,8 +216,35 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
 }
 
 
+SHARED = LIVES["a prefix is shared"][1]
+LAWS: dict[str, tuple[int, str, list[Command], str]] = {
+    "block lost": (6, "p4", SHARED, "INV-REUSE.all"),
+    "block queued in use": (7, "p4", SHARED, "INV-REUSE.unused"),
+    "hash not filed": (8, "p4", SHARED[:2], "INV-LOOKUP.found"),
+    "hash stays filed": (
+        9,
+        "p4-tight",
+        [plain("r1", 24, 2), steps(4), {**plain("r2", 0, 1), "tokens": tokens(30, 9)}, steps(2)],
+        "INV-LOOKUP.there",
+    ),
+    "hash of dropped": (10, *LIVES["a token is dropped"][:2], "INV-LOOKUP.holds"),
+    "entry stays": (11, "p4", SHARED, "INV-TABLES.ended"),
+    "end not told": (12, "p4", SHARED, "INV-TABLES.ended"),
+    "preempted forgotten": (13, *LIVES["a turn is preempted"][:2], "INV-TABLES.queued"),
+}
+"""What a build does wrong that no other clause tells, or only when somebody is harmed by it."""
+
+
+@pytest.mark.parametrize("fault", LAWS)
+def test_laws_of_the_block_pool_and_the_queues(broken: ProcessEngine, fault: str) -> None:
+    """INV-REUSE, INV-LOOKUP, INV-TABLES: they alone break, in the iteration of the fault."""
+    seed, config, commands, wanted = LAWS[fault]
+    log = play(broken, Setup(CONFIGS[config], seed, set_aside=HELD), commands).log
+    assert {violation.clause for violation in log[-1].violations} == {wanted}
+
+
 def test_the_changed_driver_is_sound_without_a_fault(broken: ProcessEngine) -> None:
-    for _, config, commands, _ in FAULTS.values():
+    for _, config, commands, _ in (*FAULTS.values(), *LAWS.values()):
         lived(broken, config, commands)
 
 

@@ -13,6 +13,7 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from slotproof_driver import stubs
@@ -112,6 +113,13 @@ def import_engine() -> str:
 def hasher() -> Any:
     """The function that blocks are hashed with."""
     return importlib.import_module("vllm.utils.hashing").sha256
+
+
+def block_hash(options: Options) -> Callable[[bytes | None, list[int]], bytes] | None:
+    """The build's hash of a block, by that of the block before and its tokens; None without a
+    prefix cache."""
+    utils: Any = importlib.import_module("vllm.v1.core.kv_cache_utils")
+    return partial(utils.hash_block_tokens, hasher()) if options.prefix_cache else None
 
 
 class ModelConfig:

@@ -57,7 +57,7 @@ class Engine:
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.watcher = Watcher(self.layout, self.clients)
-        self.runner = Runner(config["page_size"])
+        self.runner = Runner(config["page_size"], boot.block_hash(options))
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
             self.layout, self.clients, self.watcher, self.runner, options.prefix_cache

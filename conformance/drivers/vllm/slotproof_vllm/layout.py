@@ -6,6 +6,10 @@
 | full.available | `pools.full.available`, `free` | blocks of the free queue without a hash |
 | full.evictable | `pools.full.evictable` | blocks with a hash and no reference |
 | full.protected | `pools.full.protected` | blocks with a hash and references |
+| | `reusable` | `BlockPool.free_block_queue`, in its order |
+| | `lookup.finds` | `BlockPool.cached_block_hash_to_block` |
+| | `queues` | `Scheduler.running` and its queues of those that wait |
+| | `tables` | `Scheduler.requests`; `req_to_blocks`, `num_cached_block` of the group |
 | page | `tree` | a block with a hash; its locks are `KVCacheBlock.ref_cnt` |
 | rows.total, rows.free | `rows` | `max_num_seqs`; a running request has one, and a paused session |
 | session.open, session.closing | `sessions` | the front end's (`clients.py`) |
@@ -37,6 +41,9 @@ WRAPPED = {
 }
 """Methods that the driver calls or wraps."""
 
+
+WAITING = ("waiting", "skipped_waiting", "kv_holding_waiting")
+"""Queues that a build may have: of a request that waits, one."""
 
 UNCOUNTED = 60
 """Rows for sessions that are paused or wait, in builds that let more of them be than may run."""
@@ -96,6 +103,19 @@ class Layout:
         )
         return int(sum(used)) * self.page_size
 
+    def reusable(self) -> list[int]:
+        """Pages in the order in which they are given out."""
+        return [page(each) for each in self.pool.free_block_queue.get_all_free_blocks()]
+
+    def finds(self) -> list[list[int]]:
+        """Keys of prefixes, each with a page that is found by it."""
+        found: dict[bytes, Any] = self.pool.cached_block_hash_to_block._cache
+        return [
+            [key_of(key), page(block)]
+            for key, blocks in found.items()
+            for block in (blocks.values() if isinstance(blocks, dict) else [blocks])
+        ]
+
     # Requests ---------------------------------------------------------------------------
 
     def request(self, key: str) -> Any:
@@ -123,6 +143,26 @@ class Layout:
         valid, size = int(request.num_computed_tokens), self.page_size
         return valid, valid if -(-valid // size) == count else count * size, self.shared(key)
 
+    def queues(self) -> dict[str, list[str]]:
+        """Ids of the requests that run, and of those that stand in a queue, by its name."""
+        found = {"running": [each.request_id for each in self.scheduler.running]}
+        for name in WAITING:
+            if hasattr(self.scheduler, name):
+                found[name] = [each.request_id for each in getattr(self.scheduler, name)]
+        return found
+
+    def tables(self) -> dict[str, list[str]]:
+        """Ids of the requests that the scheduler and its block manager have an entry for."""
+        return {
+            "requests": list(self.scheduler.requests),
+            "req_to_blocks": list(self.owned),
+            "num_cached_block": list(self.group.num_cached_block),
+        }
+
+    def ended(self) -> set[str]:
+        """Ids of requests that are over, of which the model runner was not told yet."""
+        return set(self.scheduler.finished_req_ids)
+
     def runs(self, key: str) -> bool:
         """Whether a request is in the batch, or between two chunks."""
         request = self.request(key)
@@ -132,6 +172,11 @@ class Layout:
 def page(block: Any) -> int:
     """The number of a page: the null block has none."""
     return int(block.block_id) - 1
+
+
+def key_of(block_hash: bytes) -> int:
+    """A hash as a number, with or without the group that follows it."""
+    return int.from_bytes(block_hash[:6], "big")
 
 
 def pauses(scheduler: Any) -> bool:

@@ -7,11 +7,13 @@ KV before through it. The KV is a dictionary: (block, offset) → token, positio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import content
 
+Hashed = Callable[[bytes | None, list[int]], bytes]
 Stored = tuple[int, int, int]
 """The token whose KV it is, its position, and the number that stands for the KV."""
 NOTHING: Stored = (0, -1, 0)
@@ -30,8 +32,13 @@ class State:
 class Runner:
     """All KV, and the requests that have some of it."""
 
-    def __init__(self, page_size: int) -> None:
+    def __init__(self, page_size: int, hashed: Hashed | None = None) -> None:
+        """``hashed`` is the build's own hash of a block, by that of the block before it and its
+        tokens; None where blocks have none."""
         self.page_size = page_size
+        self.hashed = hashed
+        self.hashes: dict[int, bytes] = {}
+        """By block, the hash of all whose KV was read and written up to its end."""
         self.states: dict[str, State] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
@@ -75,7 +82,18 @@ class Runner:
                 token = state.tokens[position]
                 self.kv[place] = token, position, content.computed(prefix, token, position)
             prefix = content.read(prefix, self.kv.get(place, NOTHING)[2])
+        self._hash(state.blocks, first, end)
         if end < len(state.tokens):  # a chunk of a prefill
             return []
         state.tokens.append(content.sampled(prefix))
         return state.tokens[-1:]
+
+    def _hash(self, blocks: list[int], first: int, end: int) -> None:
+        """Hash the blocks that were filled by positions from ``first`` on, from what is stored."""
+        if self.hashed is None:
+            return
+        size = self.page_size
+        for index in range(first // size, end // size):
+            parent = self.hashes.get(blocks[index - 1], b"") if index else None
+            tokens = [self.kv[blocks[index], offset][0] for offset in range(size)]
+            self.hashes[blocks[index]] = b"" if parent == b"" else self.hashed(parent, tokens)

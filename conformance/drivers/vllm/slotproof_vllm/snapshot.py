@@ -8,7 +8,7 @@ from slotproof_driver.hashes import token_hash
 
 from .clients import Clients, Session, Turn
 from .events import Watcher
-from .layout import Layout
+from .layout import Layout, key_of
 from .runner import Runner
 
 CHECK = {"ran": False, "level": 0, "pools": {}, "verdict": "off", "message": ""}
@@ -42,6 +42,10 @@ class Snapshooter:
         return {
             "pools": {"full": self._pool()},
             "tree": {"full": self.layout.tree()} if self.shares else {},
+            "reusable": {"full": self.layout.reusable()},
+            **self._lookup(),
+            "queues": self._named(self.layout.queues()),
+            "tables": self._named({**self.layout.tables(), "model runner": self._run()}),
             **self._rows(),
             "sessions": sessions,
             "slots": slots,
@@ -68,6 +72,28 @@ class Snapshooter:
             "free": sorted(free),
             "evicted": self.watcher.evicted,
         }
+
+    def _lookup(self) -> dict[str, Any]:
+        """What is found by the hash of a prefix, and the hashes of what is stored."""
+        if not self.shares:
+            return {}
+        stored = self.runner.hashes.items()
+        holds = [[key_of(each), block - 1] for block, each in stored]
+        return {"lookup": {"full": {"finds": self.layout.finds(), "holds": holds}}}
+
+    def _run(self) -> list[str]:
+        """Ids that the model runner knows, but for those whose end the next batch will tell it."""
+        return [key for key in self.runner.states if key not in self.layout.ended()]
+
+    def _named(self, ids: dict[str, list[str]]) -> dict[str, list[str]]:
+        """The same with the names that clients have for them."""
+        return {name: [self._name(key) for key in keys] for name, keys in ids.items()}
+
+    def _name(self, key: str) -> str:
+        of = self.clients.keys.get(key)
+        if isinstance(of, Session):
+            return of.turn.rid if of.turn is not None else of.sid
+        return key
 
     def _rows(self) -> dict[str, Any]:
         """Rows with the KV indices of their positions, and what is stored there."""
