@@ -33,6 +33,8 @@ class Recipe:
     base_mb: int
     release_mb: int
     driver: Path
+    title: str = ""
+    """As its makers write it."""
     example: str = "1.0"
     """A release, for what says how one is named."""
     base: str = ""
@@ -81,6 +83,7 @@ _VLLM = files("slotproof.conformance.drivers.vllm")
 
 SGLANG = Recipe(
     engine="sglang",
+    title="SGLang",
     requirements=requirements(_SGLANG.joinpath("requirements.txt").read_text(encoding="utf-8")),
     from_cpu_index="torch",
     cpu_index="https://download.pytorch.org/whl/cpu",
@@ -94,6 +97,7 @@ SGLANG = Recipe(
 VLLM = replace(
     SGLANG,
     engine="vllm",
+    title="vLLM",
     release_mb=1300,  # the wheel and what is in it; about 60 afterwards
     driver=Path(str(_VLLM.joinpath("__main__.py"))),
     example="0.33.0",

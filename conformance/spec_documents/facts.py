@@ -8,6 +8,7 @@ from functools import cache
 
 from slotproof.conformance.engines.methods import methods_of, newest
 from slotproof.conformance.engines.mutants import Known, known_mutants
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.model import cores
 from slotproof.model.expr import variables
 from slotproof.model.invariant import Invariant, Kind, about
@@ -81,21 +82,26 @@ def of_stage(stage: Stage | None) -> list[str]:
 
 
 def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
-    """By engine, the methods that make them: SGLang's newest release that is known, and ours.
+    """By engine that makes them, their methods: of each family its newest release that is known.
 
     >>> made_in(["T-REFUSE"])
     {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
+    >>> list(made_in(["T-MATCH"]))
+    ['SGLang 0.5.23', 'vLLM 0.33.0', 'the reference engine']
     """
-    release = newest("sglang")
+    releases = {engine: newest(engine) for engine in RECIPES}
     tables = {
-        f"SGLang {release}": methods_of(f"sglang {release}"),
+        **{
+            f"{RECIPES[it].title} {last}": methods_of(f"{it} {last}")
+            for it, last in releases.items()
+        },
         "the reference engine": methods_of("reference"),
     }
-    return {
+    made = {
         engine: list(dict.fromkeys(name for id_ in transitions for name in table.get(id_, ())))
         for engine, table in tables.items()
-        if transitions
     }
+    return {engine: methods for engine, methods in made.items() if methods}
 
 
 def bugs_of(*transitions: str) -> list[Bug]:
