@@ -1,0 +1,41 @@
+"""The test file that docs/how-to/test-vllm.md gives to vLLM's developers, run as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.vllm
+
+DOCS = Path(__file__).parents[3] / "docs"
+RELEASE = "0.33.0"
+
+
+def test_the_file_for_vllms_tests_runs_as_written(
+    python_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Traces of what was mended pass, and a search, here for some seconds, finds nothing."""
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", (DOCS / "how-to" / "test-vllm.md").read_text(), re.M | re.S
+    )
+    python = str(python_of(RELEASE))
+    code = code.replace("sys.executable", repr(python)).replace('"60"', '"10"')
+    (tmp_path / "test_sessions.py").write_text(code)
+    traces = tmp_path / "session_traces"
+    traces.mkdir()
+    for trace in sorted((DOCS / "findings").glob("vllm-*.itf.json")):
+        if RELEASE not in trace.name:  # it has those
+            shutil.copy(trace, traces)
+    assert list(traces.iterdir())
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=400)
+    assert done.returncode == 0, done.stdout
