@@ -21,6 +21,9 @@ FOR_NOTHING = "requests for no token"
 ROOM = "room that idle slots make"
 """What an engine names there that discards none of them for a request that needs the memory."""
 
+CUT = "requests that may outgrow the context"
+"""What an engine names there that takes them, and ends them where the context does."""
+
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for message in seen.snapshot["messages"]:
@@ -43,7 +46,9 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         large = _large(seen, sent)
-        refused = sent.refusable is True or sent.beyond(seen.config.context_len)
+        refused = sent.refusable is True or (
+            sent.beyond(seen.config.context_len) and CUT not in seen.capabilities.not_observed
+        )
         unasked = sent.aborted is None and not sent.closed and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):
