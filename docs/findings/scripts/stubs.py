@@ -1,4 +1,4 @@
-"""Stand-ins for packages that an engine imports and a run on a CPU never uses: SGLang, if not said."""
+"""Stand-ins for packages that an engine imports and a run on a CPU never uses."""
 
 import importlib.abc
 import importlib.machinery

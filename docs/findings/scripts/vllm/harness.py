@@ -34,8 +34,25 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 import stubs
 
 stubs.install(
-    "aiohttp cachetools cbor2 cloudpickle cpuinfo diskcache fastapi gguf llguidance mistral_common "
-    "openai openai_harmony partial_json_parser prometheus_client pybase64 uvloop xgrammar".split()
+    (
+        "aiohttp",
+        "cachetools",
+        "cbor2",
+        "cloudpickle",
+        "cpuinfo",
+        "diskcache",
+        "fastapi",
+        "gguf",
+        "llguidance",
+        "mistral_common",
+        "openai",
+        "openai_harmony",
+        "partial_json_parser",
+        "prometheus_client",
+        "pybase64",
+        "uvloop",
+        "xgrammar",
+    )
 )
 
 import vllm
@@ -185,7 +202,11 @@ class Engine:
             self.worker.pop(key, None)
         for new in batch.scheduled_new_reqs:
             tokens = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
-            self.worker[new.req_id] = [list(tokens), list(new.block_ids[0]), new.num_computed_tokens]
+            self.worker[new.req_id] = [
+                list(tokens),
+                list(new.block_ids[0]),
+                new.num_computed_tokens,
+            ]
         cached = batch.scheduled_cached_reqs
         for index, key in enumerate(cached.req_ids):
             state, blocks = self.worker[key], cached.new_block_ids[index]
