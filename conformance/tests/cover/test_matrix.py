@@ -113,10 +113,14 @@ def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
     """What SGLang does on a trace of vLLM says nothing; the reference is asked for all."""
     named = load(DOCS / "findings")
     asked = {
-        engine: {path.name.partition("-")[0] for each in named if each.asked_of(engine)
-                 for path, _ in each.traces}
+        engine: {
+            path.name.partition("-")[0]
+            for each in named
+            if each.asked_of(engine)
+            for path, _ in each.traces
+        }
         for engine in ("sglang", "vllm", "reference")
-    }  # fmt: skip
+    }
     assert asked == {"sglang": {"sglang"}, "vllm": {"vllm"}, "reference": {"sglang", "vllm"}}
 
 

@@ -76,8 +76,13 @@ def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) 
     """INV-ANSWER.nothing: vLLM ends it where the context does, and until then it may be aborted."""
     tokens = list(range(1, 41))
     turn: Command = {
-        "do": "submit", "session": "s1", "rid": "r1", "tokens": tokens, "max_new": 20, "stop": []
-    }  # fmt: skip
+        "do": "submit",
+        "session": "s1",
+        "rid": "r1",
+        "tokens": tokens,
+        "max_new": 20,
+        "stop": [],
+    }
     commands: list[Command] = [{"do": "open", "session": "s1"}, turn, {"do": "step", "n": 2}]
     aborted: list[Command] = [*commands, {"do": "abort", "rid": "r1"}, {"do": "step", "n": 1}]
     ended: list[Command] = [*commands, {"do": "step", "n": 8}]
