@@ -13,6 +13,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     ConfigOption,
     JsonOption,
+    SetAsideOption,
     TimeoutOption,
     jobs_count,
     number,
@@ -20,7 +21,7 @@ from slotproof.conformance.cli.options import (
     writing,
     z3_missing,
 )
-from slotproof.conformance.cli.running import chosen
+from slotproof.conformance.cli.running import chosen, known
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import torch_missing
 from slotproof.conformance.engines.mutants import known_mutants
@@ -62,6 +63,7 @@ def matrix(
     shrink: Annotated[
         int, typer.Option("--shrink", help="Replays that shrinking one finding may take.")
     ] = Plan.shrink,
+    set_aside: SetAsideOption = None,
     seeds: Annotated[
         int, typer.Option("--seeds", help="With --mutants: so many seeds, for medians.")
     ] = 1,
@@ -90,6 +92,7 @@ def matrix(
         examples=number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
+        set_aside=known(set_aside),
         seconds=seconds,
         shrink=number(shrink, 1, "--shrink"),
     )

@@ -57,6 +57,13 @@ StartOption = Annotated[
 ProfileOption = Annotated[
     str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
 ]
+SetAsideOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-aside",
+        help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 LogOption = Annotated[

@@ -21,6 +21,7 @@ from slotproof.conformance.cli.options import (
     LogOption,
     ProfileOption,
     PythonOption,
+    SetAsideOption,
     StartOption,
     TimeoutOption,
     jobs_count,
@@ -62,13 +63,7 @@ def run(
     steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
     profile: ProfileOption = None,
-    set_aside: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set-aside",
-            help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
-        ),
-    ] = None,
+    set_aside: SetAsideOption = None,
     out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
         "slotproof-traces"
     ),

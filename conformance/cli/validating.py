@@ -9,7 +9,12 @@ from typing import Annotated
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, ProfileOption, known_profile
+from slotproof.conformance.cli.options import (
+    JsonOption,
+    ProfileOption,
+    SetAsideOption,
+    known_profile,
+)
 from slotproof.conformance.cli.running import known
 from slotproof.conformance.cli.telling import status_line
 from slotproof.conformance.logs import following, judging, report
@@ -27,13 +32,7 @@ def validate(
         typer.Argument(help="An event log: its file, its files, their folder, or their name."),
     ],
     profile: ProfileOption = None,
-    set_aside: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set-aside",
-            help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
-        ),
-    ] = None,
+    set_aside: SetAsideOption = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Judge it as it grows, until Ctrl-C.")
     ] = False,

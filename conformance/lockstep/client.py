@@ -76,6 +76,8 @@ class Conversation:
     open: bool | None = False
     """Whether it is, by what was read and told; ``None``: that depends on when a close is done."""
     asked: list[Asked] = field(default_factory=list)
+    answered: list[tuple[Asked, str]] = field(default_factory=list)
+    """What was answered in this iteration, and how."""
     used: int = 0
     """The time at which it was opened, or a turn of it was read last."""
     idle: int = 0
@@ -105,19 +107,33 @@ class Conversation:
     def hears(self, told: str) -> bool:
         """Whether that answers something that was asked; then it is asked no more."""
         fitting = [each for each in self.asked if told in each.answers]
-        answered = (*fitting, None)[0]
-        for each in self.asked[self.asked.index(answered) :] if answered is not None else ():
-            if each.do == "open" and told == "closed":
-                break  # what comes after it is not answered before it
-            if each in fitting and (each.do != "abort" or told != "closed"):
-                answered = each
-                break
-        if answered is not None:
-            for each in self.asked[: self.asked.index(answered)]:
-                if each.do == "abort" and told == "closed":  # the close may have come too late
-                    each.answers = answered.answers - {told}
-            self.asked.remove(answered)
-        return answered is not None
+        if told == "closed" and fitting:  # what comes after an open is not answered before it
+            later = self.asked[self.asked.index(fitting[0]) :]
+            opens = [n for n, each in enumerate(later) if each.do == "open"]
+            fitting = [each for each in later[: min(opens, default=None)] if told in each.answers]
+        sure = [each for each in fitting if each.do != "abort" or told != "closed"]
+        if told == "refused":  # a close may be answered later, an open may not
+            sure.sort(key=lambda each: "closed" in each.answers)
+        answered = (*sure, *fitting, None)[0]
+        if answered is None:
+            return self._hears_otherwise(told)
+        for each in self.asked[: self.asked.index(answered)]:
+            if each.do == "abort" and told == "closed":  # the close may have come too late
+                each.answers = answered.answers - {told}
+        self.asked.remove(answered)
+        self.answered.append((answered, told))
+        return True
+
+    def _hears_otherwise(self, told: str) -> bool:
+        """Whether it answers what another answer of this iteration was taken for, and that one
+        answers something else."""
+        for index, (taken, before) in enumerate(self.answered):
+            other = next((each for each in self.asked if before in each.answers), None)
+            if told in taken.answers and other is not None:
+                self.asked.remove(other)
+                self.answered[index : index + 1] = [(taken, told), (other, before)]
+                return True
+        return False
 
 
 class Client:
@@ -250,6 +266,7 @@ class Client:
             if sid in busy:
                 session.idle = self.clock
             free = runs and not self.paused and sid not in busy
+            session.answered.clear()
             session.asked = [each for each in session.asked if not each.due(free)]
             for each in session.asked:
                 each.waits += free

@@ -118,7 +118,8 @@ def _run(
             continue
         try:
             for each in named:
-                build.known[each.name] = look(engine, each, build.folder)
+                if each.asked_of(engine.name):
+                    build.known[each.name] = look(engine, each, build.folder)
             interrupted = _campaign(build, engine, plan, jobs, tell)
         except EngineUnusable as problem:
             build.problem, interrupted = str(problem), False
@@ -195,6 +196,8 @@ def shortest(builds: list[Build]) -> dict[str, Finding]:
 
 def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table:
     """What is known so far: findings with a name first, then what no named one explains."""
+    ran = [build for build in builds if build.engine]
+    named = [each for each in named if not ran or any(each.name in build.known for build in ran)]
     rows = [
         _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known)
         for each in named
@@ -208,6 +211,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
+        *([f"Set aside: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
     ]
     notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]

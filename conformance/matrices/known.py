@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.files import slug
 from slotproof.conformance.lockstep.referee import Iteration, play
 from slotproof.conformance.matrices.table import Cell
@@ -31,6 +32,11 @@ class Known:
     @property
     def clause(self) -> str:
         return self.traces[0][1].violations[0].clause
+
+    def asked_of(self, engine: str) -> bool:
+        """Whether that engine may have it: what a build of another family did says nothing."""
+        families = {trace.engine.partition(" ")[0] for _, trace in self.traces} & RECIPES.keys()
+        return engine not in RECIPES or not families or engine in families
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ PAGES = (
     "reference/api/conformance",
     "systems/22862-free-tail",
     "findings/sglang-streaming-sessions",
+    "findings/vllm-streaming-input",
     "project/model/memory.py",
 )
 

@@ -104,6 +104,7 @@ ABORTED = ["open", "submit", "abort"]
         (["open", "submit", "close", "abort"], ["opened", "closed"]),
         ([*ABORTED], ["opened"]),  # the turn was refused, so nothing ended
         ([*ABORTED, "close", "open"], ["opened", "closed", "opened"]),
+        ([*ABORTED, "submit", "close", "open"], ["opened", "refused", "closed"]),  # the open is
     ],
 )
 def test_an_abort_that_ends_its_session_is_answered_in_its_place(

@@ -10,7 +10,7 @@ import pytest
 
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.matrices import builds, mutants
-from slotproof.conformance.matrices.known import SUFFIX
+from slotproof.conformance.matrices.known import SUFFIX, load
 from slotproof.conformance.matrices.table import Cell, Row, Table, write
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search.plan import Plan
@@ -107,6 +107,29 @@ def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> Non
     assert [row["name"] for row in rows[1:]] == [
         row["name"] for row in before if row["name"] != "INV-SUM-FULL.reported@T-RESTORE"
     ]
+
+
+def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
+    """What SGLang does on a trace of vLLM says nothing; the reference is asked for all."""
+    named = load(DOCS / "findings")
+    asked = {
+        engine: {
+            path.name.partition("-")[0]
+            for each in named
+            if each.asked_of(engine)
+            for path, _ in each.traces
+        }
+        for engine in ("sglang", "vllm", "reference")
+    }
+    assert asked == {"sglang": {"sglang"}, "vllm": {"vllm"}, "reference": {"sglang", "vllm"}}
+
+
+def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["matrix", "--engines", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
+    status([*argv, "--set-aside", "INV-SUM-FULL.reported"])
+    document = json.loads(capsys.readouterr().out)
+    assert not any(row["name"].startswith("INV-SUM-FULL.reported") for row in document["rows"])
+    assert "Set aside: INV-SUM-FULL.reported." in document["notes"]
 
 
 @pytest.mark.parametrize(

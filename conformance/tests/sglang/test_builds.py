@@ -73,7 +73,9 @@ def test_the_rows_that_slots_hold_are_told_by_the_idle_check(
     assert checks[-1]["held_rows"] == 1
 
 
-@pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.itf.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(FINDINGS.glob("sglang-*.itf.json")), ids=lambda path: path.stem
+)
 def test_every_finding_replays_on_its_release(
     path: Path, on_a_build: Callable[[Path, str], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for packages that SGLang imports and a run on a CPU never uses."""
+"""Stand-ins for packages that an engine imports and a run on a CPU never uses."""
 
 import importlib.abc
 import importlib.machinery
@@ -132,7 +132,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def install():
+def install(names=NAMES):
     """Answer the imports of those packages that are absent."""
-    absent = {name for name in NAMES if importlib.util.find_spec(name) is None}
+    absent = {name for name in names if importlib.util.find_spec(name) is None}
     sys.meta_path.insert(0, _Finder(absent))

@@ -74,6 +74,8 @@ class Options:
     """What the driver's own arguments switch."""
 
     prefix_cache: bool = True
+    turns_alone: bool = False
+    """Turns are refused for their own length only, as by vLLM's front end (README)."""
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Engine:
 
     def __init__(self, config: dict[str, Any], options: boot.Options) -> None:
         self.context_len = int(config["context_len"])
+        self.turns_alone = options.turns_alone
         self.scheduler = boot.build_scheduler(config, options)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
@@ -156,7 +157,7 @@ class Engine:
         if not turn.tokens:
             return "the prompt is empty"
         longest = len(turn.tokens)
-        if of is not None:  # vLLM looks at the turn alone: see the README
+        if of is not None and not self.turns_alone:  # vLLM looks at the turn: see the README
             longest += self.snapshooter.longest(of)
         if longest >= self.context_len:
             return f"a prompt of up to {longest} tokens is longer than the context"

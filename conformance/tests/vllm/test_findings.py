@@ -1,0 +1,117 @@
+"""vLLM's findings: each trace and each script of `docs/findings` does on a release what its page
+says, with vLLM alone where it is a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.matrices.known import again
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.tests.processes import finished
+from slotproof.conformance.traces import itf
+
+pytestmark = pytest.mark.vllm
+
+ROOT = Path(__file__).parents[3]
+FINDINGS = ROOT / "docs" / "findings"
+SCRIPTS = FINDINGS / "scripts" / "vllm"
+TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
+ALONE = sorted((FINDINGS / "turns-alone").glob("vllm-*.itf.json"))
+DRIVER = ROOT / "conformance" / "drivers" / "vllm"
+BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
+"""The ends, and the releases around which most was mended."""
+NEW = BUILDS[-1]
+
+LAST = {
+    "stale-block-hash": "0.31.0",
+    "first-max-tokens": "0.30.0",
+    "first-max-tokens-outgrows": "0.30.0",
+    "resumed-behind-waiting": "0.30.0",
+    "session-outgrows-context": NEW,
+    "paused-session-pins": NEW,
+    "resumed-sessions-deadlock": NEW,
+}
+"""The last release that has each; all before have it, back to 0.15.0."""
+
+
+def shows(name: str, build: str) -> bool:
+    return [int(each) for each in build.split(".")] <= [int(each) for each in LAST[name].split(".")]
+
+
+def named(path: Path) -> str:
+    return path.name.removesuffix(".itf.json").split("-", 2)[2]
+
+
+@pytest.fixture(scope="module")
+def engine(build: str, python_of: Callable[[str], Path]) -> Iterator[Engine]:
+    with closing(EngineSpec("vllm", python_of(build), step_timeout=60).open()) as opened:
+        yield opened
+
+
+def test_every_finding_has_a_page_a_script_and_a_trace() -> None:
+    scripts = {path.stem for path in SCRIPTS.glob("*.py")} - {"harness"}
+    pages = {name for name in LAST if (FINDINGS / f"{name}.md").exists()}
+    assert {named(path) for path in [*TRACES, *ALONE]} == set(LAST)
+    assert scripts == pages == set(LAST) - {"first-max-tokens-outgrows"}  # on the other's page
+
+
+@pytest.mark.parametrize("build", BUILDS, scope="module")
+@pytest.mark.parametrize("path", TRACES, ids=named)
+def test_a_trace_shows_its_finding_where_the_release_has_it(path: Path, engine: Engine) -> None:
+    trace = itf.load(path)
+    found = {each.clause for each in again(engine, trace)[-1].violations}
+    assert (trace.violations[0].clause in found) == shows(named(path), engine.version), found
+
+
+@pytest.mark.parametrize("build", [NEW], scope="module")
+def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) -> None:
+    """INV-ANSWER.nothing: vLLM ends it where the context does, and until then it may be aborted."""
+    tokens = list(range(1, 41))
+    turn: Command = {
+        "do": "submit",
+        "session": "s1",
+        "rid": "r1",
+        "tokens": tokens,
+        "max_new": 20,
+        "stop": [],
+    }
+    commands: list[Command] = [{"do": "open", "session": "s1"}, turn, {"do": "step", "n": 2}]
+    aborted: list[Command] = [*commands, {"do": "abort", "rid": "r1"}, {"do": "step", "n": 1}]
+    ended: list[Command] = [*commands, {"do": "step", "n": 8}]
+    for each in (aborted, ended):
+        log = play(engine, Setup(CONFIGS["p1"]), each).log
+        assert log[-1].violations == []
+        (told,) = (one for seen in log[-1].snapshots for one in seen["messages"][:1])
+        assert told["type"] == "finish" and len(told["tokens"]) == (2 if each is aborted else 8)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("path", ALONE, ids=named)
+def test_a_trace_of_turns_that_are_looked_at_alone(
+    path: Path, build: str, python_of: Callable[[str], Path]
+) -> None:
+    trace = itf.load(path)
+    spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --turns-alone", step_timeout=60)
+    with closing(spec.open()) as opened:
+        found = {each.clause for each in again(opened, trace)[-1].violations}
+    assert found == {"INV-ALIVE.crash"}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", sorted(set(LAST) - {"first-max-tokens-outgrows"}))
+def test_a_script_shows_its_finding_where_the_release_has_it(
+    name: str, build: str, python_of: Callable[[str], Path]
+) -> None:
+    done = finished([python_of(build), SCRIPTS / f"{name}.py"], timeout=300)
+    assert done.returncode == int(shows(name, build)), done.stdout + done.stderr
+    assert done.stdout.startswith(f"vLLM {build}\n")
+    assert ("\nBUG: " in done.stdout) == shows(name, build)
+    assert done.stdout.endswith("\nnot seen\n") != shows(name, build)

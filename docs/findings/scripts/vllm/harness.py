@@ -1,0 +1,276 @@
+"""A real vLLM scheduler on a CPU, stepped by hand: no weights, no worker, no sockets.
+
+For the scripts beside it. Serves 0.15.0 to 0.33.0. Everything that a script shows is read from
+the engine's own objects; the methods below only build its inputs, and stand in for its worker.
+"""
+
+import inspect
+import logging
+import os
+import pathlib
+import sys
+import traceback
+import warnings
+
+for name, value in {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}.items():
+    os.environ.setdefault(name, value)
+
+import torch
+import torch._inductor.runtime.triton_compat  # before the stubs: it would take one for Triton
+import torch.utils._triton
+
+torch.set_num_threads(1)
+warnings.simplefilter("ignore")  # of packages that are absent; what vLLM logs as well
+logging.disable()
+torch.utils._triton.has_triton_package()
+torch.utils._triton.has_triton()
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import stubs
+
+stubs.install(
+    (
+        "aiohttp",
+        "cachetools",
+        "cbor2",
+        "cloudpickle",
+        "cpuinfo",
+        "diskcache",
+        "fastapi",
+        "gguf",
+        "llguidance",
+        "mistral_common",
+        "openai",
+        "openai_harmony",
+        "partial_json_parser",
+        "prometheus_client",
+        "pybase64",
+        "uvloop",
+        "xgrammar",
+    )
+)
+
+import vllm
+from vllm.config import CacheConfig, DeviceConfig, SchedulerConfig, VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256
+from vllm.v1.core import kv_cache_utils
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.request import Request, RequestStatus
+from vllm.v1.structured_output import StructuredOutputManager
+
+kv_cache_utils.init_none_hash(sha256)
+
+
+class Model:
+    """What the scheduler reads of a model: a text generator, and None of all else."""
+
+    skip_tokenizer_init, runner_type, architecture, architectures = True, "generate", "none", ()
+    is_multimodal_model = supports_multimodal_inputs = is_encoder_decoder = is_diffusion = False
+    enable_return_routed_experts = return_sampling_mask = uses_mrope = False
+
+    def __init__(self, context):
+        self.max_model_len = context
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def call(function, **offered):
+    """``function(…)`` with those arguments that this release takes."""
+    taken = inspect.signature(function).parameters
+    return function(**{name: value for name, value in offered.items() if name in taken})
+
+
+class Engine:
+    """One scheduler. `answers` has what each finished request's client was told, `tokens` what it
+    was sent, `kv` the token whose KV the worker wrote to each (block, offset)."""
+
+    def __init__(self, tokens=64, block_size=1, running=4, context=48):
+        self.size, self.kv, self.worker = block_size, {}, {}
+        self.answers, self.tokens, self.turns, self.sent = {}, {}, {}, 0
+        budget = 2 * context * running
+        config = VllmConfig(
+            device_config=DeviceConfig("cpu"),
+            scheduler_config=call(
+                SchedulerConfig,
+                max_num_seqs=running,
+                max_num_batched_tokens=budget,
+                max_model_len=context,
+                enable_chunked_prefill=True,
+                is_encoder_decoder=False,
+                async_scheduling=False,
+            ),
+            cache_config=CacheConfig(block_size=block_size),
+        )
+        # Without a model it decides some of these by itself.
+        config.cache_config.enable_prefix_caching = True
+        config.cache_config.block_size = block_size
+        config.cache_config.num_gpu_blocks = tokens // block_size + 1  # and the null block
+        config.scheduler_config.async_scheduling = False
+        config.scheduler_config.max_num_batched_tokens = budget
+        object.__setattr__(config, "model_config", Model(context))
+        attention = FullAttentionSpec(
+            block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32
+        )
+        self.scheduler = call(
+            Scheduler,
+            vllm_config=config,
+            kv_cache_config=KVCacheConfig(
+                num_blocks=tokens // block_size + 1,
+                kv_cache_tensors=[],
+                kv_cache_groups=[KVCacheGroupSpec(["layer"], attention)],
+            ),
+            structured_output_manager=StructuredOutputManager(config),
+            block_size=block_size,
+            hash_block_size=block_size,
+        )
+        self.pool = self.scheduler.kv_cache_manager.block_pool
+        self.hasher = kv_cache_utils.get_request_block_hasher(block_size, sha256)
+
+    # What clients send; it arrives at once.
+
+    def submit(self, rid, tokens, max_new, session=None):
+        """A plain request; a turn of a session is one more request of its id, and resumable."""
+        key = session or rid
+        self.turns.setdefault(key, []).append(rid)
+        self._send(key, tokens, max_new, session is not None)
+
+    def close(self, session):
+        """As `AsyncLLM` ends a session when the stream of inputs is over."""
+        self._send(session, [0], 1, False)
+
+    def abort(self, key):
+        self.scheduler.finish_requests(key, RequestStatus.FINISHED_ABORTED)
+
+    def _send(self, key, tokens, max_new, resumable):
+        self.sent += 1
+        self.scheduler.add_request(
+            call(
+                Request,
+                request_id=key,
+                prompt_token_ids=list(tokens),
+                sampling_params=SamplingParams(max_tokens=max_new, ignore_eos=True),
+                pooling_params=None,
+                eos_token_id=None,
+                arrival_time=float(self.sent),
+                block_hasher=self.hasher,
+                resumable=resumable,
+            )
+        )
+
+    # One iteration of the engine's loop.
+
+    def step(self, count=1):
+        for _ in range(count):
+            if self.scheduler.has_requests():
+                self._iterate()
+
+    def _iterate(self):
+        batch = self.scheduler.schedule()
+        self._update(batch)
+        sampled = {key: self._run(key, n) for key, n in batch.num_scheduled_tokens.items()}
+        output = call(
+            ModelRunnerOutput,
+            req_ids=list(sampled),
+            req_id_to_index={key: index for index, key in enumerate(sampled)},
+            sampled_token_ids=list(sampled.values()),
+            logprobs=None,
+            prompt_logprobs_dict={},
+            pooler_output=[],
+        )
+        for told in self.scheduler.update_from_output(batch, output).values():
+            for each in told.outputs:
+                rid = self.turns[each.request_id][0]
+                self.tokens.setdefault(rid, []).extend(each.new_token_ids)
+                if each.finish_reason is not None:
+                    self.answers[rid] = each.finish_reason.name.lower()
+                    self.turns[each.request_id].pop(0)
+
+    # The worker: tokens and block table of each request, as the scheduler told it.
+
+    def _update(self, batch):
+        for key in batch.finished_req_ids:
+            self.worker.pop(key, None)
+        for new in batch.scheduled_new_reqs:
+            tokens = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
+            self.worker[new.req_id] = [
+                list(tokens),
+                list(new.block_ids[0]),
+                new.num_computed_tokens,
+            ]
+        cached = batch.scheduled_cached_reqs
+        for index, key in enumerate(cached.req_ids):
+            state, blocks = self.worker[key], cached.new_block_ids[index]
+            state[2] = cached.num_computed_tokens[index]
+            if key in cached.resumed_req_ids:
+                state[0], state[1] = list(cached.all_token_ids.get(key, state[0])), []
+            state[1].extend(blocks[0] if blocks else ())
+
+    def _run(self, key, count):
+        """Write the KV of what is scheduled; the next token depends on all that is read."""
+        tokens, blocks, computed = self.worker[key]
+        end, read = computed + count, 0
+        for position in range(end):
+            if position >= len(blocks) * self.size:
+                raise NoBlock(f"{key}: position {position} is beyond its {len(blocks)} blocks")
+            place = blocks[position // self.size], position % self.size
+            if position >= computed:
+                self.kv[place] = tokens[position]
+            read = (31 * read + self.kv[place]) % 199
+        if end < len(tokens):
+            return []
+        tokens.append(1 + read)
+        return tokens[-1:]
+
+    # What is seen.
+
+    def free(self):
+        """Tokens that a request could get."""
+        return self.pool.get_num_free_blocks() * self.size
+
+    def blocks(self, key):
+        """The block table of a request, by the scheduler's own objects."""
+        (group,) = self.scheduler.kv_cache_manager.coordinator.single_type_managers
+        return [each.block_id for each in group.req_to_blocks.get(key, ())]
+
+    def reads(self, key):
+        """Tokens whose KV is where the block table of a request leads, by position."""
+        places = [(block, offset) for block in self.blocks(key) for offset in range(self.size)]
+        return [self.kv.get(place) for place in places]
+
+    def status(self, key):
+        request = self.scheduler.requests.get(key)
+        return "gone" if request is None else request.status.name
+
+    def waiting(self):
+        """Requests and turns that are not answered while nothing runs."""
+        return [rid for rids in self.turns.values() for rid in rids]
+
+
+class NoBlock(Exception):
+    """The scheduler has the worker write KV that it gave no block for."""
+
+
+def main(finding):
+    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
+    print(f"vLLM {vllm.__version__}")
+    try:
+        wrong = finding()
+    except BaseException:
+        traceback.print_exc()
+        status = 2
+    else:
+        print(f"BUG: {wrong}" if wrong else "not seen")
+        status = 1 if wrong else 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
