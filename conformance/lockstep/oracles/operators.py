@@ -78,6 +78,8 @@ def _accept(seen: Observation) -> Iterator[Violation]:
         if transition in RETRACTS:
             client.under_way.pop(rid, None)
         rounds, tokens = client.under_way.setdefault(rid, []), params.get("k", 0)
+        if transition == "T-DECODE" and not tokens:
+            continue  # memory alone: no round
         if "d" in params:  # a round is launched
             rounds.append(client.told.pop(rid, None))
         if not tokens or not rounds:

@@ -19,6 +19,8 @@ from slotproof_driver import stubs
 from slotproof_driver.configuration import filled
 from slotproof_driver.usage import UsageError
 
+from . import drafts
+
 #: Imported by some release at module level, needed by none on a CPU.
 STUBBED = [
     "aiohttp",
@@ -45,7 +47,6 @@ LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "swa_tokens": [0],
     "window": [0],
-    "draft": [0],
     "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
 }
@@ -86,7 +87,27 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is no length")
     full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
+    if full["draft"] and full["chunk"]:
+        _share_chunks(full)
     return full
+
+
+def _share_chunks(full: dict[str, Any]) -> None:
+    """A chunk is what a batch computes, rounds and prefills together."""
+    if drafts.lookahead(full):
+        raise UsageError(
+            "config.topk: with chunks only 1: a drafter that writes past a chunk of a prefill is "
+            "given memory there, for which no event has a word"
+        )
+    most = full["chunk"] // (full["draft"] + 1)
+    if not most:
+        raise UsageError(f"config.chunk: {full['chunk']} is less than a round of {full['draft']}")
+    full["max_running"] = min(full["max_running"], most)  # so that rounds are whole
+
+
+def limits() -> dict[str, list[Any]]:
+    """Values that an engine of this build can take."""
+    return LIMITS if drafts.offered() else {**LIMITS, "draft": [0]}
 
 
 def import_engine() -> str:
@@ -140,6 +161,8 @@ class ModelConfig:
 def build_scheduler(config: dict[str, Any], options: Options) -> Any:
     """A fresh scheduler of this configuration, by this process's build."""
     page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
+    if config["draft"] and not drafts.offered():
+        raise UsageError("config.draft: this build's scheduler takes no drafts, only 0")
     settings = vllm_config(config, options)
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
@@ -186,6 +209,8 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
     made.scheduler_config.async_scheduling = False
     made.scheduler_config.max_num_batched_tokens = budget
+    if config["draft"]:
+        object.__setattr__(made, "speculative_config", drafts.speculative_config(config))
     object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
     return made
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from slotproof_driver.usage import UsageError
 
-from . import boot, layout
+from . import boot, drafts, layout
 from .clients import Clients, Session, Turn
 from .events import Watcher
 from .inputs import Inputs, check_tokens
@@ -57,7 +57,15 @@ class Engine:
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
         self.watcher = Watcher(self.layout, self.clients)
-        self.runner = Runner(config["page_size"])
+        self.accepts = drafts.Accepts(config["draft"])
+        self.proposals = drafts.proposals() if config["draft"] else None
+        self.runner = Runner(
+            config["page_size"],
+            config["draft"],
+            self._accepts,
+            drafts.lookahead(config),
+            self.context_len,
+        )
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
             self.layout, self.clients, self.watcher, self.runner, options.prefix_cache
@@ -96,15 +104,19 @@ class Engine:
         if self.scheduler.has_requests():
             batch = self.scheduler.schedule()
             sampled = self.runner.execute(batch)
-            for key in sampled:
-                if sampled[key]:
-                    self.watcher.sampled(key)
+            for key, tokens in sampled.items():
+                self.watcher.sampled(key, len(tokens))
             told = self.scheduler.update_from_output(batch, self.outputs(batch, sampled))
             self.watcher.chunks()
             for answers in told.values():
                 for answer in answers.outputs:
                     self._hears(answer)
+            if self.proposals is not None and sampled:
+                self.scheduler.update_draft_token_ids(self.proposals(self.runner.drafts))
         return self._snapshot(len(inbox))
+
+    def _accepts(self, key: str, computed: int) -> int:
+        return self.accepts.of(self.clients.of(key)[1], computed)
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages, self.messages = self.messages, []
@@ -214,6 +226,9 @@ class Engine:
         if gone:
             self.watcher.emit("T-EVICT", None, None, n=gone * self.layout.page_size, swa_n=0)
 
+    def _accept(self, rid: str, tokens: int) -> None:
+        self.accepts.request(rid, tokens)
+
     def _pause(self) -> None:
         self.scheduler.set_pause_state(layout.pause_state(self.scheduler, paused=True))
 
@@ -266,7 +281,8 @@ class Engine:
 def commands(scheduler: Any) -> list[str]:
     """What this build takes."""
     paused = layout.pauses(scheduler)
-    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick"]
+    rounds = ["accept"] if drafts.offered() else []
+    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
 
 
 def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
@@ -276,7 +292,7 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "events": True,
         "pools": ["full"],
         "page_sizes": boot.LIMITS["page_size"],
-        "config": {k: v for k, v in boot.LIMITS.items() if k not in ("page_size", "retract")},
+        "config": {k: v for k, v in boot.limits().items() if k not in ("page_size", "retract")},
         "transitions": [*TRANSITIONS, *(SHARING if options.prefix_cache else ())],
         "profile": "vllm",
         "recompute": True,

@@ -1,8 +1,9 @@
 """Events, told where the engine does what they are about.
 
-Four methods of a scheduler are wrapped: `KVCacheManager.allocate_slots` (match or restore, evict,
-extend or decode, insert: in the order in which it does them), `KVCacheManager.free` (what a
-request gives up), `Scheduler._preempt_request`, `BlockPool._maybe_evict_cached_block`.
+Five methods of a scheduler are wrapped: `KVCacheManager.allocate_slots` (match or restore, evict,
+extend or decode, insert: in the order in which it does them), `KVCacheManager.cache_blocks` (insert,
+of what a round accepted), `KVCacheManager.free` (what a request gives up),
+`Scheduler._preempt_request`, `BlockPool._maybe_evict_cached_block`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Watcher:
 
     def __init__(self, layout: Layout, clients: Clients) -> None:
         self.layout, self.clients = layout, clients
+        self.width = int(layout.scheduler.max_model_len)
         self.events: list[Event] = []
         self.evicted = 0
         """Tokens that the tree gave up since the start."""
@@ -35,12 +37,15 @@ class Watcher:
         self.free_rows = list(range(layout.rows))
         self._given_up = 0
         self._extended: dict[str, Event] = {}
+        self._rounds: dict[str, Event] = {}
+        """Decoding rounds whose result is to come."""
         self._install()
 
     def _install(self) -> None:
         layout = self.layout
         for owner, name, wrapper in (
             (layout.manager, "allocate_slots", self._allocate),
+            (layout.manager, "cache_blocks", self._cache),
             (layout.manager, "free", self._free),
             (layout.scheduler, "_preempt_request", self._preempt),
             (layout.pool, "_maybe_evict_cached_block", self._evict),
@@ -73,11 +78,16 @@ class Watcher:
         """What a request that gave up its blocks in this iteration unlocked."""
         return self.freed.get(key, (0, UNLOCKED))[1]
 
-    def sampled(self, key: str) -> None:
-        """A request sampled a token, or ran a chunk of its prefill."""
+    def sampled(self, key: str, count: int) -> None:
+        """A request sampled so many tokens: none, if it ran a chunk of its prefill."""
+        if not count:
+            return
         event = self._extended.pop(key, None)
         if event is not None:
             event[3]["sampled"] = 1
+        event = self._rounds.pop(key, None)
+        if event is not None:
+            event[3]["k"] = count
 
     def chunks(self) -> None:
         """The batch is over: who was extended and sampled nothing has more prefill to do."""
@@ -91,9 +101,10 @@ class Watcher:
     # Wrappers ----------------------------------------------------------------------------
 
     def _allocate(self, original: Any, request: Any, new: int, *args: Any, **kwargs: Any) -> Any:
-        """Positional in some builds: computed tokens that were found, and their blocks."""
+        """Positional in some builds: computed tokens that were found, their blocks, lookahead."""
         hit = int(kwargs.get("num_new_computed_tokens", args[0] if args else 0) or 0)
         found = kwargs.get("new_computed_blocks", args[1] if len(args) > 1 else None)
+        ahead = int(kwargs.get("num_lookahead_tokens", args[2] if len(args) > 2 else 0))
         key, page, layout = request.request_id, self.layout.page_size, self.layout
         fresh = sum(each.ref_cnt == 0 for each in found.blocks[0]) * page if found else 0
         before, admitted = layout.shared(key), request.status.name != "RUNNING"
@@ -109,19 +120,37 @@ class Watcher:
             before = hit
         if self._given_up:
             self.emit("T-EVICT", None, None, n=self._given_up * page, swa_n=0)
+        upto = int(request.num_computed_tokens) + hit + new
+        had = max(int(request.num_computed_tokens) + hit, layout.asked.get(key, 0))
+        layout.asked[key] = max(had, min(upto + ahead, self.width))
         if admitted or key in self.parked:
             self.parked.discard(key)
-            upto = int(request.num_computed_tokens) + hit + new
+            upto = min(upto, int(request.num_tokens))  # past that are drafts, and what pads them
             self._extended[key] = self.emit(
                 "T-EXTEND", session, rid, t=upto, sampled=0, row=self.row(key)
             )
+            more = layout.asked[key] - max(had, upto)
+            if more > 0:
+                self.emit("T-DECODE", session, rid, d=more, k=0)
         else:
-            self.emit("T-DECODE", session, rid, d=new, k=new)
-        after = layout.shared(key)
+            more = layout.asked[key] - had
+            self._rounds[key] = self.emit("T-DECODE", session, rid, d=more, k=0)
+        self._shared(request, before)
+        return result
+
+    def _cache(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self.layout.shared(request.request_id)
+        result = original(request, *args, **kwargs)
+        self._shared(request, before)
+        return result
+
+    def _shared(self, request: Any, before: int) -> None:
+        """Blocks of it may have got their hash."""
+        after = self.layout.shared(request.request_id)
         if after > before:
+            session, rid, _ = self.clients.of(request.request_id)
             more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
             self.emit("T-INSERT", session, rid, q=after, **more)
-        return result
 
     def _free(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         key = request.request_id
@@ -130,6 +159,8 @@ class Watcher:
         self.freed[key] = shared, {"u": before - self.layout.protected(), "swa_u": 0}
         self.parked.discard(key)
         self._extended.pop(key, None)
+        self._rounds.pop(key, None)
+        self.layout.asked.pop(key, None)
         if key in self.rows:
             self.free_rows.append(self.rows.pop(key))
         return result

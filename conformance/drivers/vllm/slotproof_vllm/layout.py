@@ -13,7 +13,7 @@
 | session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
 | slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a turn that ended; it runs |
 | slot.C, req.C | `C` | `Request.num_computed_tokens` |
-| slot.A, req.A | `A` | its blocks in `req_to_blocks`; C where that ends in the last one |
+| slot.A, req.A | `A` | its blocks in `req_to_blocks`: the positions that they were asked for, where these end in the last one |
 | slot.Q, req.Q | `Q` | leading blocks of it that have a hash |
 | slot.E, req.E | `E` | 0: there is no window |
 | slot.row, req.row | `row` | the driver's numbers: the engine's rows change with each step |
@@ -32,7 +32,7 @@ from slotproof_driver.usage import UsageError
 
 WRAPPED = {
     "scheduler": ("schedule", "update_from_output", "finish_requests", "_preempt_request"),
-    "manager": ("allocate_slots", "free", "reset_prefix_cache"),
+    "manager": ("allocate_slots", "cache_blocks", "free", "reset_prefix_cache"),
     "pool": ("_maybe_evict_cached_block",),
 }
 """Methods that the driver calls or wraps."""
@@ -48,6 +48,8 @@ class Layout:
     def __init__(self, scheduler: Any, page_size: int) -> None:
         self.scheduler = scheduler
         self.page_size = page_size
+        self.asked: dict[str, int] = {}
+        """Positions for which a request was given blocks, as `events.py` notes them."""
         try:
             self.manager: Any = scheduler.kv_cache_manager
             self.pool: Any = self.manager.block_pool
@@ -121,7 +123,8 @@ class Layout:
         if request is None or not count:
             return 0, 0, 0
         valid, size = int(request.num_computed_tokens), self.page_size
-        return valid, valid if -(-valid // size) == count else count * size, self.shared(key)
+        asked = max(valid, self.asked.get(key, 0))
+        return valid, asked if -(-asked // size) == count else count * size, self.shared(key)
 
     def runs(self, key: str) -> bool:
         """Whether a request is in the batch, or between two chunks."""

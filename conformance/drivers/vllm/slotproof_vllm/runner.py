@@ -7,7 +7,8 @@ KV before through it. The KV is a dictionary: (block, offset) → token, positio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import content
@@ -15,6 +16,8 @@ from . import content
 Stored = tuple[int, int, int]
 """The token whose KV it is, its position, and the number that stands for the KV."""
 NOTHING: Stored = (0, -1, 0)
+OTHER = 0
+"""The token of which a rejected position holds KV: none that there is."""
 
 
 @dataclass
@@ -24,21 +27,38 @@ class State:
     tokens: list[int]
     blocks: list[int]
     computed: int
-    drafts: list[int] = field(default_factory=list)
 
 
 class Runner:
-    """All KV, and the requests that have some of it."""
+    """All KV, and the requests that have some of it. Of drafts: how many it proposes, how many
+    tokens a round accepts (by the request and the positions before it), and how far past a batch
+    the drafter writes, but for the end of the context."""
 
-    def __init__(self, page_size: int) -> None:
+    def __init__(
+        self,
+        page_size: int,
+        draft: int = 0,
+        accepts: Callable[[str, int], int] = lambda *_: 1,
+        lookahead: int = 0,
+        width: int = 0,
+    ) -> None:
         self.page_size = page_size
+        self.draft, self.accepts = draft, accepts
+        self.lookahead, self.width = lookahead, width
+        self.drafts: dict[str, list[int]] = {}
+        """What was proposed after the last batch, by request."""
         self.states: dict[str, State] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
     def execute(self, output: Any) -> dict[str, list[int]]:
         """Run a batch; by request, the tokens that were sampled."""
         self._update(output)
-        return {key: self._run(key, count) for key, count in output.num_scheduled_tokens.items()}
+        drafts = output.scheduled_spec_decode_tokens
+        self.drafts = {}
+        return {
+            key: self._run(key, count, drafts.get(key, ()))
+            for key, count in output.num_scheduled_tokens.items()
+        }
 
     def stamps(self, blocks: list[int], length: int) -> list[list[int]]:
         """Token and position of the KV at each position that a block table leads to."""
@@ -63,19 +83,49 @@ class Runner:
             if blocks is not None:
                 state.blocks = [*state.blocks, *blocks[0]]
 
-    def _run(self, key: str, count: int) -> list[int]:
-        state, size = self.states[key], self.page_size
+    def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
+        """The known tokens that are scheduled, then drafts as long as they are accepted."""
+        state = self.states[key]
         first, end = state.computed, state.computed + count
-        if end > len(state.blocks) * size:
-            raise IndexError(f"{key}: position {end - 1} is beyond its {len(state.blocks)} blocks")
+        base = end - len(drafts)
+        self._has_room(key, end)
         prefix = 0
-        for position in range(end):
-            place = state.blocks[position // size], position % size
+        for position in range(base):
             if position >= first:
-                token = state.tokens[position]
-                self.kv[place] = token, position, content.computed(prefix, token, position)
-            prefix = content.read(prefix, self.kv.get(place, NOTHING)[2])
-        if end < len(state.tokens):  # a chunk of a prefill
+                self._write(state, position, prefix, state.tokens[position])
+            prefix = self._read(state, position, prefix)
+        if base < len(state.tokens):  # a chunk of a prefill
+            self.drafts[key] = [1] * self.draft if self.lookahead else []
             return []
-        state.tokens.append(content.sampled(prefix))
-        return state.tokens[-1:]
+        sampled = [content.sampled(prefix)]
+        most = self.accepts(key, base) if drafts else 1
+        for draft in drafts:
+            if len(sampled) >= most or draft != sampled[-1]:
+                break
+            position = base + len(sampled) - 1
+            self._write(state, position, prefix, draft)
+            prefix = self._read(state, position, prefix)
+            sampled.append(content.sampled(prefix))
+        for position in range(base + len(sampled) - 1, end):  # rejected
+            self._write(state, position, prefix, OTHER)
+        state.tokens += sampled
+        self.drafts[key] = content.continued(prefix, state.tokens, self.draft)
+        return sampled
+
+    def _has_room(self, key: str, end: int) -> None:
+        """Whether its blocks reach as far as the batch writes, and the drafter."""
+        blocks = self.states[key].blocks
+        if self.lookahead:
+            end = max(end, min(end + self.lookahead, self.width))
+        if end > len(blocks) * self.page_size:
+            raise IndexError(f"{key}: position {end - 1} is beyond its {len(blocks)} blocks")
+
+    def _write(self, state: State, position: int, prefix: int, token: int) -> None:
+        size = self.page_size
+        place = state.blocks[position // size], position % size
+        self.kv[place] = token, position, content.computed(prefix, token, position)
+
+    def _read(self, state: State, position: int, prefix: int) -> int:
+        size = self.page_size
+        place = state.blocks[position // size], position % size
+        return content.read(prefix, self.kv.get(place, NOTHING)[2])
