@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,12 @@ def plain(rid: str, length: int, max_new: int) -> Command:
     return turn(rid, length, max_new, None)
 
 
+def accept(rid: str, count: int) -> Command:
+    return {"do": "accept", "rid": rid, "tokens": count}
+
+
+AGAIN = [turn("r2", 2, 6), steps(8)]
+
 LIVES: dict[str, tuple[str, list[Command], str]] = {
     "two turns": ("p1", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)], "RESTORE"),
     "pages of 4": ("p4", [OPEN, turn("r1", 6, 4), steps(6), turn("r2", 3, 3), steps(6)], "INSERT"),
@@ -136,6 +143,26 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         ],
         "RESTORE",
     ),
+    "rounds": (
+        "p1-draft",
+        [OPEN, turn("r1", 3, 9), STEP, accept("r1", 4), STEP, accept("r1", 1), steps(6), *AGAIN],
+        "DECODE",
+    ),
+    "rounds and pages": (
+        "p4-draft",
+        [OPEN, turn("r1", 6, 9), STEP, accept("r1", 5), STEP, accept("r1", 2), steps(6), *AGAIN],
+        "INSERT",
+    ),
+    "rounds and chunks": (
+        "p4-rounds",
+        [OPEN, turn("r1", 13, 9), plain("r3", 15, 9), steps(3), accept("r1", 3), steps(9), *AGAIN],
+        "PARK",
+    ),
+    "a turn ends inside a round": (
+        "p4-draft",
+        [OPEN, turn("r1", 2, 2), STEP, accept("r1", 5), STEP, turn("r2", 1, 2), steps(3)],
+        "SAVE",
+    ),
     "refused": (
         "p1",
         [OPEN, turn("r1", 3, 0), turn("r2", 0, 2), turn("r3", 48, 1), steps(2)],
@@ -145,7 +172,13 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
 """What every release does right, by name: configuration, commands, a transition that is told."""
 
 
-MENDED = {"turns wait": "INV-ANSWER.most", "a token is dropped": "INV-CONTENT.stamp"}
+MENDED = {
+    "turns wait": "INV-ANSWER.most",
+    "a token is dropped": "INV-CONTENT.stamp",
+    "a turn ends inside a round": "INV-COVER.idle",
+    "rounds": "INV-COVER.idle",
+    "rounds and chunks": "INV-COVER.idle",
+}
 """What 0.15.0 does wrong (README), and the clause that it breaks."""
 
 
@@ -186,13 +219,31 @@ def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEng
     """Each configuration that it takes, for some seconds."""
     if build.version != NEW:
         pytest.skip("it finds what is mended since")
-    names = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
+    names = ("p1", "p1-one", "p1-chunk", "p1-draft", "p4", "p4-tight", "p4-rounds", "p16")
     configs = {name: CONFIGS[name] for name in names}
-    plan = Plan(configs, examples=36, set_aside=HELD)
+    plan = Plan(configs, examples=64, set_aside=HELD)
     outcome = campaign.run(build, "vllm", plan)
     assert outcome.trace is None, outcome.trace and outcome.trace.violations
     offered = build.capabilities.transitions
     assert offered - outcome.coverage.transitions.keys() == set()
+
+
+@pytest.mark.parametrize("fault", ["round swapped", "rejected kept", "trimmed kept"])
+def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault: str) -> None:
+    """The same commands without drafts find nothing."""
+    seed, config, commands, _ = FAULTS[fault]
+    plainly = [each for each in commands if each["do"] != "accept"]
+    setup = Setup(replace(CONFIGS[config], draft=0), seed, set_aside=HELD)
+    assert play(broken, setup, plainly).log[-1].violations == []
+
+
+def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -> None:
+    """Its KV is that of another token, and what is sampled after it is, too."""
+    seed, config, commands, _ = FAULTS["rejected kept"]
+    others = (*HELD, *(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
+    aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds")
+    log = play(broken, Setup(CONFIGS[config], seed, set_aside=aside), commands).log
+    assert "INV-CONTENT" in {each.clause.partition(".")[0] for each in log[-1].violations}
 
 
 TWO_TURNS = [OPEN, turn("r1", 9, 4), steps(6), turn("r2", 3, 3), steps(6)]
@@ -207,6 +258,9 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     ),
     "preempted whole": (4, *LIVES["a turn is preempted"][:2], {"INV-ALIVE.crash"}),
     "token kept": (5, "p1", TWO_TURNS, {"INV-HISTORY.prompt"}),
+    "round swapped": (6, *LIVES["rounds"][:2], {"INV-CONTENT.stamp"}),
+    "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
+    "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
 }
 
 

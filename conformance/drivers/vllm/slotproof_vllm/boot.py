@@ -94,14 +94,16 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
 
 def _share_chunks(full: dict[str, Any]) -> None:
     """A chunk is what a batch computes, rounds and prefills together."""
-    if drafts.lookahead(full):
+    if drafts.method(full) != "ngram":
         raise UsageError(
             "config.topk: with chunks only 1: a drafter that writes past a chunk of a prefill is "
             "given memory there, for which no event has a word"
         )
     most = full["chunk"] // (full["draft"] + 1)
     if not most:
-        raise UsageError(f"config.chunk: {full['chunk']} is less than a round of {full['draft']}")
+        raise UsageError(
+            f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
+        )
     full["max_running"] = min(full["max_running"], most)  # so that rounds are whole
 
 

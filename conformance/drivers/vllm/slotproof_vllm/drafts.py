@@ -3,12 +3,13 @@
 The scheduler is the build's own, with a configuration of its own kind that names no model. Who
 proposes follows from `topk`:
 
-| `topk` | the build's method | what a round has allocated past its known tokens |
+| `topk` | the build's method | a round has allocated past what is known |
 |---|---|---|
 | 1 | `ngram`: nothing runs, drafts have no KV of their own | the drafts |
-| more | `draft_model`: it writes KV past the drafts, too | the drafts, and as many lookahead slots |
+| more | `draft_model`: has KV of its own, past the drafts, too | them, and as many lookahead slots |
 
-The runner proposes what a perfect drafter would, and rejects by the number that `accept` gives.
+The runner proposes what a perfect drafter would, and rejects by the number that `accept` gives. What
+a drafter would write is not looked at: nothing that is sampled depends on it.
 """
 
 from __future__ import annotations
@@ -41,11 +42,6 @@ def offered() -> bool:
 def method(config: dict[str, Any]) -> str:
     """The build's name for who proposes."""
     return "ngram" if config["topk"] == 1 else "draft_model"
-
-
-def lookahead(config: dict[str, Any]) -> int:
-    """Positions past a batch's tokens to which the drafter writes."""
-    return int(config["draft"]) if method(config) == "draft_model" else 0
 
 
 def speculative_config(config: dict[str, Any]) -> Any:

@@ -59,13 +59,7 @@ class Engine:
         self.watcher = Watcher(self.layout, self.clients)
         self.accepts = drafts.Accepts(config["draft"])
         self.proposals = drafts.proposals() if config["draft"] else None
-        self.runner = Runner(
-            config["page_size"],
-            config["draft"],
-            self._accepts,
-            drafts.lookahead(config),
-            self.context_len,
-        )
+        self.runner = Runner(config["page_size"], config["draft"], self._accepts)
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
             self.layout, self.clients, self.watcher, self.runner, options.prefix_cache

@@ -1,8 +1,8 @@
 """Events, told where the engine does what they are about.
 
 Five methods of a scheduler are wrapped: `KVCacheManager.allocate_slots` (match or restore, evict,
-extend or decode, insert: in the order in which it does them), `KVCacheManager.cache_blocks` (insert,
-of what a round accepted), `KVCacheManager.free` (what a request gives up),
+extend or decode, insert: in the order in which it does them), `KVCacheManager.cache_blocks`
+(insert, of what became known), `KVCacheManager.free` (what a request gives up),
 `Scheduler._preempt_request`, `BlockPool._maybe_evict_cached_block`.
 """
 

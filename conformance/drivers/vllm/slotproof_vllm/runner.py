@@ -30,21 +30,14 @@ class State:
 
 
 class Runner:
-    """All KV, and the requests that have some of it. Of drafts: how many it proposes, how many
-    tokens a round accepts (by the request and the positions before it), and how far past a batch
-    the drafter writes, but for the end of the context."""
+    """All KV, and the requests that have some of it. Of drafts: how many it proposes, and how many
+    tokens a round accepts (by the request and the positions before it)."""
 
     def __init__(
-        self,
-        page_size: int,
-        draft: int = 0,
-        accepts: Callable[[str, int], int] = lambda *_: 1,
-        lookahead: int = 0,
-        width: int = 0,
+        self, page_size: int, draft: int = 0, accepts: Callable[[str, int], int] = lambda *_: 1
     ) -> None:
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
-        self.lookahead, self.width = lookahead, width
         self.drafts: dict[str, list[int]] = {}
         """What was proposed after the last batch, by request."""
         self.states: dict[str, State] = {}
@@ -88,14 +81,15 @@ class Runner:
         state = self.states[key]
         first, end = state.computed, state.computed + count
         base = end - len(drafts)
-        self._has_room(key, end)
+        if end > len(state.blocks) * self.page_size:
+            raise IndexError(f"{key}: position {end - 1} is beyond its {len(state.blocks)} blocks")
         prefix = 0
         for position in range(base):
             if position >= first:
                 self._write(state, position, prefix, state.tokens[position])
             prefix = self._read(state, position, prefix)
         if base < len(state.tokens):  # a chunk of a prefill
-            self.drafts[key] = [1] * self.draft if self.lookahead else []
+            self.drafts[key] = []
             return []
         sampled = [content.sampled(prefix)]
         most = self.accepts(key, base) if drafts else 1
@@ -111,14 +105,6 @@ class Runner:
         state.tokens += sampled
         self.drafts[key] = content.continued(prefix, state.tokens, self.draft)
         return sampled
-
-    def _has_room(self, key: str, end: int) -> None:
-        """Whether its blocks reach as far as the batch writes, and the drafter."""
-        blocks = self.states[key].blocks
-        if self.lookahead:
-            end = max(end, min(end + self.lookahead, self.width))
-        if end > len(blocks) * self.page_size:
-            raise IndexError(f"{key}: position {end - 1} is beyond its {len(blocks)} blocks")
 
     def _write(self, state: State, position: int, prefix: int, token: int) -> None:
         size = self.page_size
