@@ -43,7 +43,8 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         large = _large(seen, sent)
-        refused = sent.refusable is True or sent.beyond(seen.config.context_len)
+        beyond = sent.aborted is None and sent.beyond(seen.config.context_len)
+        refused = sent.refusable is True or beyond
         unasked = sent.aborted is None and not sent.closed and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):

@@ -9,6 +9,7 @@ take a stub for the real thing; and the engine is imported last.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 from collections.abc import Callable
@@ -49,6 +50,7 @@ LIMITS: dict[str, list[Any]] = {
     "window": [0],
     "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
+    "overlap": [False, True],
 }
 
 DEFAULTS: dict[str, Any] = {
@@ -66,6 +68,7 @@ DEFAULTS: dict[str, Any] = {
     "retract": "wipe",
     "timeout": 0,
     "aligned_reuse": False,
+    "overlap": False,
 }
 
 
@@ -109,7 +112,17 @@ def _share_chunks(full: dict[str, Any]) -> None:
 
 def limits() -> dict[str, list[Any]]:
     """Values that an engine of this build can take."""
-    return LIMITS if drafts.offered() else {**LIMITS, "draft": [0]}
+    found = dict(LIMITS)
+    if not drafts.offered():
+        found["draft"] = [0]
+    if not runs_ahead():
+        found["overlap"] = [False]
+    return found
+
+
+def runs_ahead() -> bool:
+    """Whether the build can schedule a batch before the output of the one before is processed."""
+    return importlib.util.find_spec("vllm.v1.core.sched.async_scheduler") is not None
 
 
 def import_engine() -> str:
@@ -165,6 +178,8 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
     page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
     if config["draft"] and not drafts.offered():
         raise UsageError("config.draft: this build's scheduler takes no drafts, only 0")
+    if config["overlap"] and not runs_ahead():
+        raise UsageError("config.overlap: this build has no asynchronous scheduler, only false")
     settings = vllm_config(config, options)
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
@@ -177,7 +192,10 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         kv_cache_groups=[interface.KVCacheGroupSpec(["layer"], attention)],
     )
     structured = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager
-    scheduler_class = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
+    scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
+    made = scheduler
+    if config["overlap"]:
+        made = importlib.import_module("vllm.v1.core.sched.async_scheduler").AsyncScheduler
     offered = {
         "vllm_config": settings,
         "kv_cache_config": cache,
@@ -185,7 +203,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         "block_size": page,
         "hash_block_size": page,
     }
-    return scheduler_class(**by_signature(scheduler_class.__init__, offered))
+    return made(**by_signature(scheduler.__init__, offered))
 
 
 def vllm_config(config: dict[str, Any], options: Options) -> Any:
@@ -209,7 +227,7 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
     made.cache_config.enable_prefix_caching = options.prefix_cache
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
-    made.scheduler_config.async_scheduling = False
+    made.scheduler_config.async_scheduling = config["overlap"]
     made.scheduler_config.max_num_batched_tokens = budget
     if config["draft"]:
         object.__setattr__(made, "speculative_config", drafts.speculative_config(config))

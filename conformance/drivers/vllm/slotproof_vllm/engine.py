@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from typing import Any, NamedTuple
 
 from slotproof_driver.usage import UsageError
 
@@ -11,7 +12,7 @@ from .clients import Clients, Session, Turn
 from .events import Watcher
 from .inputs import Inputs, check_tokens
 from .layout import Layout
-from .runner import Runner
+from .runner import Runner, State
 from .snapshot import Snapshooter
 
 INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
@@ -36,6 +37,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
+AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
+"""Only with asynchronous scheduling."""
 SHARING = ("T-INSERT", "T-EVICT")
 """Only with a prefix cache."""
 NOT_OBSERVED = {
@@ -48,6 +51,18 @@ NOT_OBSERVED = {
 ANSWERS = {"closed": "to an abort of a turn: vLLM knows the session as one request, which ends"}
 
 
+BATCHES = 2
+"""How many may be under way with asynchronous scheduling."""
+
+
+class Ran(NamedTuple):
+    """A batch that ran, and of which the scheduler does not know the output."""
+
+    batch: Any
+    sampled: dict[str, list[int]]
+    rejected: list[tuple[State, int]]
+
+
 class Engine:
     """The engine under test of one example."""
 
@@ -56,9 +71,11 @@ class Engine:
         self.scheduler = boot.build_scheduler(config, options)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
-        self.watcher = Watcher(self.layout, self.clients)
+        self.overlap = bool(config["overlap"])
+        self.watcher = Watcher(self.layout, self.clients, self.overlap)
         self.accepts = drafts.Accepts(config["draft"])
         self.proposals = drafts.proposals() if config["draft"] else None
+        self.under_way: deque[Ran] = deque()
         self.runner = Runner(config["page_size"], config["draft"], self._accepts)
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
@@ -95,19 +112,40 @@ class Engine:
         for command in inbox:
             fields = {name: value for name, value in command.items() if name != "do"}
             getattr(self, f"_{command['do']}")(**fields)
-        if self.scheduler.has_requests():
-            batch = self.scheduler.schedule()
-            sampled = self.runner.execute(batch)
-            for key, tokens in sampled.items():
-                self.watcher.sampled(key, len(tokens))
-            told = self.scheduler.update_from_output(batch, self.outputs(batch, sampled))
-            self.watcher.chunks()
-            for answers in told.values():
-                for answer in answers.outputs:
-                    self._hears(answer)
-            if self.proposals is not None and sampled:
-                self.scheduler.update_draft_token_ids(self.proposals(self.runner.drafts))
+        if self.overlap:
+            self._ahead()
+        elif self.scheduler.has_requests():
+            self._process(self._launch())
         return self._snapshot(len(inbox))
+
+    def _ahead(self) -> None:
+        """As `EngineCore.step_with_batch_queue`: no output is processed before another batch is
+        scheduled, if there is something to schedule."""
+        if self.scheduler.has_requests():
+            self.under_way.append(self._launch())
+            ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
+            if len(self.under_way) < BATCHES and (ran or self.scheduler.has_requests()):
+                return
+        if self.under_way:
+            self._process(self.under_way.popleft())
+
+    def _launch(self) -> Ran:
+        batch = self.scheduler.schedule()
+        self.watcher.launched(batch)
+        sampled = self.runner.execute(batch)
+        return Ran(batch, sampled, self.runner.rejected)
+
+    def _process(self, ran: Ran) -> None:
+        for key, tokens in ran.sampled.items():
+            self.watcher.sampled(ran.batch, key, len(tokens))
+        told = self.scheduler.update_from_output(ran.batch, self.outputs(ran.batch, ran.sampled))
+        self.runner.settle(ran.rejected)
+        for answers in told.values():
+            for answer in answers.outputs:
+                self._hears(answer)
+        if self.proposals is not None and ran.sampled and not self.overlap:
+            proposed = self.runner.proposed(ran.sampled)
+            self.scheduler.update_draft_token_ids(self.proposals(proposed))
 
     def _accepts(self, key: str, computed: int) -> int:
         return self.accepts.of(self.clients.of(key)[1], computed)
@@ -243,13 +281,18 @@ class Engine:
         if isinstance(of, Turn):
             shared, left = self.watcher.freed[key]
             more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
-            self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
+            if not self.watcher.ends_late(key, "T-PLAIN-FINISH", **more):
+                self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
             self.clients.end(key)
             self._finish(of, reason)
             return
-        self.watcher.emit("T-SAVE", of.sid, turn.rid, F=len(turn.output) - 1)
+        self.watcher.over(key)
+        count = len(turn.output) - 1
+        of.slot = not self.watcher.ends_late(key, "T-SAVE", F=count)
+        if of.slot:
+            self.watcher.emit("T-SAVE", of.sid, turn.rid, F=count)
         self._finish(turn, reason)
-        of.turn, of.slot = None, True
+        of.turn = None
         if of.queue:
             of.turn = of.queue.popleft()
             self.watcher.emit("T-SUBMIT", of.sid, of.turn.rid, new=len(of.turn.tokens))
@@ -287,7 +330,11 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "pools": ["full"],
         "page_sizes": boot.LIMITS["page_size"],
         "config": {k: v for k, v in boot.limits().items() if k not in ("page_size", "retract")},
-        "transitions": [*TRANSITIONS, *(SHARING if options.prefix_cache else ())],
+        "transitions": [
+            *TRANSITIONS,
+            *(AHEAD if boot.runs_ahead() else ()),
+            *(SHARING if options.prefix_cache else ()),
+        ],
         "profile": "vllm",
         "recompute": True,
         "whole_contexts": True,

@@ -7,8 +7,8 @@ KV before through it. The KV is a dictionary: (block, offset) → token, positio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import content
@@ -16,6 +16,8 @@ from . import content
 Stored = tuple[int, int, int]
 """The token whose KV it is, its position, and the number that stands for the KV."""
 NOTHING: Stored = (0, -1, 0)
+NONE = -1
+"""A draft that the scheduler does not know, or that there is not."""
 OTHER = 0
 """The token of which a rejected position holds KV: none that there is."""
 
@@ -27,6 +29,11 @@ class State:
     tokens: list[int]
     blocks: list[int]
     computed: int
+    drafts: list[int] = field(default_factory=list)
+    """What was proposed after its last batch."""
+    rejected: int = 0
+    """Positions that the scheduler counts as computed and that hold a rejected draft: of batches
+    whose output it has not processed."""
 
 
 class Runner:
@@ -38,8 +45,8 @@ class Runner:
     ) -> None:
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
-        self.drafts: dict[str, list[int]] = {}
-        """What was proposed after the last batch, by request."""
+        self.rejected: list[tuple[State, int]] = []
+        """What the last batch rejected."""
         self.states: dict[str, State] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
@@ -47,11 +54,20 @@ class Runner:
         """Run a batch; by request, the tokens that were sampled."""
         self._update(output)
         drafts = output.scheduled_spec_decode_tokens
-        self.drafts = {}
+        self.rejected = []
         return {
             key: self._run(key, count, drafts.get(key, ()))
             for key, count in output.num_scheduled_tokens.items()
         }
+
+    def settle(self, rejected: list[tuple[State, int]]) -> None:
+        """The scheduler has processed the output of the batch that rejected these."""
+        for state, count in rejected:
+            state.rejected -= count
+
+    def proposed(self, keys: Iterable[str]) -> dict[str, list[int]]:
+        """The drafts of the requests of a batch."""
+        return {key: self.states[key].drafts for key in keys}
 
     def stamps(self, blocks: list[int], length: int) -> list[list[int]]:
         """Token and position of the KV at each position that a block table leads to."""
@@ -69,10 +85,10 @@ class Runner:
         cached = output.scheduled_cached_reqs
         for index, key in enumerate(cached.req_ids):
             state, blocks = self.states[key], cached.new_block_ids[index]
-            state.computed = cached.num_computed_tokens[index]
             if key in cached.resumed_req_ids:
-                state.blocks = []
-                state.tokens = list(cached.all_token_ids.get(key, state.tokens))
+                tokens = cached.all_token_ids.get(key, state.tokens)
+                state = self.states[key] = State(list(tokens), [], 0)
+            state.computed = cached.num_computed_tokens[index] - state.rejected
             if blocks is not None:
                 state.blocks = [*state.blocks, *blocks[0]]
 
@@ -80,7 +96,10 @@ class Runner:
         """The known tokens that are scheduled, then drafts as long as they are accepted."""
         state = self.states[key]
         first, end = state.computed, state.computed + count
-        base = end - len(drafts)
+        base, own = end - len(drafts), iter(state.drafts)
+        # Scheduled ahead of the output, a draft is a placeholder for one that the worker has.
+        drafts = [next(own, NONE) if each == NONE else each for each in drafts]
+        state.drafts = []
         if end > len(state.blocks) * self.page_size:
             raise IndexError(f"{key}: position {end - 1} is beyond its {len(state.blocks)} blocks")
         prefix = 0
@@ -89,10 +108,9 @@ class Runner:
                 self._write(state, position, prefix, state.tokens[position])
             prefix = self._read(state, position, prefix)
         if base < len(state.tokens):  # a chunk of a prefill
-            self.drafts[key] = []
             return []
         sampled = [content.sampled(prefix)]
-        most = self.accepts(key, base) if drafts else 1
+        most = self.accepts(key, base) if drafts and drafts[0] != NONE else 1
         for draft in drafts:
             if len(sampled) >= most or draft != sampled[-1]:
                 break
@@ -102,8 +120,10 @@ class Runner:
             sampled.append(content.sampled(prefix))
         for position in range(base + len(sampled) - 1, end):  # rejected
             self._write(state, position, prefix, OTHER)
+        state.rejected += end + 1 - base - len(sampled)
+        self.rejected.append((state, end + 1 - base - len(sampled)))
         state.tokens += sampled
-        self.drafts[key] = content.continued(prefix, state.tokens, self.draft)
+        state.drafts = content.continued(prefix, state.tokens, self.draft)
         return sampled
 
     def _write(self, state: State, position: int, prefix: int, token: int) -> None:
