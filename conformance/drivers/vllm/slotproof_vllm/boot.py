@@ -77,6 +77,7 @@ class Options:
     """What the driver's own arguments switch."""
 
     prefix_cache: bool = True
+    priority: bool = False
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
@@ -223,6 +224,8 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
         scheduler_config=of.SchedulerConfig(**by_signature(of.SchedulerConfig, scheduling)),
         cache_config=of.CacheConfig(block_size=config["page_size"]),
     )
+    if options.priority:
+        made.scheduler_config.policy = "priority"
     # Without a model it decides some of these by itself, and it takes no small budget.
     made.cache_config.enable_prefix_caching = options.prefix_cache
     made.cache_config.block_size = config["page_size"]

@@ -46,6 +46,13 @@ class Watcher:
         """The same of requests that were preempted in this iteration,"""
         self._preempted: dict[str, Event] = {}
         """and how that was told."""
+        self._scheduled: dict[str, Event] = {}
+        """Rounds of the batch that is being scheduled."""
+        self._fresh: dict[str, tuple[Event, list[tuple[Any, Any]]]] = {}
+        """What was shared while this batch is scheduled: how it was told, blocks and hashes."""
+        self._never: list[tuple[Event, Event, list[tuple[Any, Any]]]] = []
+        """The same of requests that were preempted after they were scheduled, and how that was
+        told: what was to fill these blocks never runs."""
         self._install()
 
     def _install(self) -> None:
@@ -89,6 +96,11 @@ class Watcher:
     def launched(self, batch: Any) -> None:
         """A batch is scheduled: who is extended and knows more tokens has more prefill to do."""
         drafts = batch.scheduled_spec_decode_tokens
+        for never in self._never:
+            self._taken_back(*never)
+        self._never.clear()
+        self._fresh.clear()
+        self._scheduled.clear()
         for key in batch.num_scheduled_tokens:
             event = self._extended.get(key)
             if event is None or event[3]["t"] >= self.layout.request(key).num_tokens:
@@ -99,6 +111,24 @@ class Watcher:
             session, rid, _ = self.clients.of(key)
             self.emit("T-PARK", session, rid)
             self.parked.add(key)
+
+    def _taken_back(self, shared: Event, preempted: Event, blocks: list[tuple[Any, Any]]) -> None:
+        """Blocks that were shared and never filled are no harm where the same batch took them for
+        somebody else: then they were never shared. Where nobody did, anybody can find them."""
+        if any(block.block_hash is told for block, told in blocks):
+            return
+        self.events.pop(self._position(shared))
+        preempted[3]["u"] -= shared[3]["u"]
+        left = shared[3]["u"]
+        for event in [each for each in self.events if each[0] == "T-EVICT"]:
+            less = min(left, event[3]["n"])
+            event[3]["n"], left, self.evicted = (
+                event[3]["n"] - less,
+                left - less,
+                self.evicted - less,
+            )
+            if not event[3]["n"]:
+                self.events.pop(self._position(event))
 
     def sampled(self, batch: Any, key: str, count: int) -> None:
         """The output of a batch is processed: the request sampled so many tokens."""
@@ -193,7 +223,7 @@ class Watcher:
             event = self.emit(
                 self.round, session, rid, d=layout.asked[key] - had, k=int(self.overlap)
             )
-            self._rounds[key] = event
+            self._rounds[key] = self._scheduled[key] = event
         self._shared(request, before)
         return result
 
@@ -209,7 +239,10 @@ class Watcher:
         if after > before:
             session, rid, _ = self.clients.of(request.request_id)
             more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
-            self.emit("T-INSERT", session, rid, q=after, **more)
+            event = self.emit("T-INSERT", session, rid, q=after, **more)
+            page = self.layout.page_size
+            blocks = self.layout.owned[request.request_id][before // page : after // page]
+            self._fresh[request.request_id] = event, [(each, each.block_hash) for each in blocks]
 
     def _free(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         key = request.request_id
@@ -227,12 +260,17 @@ class Watcher:
     def _preempt(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         key = request.request_id
         under_way = [batch for batch, _ in self._under_way.get(key, ())]
+        fresh, decoded = self._fresh.pop(key, None), self._scheduled.get(key)
+        if decoded is not None:
+            decoded[3]["k"] = 0  # it never runs
         result = original(request, *args, **kwargs)
         session, rid, of = self.clients.of(key)
         if of is not None:
             of.slot = False
         transition = "T-PLAIN-RETRACT" if of is None else "T-RETRACT-WIPE"
         event = self.emit(transition, session, rid, **self.left(key))
+        if fresh is not None:
+            self._never.append((fresh[0], event, fresh[1]))
         if under_way:
             self._stale[key], self._preempted[key] = under_way, event
         return result

@@ -87,5 +87,6 @@ def main() -> None:
     """Serve until the end of input."""
     parser = argparse.ArgumentParser(prog="drivers/vllm")
     parser.add_argument("--no-prefix-cache", action="store_true", help="blocks are not shared")
+    parser.add_argument("--priority", action="store_true", help="requests differ in importance")
     asked = parser.parse_args()
-    Driver(boot.Options(prefix_cache=not asked.no_prefix_cache)).run()
+    Driver(boot.Options(not asked.no_prefix_cache, asked.priority)).run()
