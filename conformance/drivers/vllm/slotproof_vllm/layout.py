@@ -13,7 +13,7 @@
 | session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
 | slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a turn that ended; it runs |
 | slot.C, req.C | `C` | `Request.num_computed_tokens`, less drafts that are under way |
-| slot.A, req.A | `A` | its blocks in `req_to_blocks`; what they were asked for where it ends there |
+| slot.A, req.A | `A` | its blocks in `req_to_blocks`; what they were asked for if it ends there |
 | slot.Q, req.Q | `Q` | leading blocks of it that have a hash |
 | slot.E, req.E | `E` | 0: there is no window |
 | slot.row, req.row | `row` | the driver's numbers: the engine's rows change with each step |
