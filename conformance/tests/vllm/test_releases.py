@@ -243,10 +243,10 @@ def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEng
     """Each configuration that it takes, for some seconds."""
     if build.version != NEW:
         pytest.skip("it finds what is mended since")
-    names = ("p1", "p1-one", "p1-chunk", "p1-draft", "p4", "p4-tight", "p4-rounds", "p16")
-    names += ("p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
-    configs = {name: CONFIGS[name] for name in names}
-    plan = Plan(configs, examples=64, set_aside=HELD)
+    plainly = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
+    modes = ("p1-draft", "p4-rounds", "p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
+    configs = {name: CONFIGS[name] for name in (*plainly, *modes)}
+    plan = Plan(configs, examples=88, set_aside=HELD)
     outcome = campaign.run(build, "vllm", plan)
     assert outcome.trace is None, outcome.trace and outcome.trace.violations
     offered = build.capabilities.transitions

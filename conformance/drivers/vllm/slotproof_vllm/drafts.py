@@ -6,7 +6,7 @@ proposes follows from `topk`:
 | `topk` | the build's method | a round has allocated past what is known |
 |---|---|---|
 | 1 | `ngram`: nothing runs, drafts have no KV of their own | the drafts |
-| more | `draft_model`: has KV of its own, past the drafts, too | them, and as many lookahead slots |
+| more | `draft_model`: has KV of its own, past the drafts too | them, and as many lookahead slots |
 
 The runner proposes what a perfect drafter would, and rejects by the number that `accept` gives.
 What a drafter would write is not looked at: nothing that is sampled depends on it.
