@@ -32,6 +32,9 @@ class Choices(TypedDict, total=False):
     queues_turns: bool
     """A turn that finds one in flight waits for it, and so does a close (vLLM); otherwise the turn
     is rejected."""
+    keeps_slack: bool
+    """What is allocated past the end of a turn stays with its slot, and a restore leaves it there
+    (vLLM: blocks of drafts); otherwise both give it back."""
     loan: Literal["uncached", "held"]
     """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
 
@@ -45,6 +48,7 @@ CHOICES: dict[str, str] = {
     "loan_publishes": "whether a turn publishes its KV while its slot is on loan",
     "drops_last": "whether a session's history leaves out the last token of each answer",
     "queues_turns": "whether a turn that finds one in flight waits for it, and is not rejected",
+    "keeps_slack": "whether what is allocated past the end of a turn stays with its slot",
     "loan": "whether the engine reports KV on loan as uncached or as held",
 }
 
@@ -84,6 +88,7 @@ PROFILES: dict[str, Profile] = {
                 "loan_publishes": False,
                 "drops_last": False,
                 "queues_turns": False,
+                "keeps_slack": False,
                 "loan": "uncached",
             },
         ),
@@ -108,9 +113,10 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "vllm",
-            "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued",
+            "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued, "
+            "what is allocated past a turn's end stays",
             "wipe",
-            {"loan_publishes": True, "drops_last": True, "queues_turns": True},
+            {"loan_publishes": True, "drops_last": True, "queues_turns": True, "keeps_slack": True},
         ),
     )
 }

@@ -154,6 +154,7 @@ class Config(NamedTuple, Generic[Each]):
     abort_publishes: Each  # an aborted turn may leave its KV to the tree
     overlap: Each  # a round is launched before the result of the one before is known
     loan_publishes: Each  # a turn publishes its KV while its slot is on loan, too
+    keeps_slack: Each  # what is allocated past the end of a turn stays with its slot
 
 
 _BOOLEANS = {
@@ -161,6 +162,7 @@ _BOOLEANS = {
     "session.open", "session.closing", "session.inflight",
     "page.here", "page.pin", "config.swa", "config.aligned_reuse", "config.retract_keeps",
     "config.abort_publishes", "config.overlap", "config.loan_publishes",
+    "config.keeps_slack",
 }  # fmt: skip
 
 

@@ -228,7 +228,7 @@ def _tuple(title: str, names: Iterable[str]) -> Iterator[str]:
 _SMALL = {
     "P": 2, "Tokens": "{0, 1, 2}", "has_swa": False, "W": 0, "width": 3, "reserve": 1,
     "aligned_reuse": False, "retract_keeps": True, "abort_publishes": False, "overlap": False,
-    "loan_publishes": False,
+    "loan_publishes": False, "keeps_slack": False,
     "full_total": 4, "swa_total": 0, "rows_total": 1,
 }  # fmt: skip
 

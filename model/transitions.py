@@ -131,11 +131,13 @@ class Cut(NamedTuple):
 def cut(kv: Kv, n: Operand) -> Cut:
     """The one rule behind free_tail and trim: keep at most n positions (#22862, #22900).
 
-    A cut inside a page below the cursor would hand that page back twice, so it moves down.
+    A cut inside a page below the cursor would hand that page back twice, so it moves down. Where
+    slack is kept, nothing is given back but for that: only what counts as valid is cut.
     """
     m = ite(n >= kv.E, n, floor_page(n))
-    gone = free(kv, ceil_page(m), ceil_page(kv.A))
-    return Cut(m, gone, minimum(kv.C, m), minimum(kv.A, m), minimum(kv.E, m))
+    room = ite(config.keeps_slack & (n >= kv.E), kv.A, m)
+    gone = free(kv, ceil_page(room), ceil_page(kv.A))
+    return Cut(m, gone, minimum(kv.C, m), minimum(kv.A, room), minimum(kv.E, m))
 
 
 def cut_lengths(kv: Kv, of: Kv | Cut) -> dict[str, Expr]:

@@ -67,6 +67,7 @@ WORDS: dict[str, str] = {
     "config.abort_publishes": "an aborted turn may leave its KV to the tree",
     "config.overlap": "a round is launched before the result of the one before is known",
     "config.loan_publishes": "a turn publishes its KV while its slot is on loan, too",
+    "config.keeps_slack": "what is allocated past the end of a turn stays with its slot",
 }
 
 

@@ -56,6 +56,7 @@ class Constants:
             abort_publishes=int(choices["abort_publishes"]),
             overlap=int(choices["overlap"]),
             loan_publishes=int(choices["loan_publishes"]),
+            keeps_slack=int(choices["keeps_slack"]),
         )
 
 

@@ -23,7 +23,7 @@ def test_what_a_profile_says_itself_wins() -> None:
 
 def test_vllm_is_another_family() -> None:
     """It wipes, as `wipe` does; what else it does, no profile of SGLang does."""
-    own = ("loan_publishes", "drops_last", "queues_turns")
+    own = ("loan_publishes", "drops_last", "queues_turns", "keeps_slack")
     for name, profile in PROFILES.items():
         assert {profile.choices[choice] for choice in own} == {name == "vllm"}  # type: ignore[literal-required]  # by name
     assert PROFILES["vllm"].choices["retract_keeps"] is False

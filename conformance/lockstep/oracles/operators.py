@@ -72,14 +72,23 @@ def _accept(seen: Observation) -> Iterator[Violation]:
     for command in client.heard:
         if command["do"] == "accept":
             client.told[command["rid"]] = command["tokens"]
+    extended = set[str]()
     for transition, _, rid, params in seen.snapshot["events"]:
         if rid is None:
             continue
         if transition in RETRACTS:
             client.under_way.pop(rid, None)
-        rounds, tokens = client.under_way.setdefault(rid, []), params.get("k", 0)
-        if "d" in params:  # a round is launched
+        rounds = client.under_way.setdefault(rid, [])
+        if transition == "T-EXTEND":
+            extended.add(rid)
+            if config.overlap:  # its token is a result, too
+                rounds.append(None)
+        elif "d" in params and rid not in extended:  # a round; after a prefill, memory alone
             rounds.append(client.told.pop(rid, None))
+        elif transition == "T-PARK" and rounds:  # but not of a chunk
+            rounds.pop()
+        tokens = params["n"] if transition == "T-RESULT" else 0
+        tokens = params["k"] if transition == "T-DECODE" else tokens
         if not tokens or not rounds:
             continue
         wanted, view = rounds.pop(0), requests.get(rid)

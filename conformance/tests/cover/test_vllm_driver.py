@@ -44,7 +44,8 @@ def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Pa
     ("config", "text"),
     [
         ({"total_tokens": 20}, "20 is less than a context of 48, with which vLLM does not start"),
-        ({"draft": 2}, "config.draft: 2 is not possible here, only 0"),
+        ({"draft": 2, "topk": 2, "chunk": 8}, "config.topk: with chunks only 1"),
+        ({"draft": 4, "chunk": 4}, "config.chunk: 4 is less than a round of 4 drafts"),
         ({"swa_tokens": 16, "window": 4}, "config.swa_tokens: 16 is not possible here, only 0"),
         ({"chunk": -1}, "config.chunk: -1 is no length"),
         ({"wings": 2}, "config.wings: no such field"),
@@ -109,6 +110,7 @@ def batch(new: list[Any] | None = None, cached: dict[str, Any] | None = None, **
             all_token_ids={},
         ),
         num_scheduled_tokens=counts,
+        scheduled_spec_decode_tokens={},
     )
 
 

@@ -86,6 +86,59 @@ def token_kept(scheduler: Any) -> None:
     scheduler._update_request_as_session = wrong
 
 
+def round_swapped(scheduler: Any) -> None:
+    """The worker gets the new blocks of a decoding round the other way round: where a round takes
+    two, as drafts do, the KV of accepted tokens lies elsewhere."""
+    schedule = scheduler.schedule
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        output = schedule(*args, **kwargs)
+        for new in output.scheduled_cached_reqs.new_block_ids:
+            if new is not None:
+                new[0].reverse()
+        return output
+
+    scheduler.schedule = wrong
+
+
+def rejected_kept(scheduler: Any) -> None:
+    """Of the tokens of a round that were rejected, one still counts as computed."""
+    update = scheduler.update_from_output
+
+    def wrong(batch: Any, output: Any) -> Any:
+        for key, drafts in batch.scheduled_spec_decode_tokens.items():
+            accepted = len(output.sampled_token_ids[output.req_id_to_index[key]]) - 1
+            if accepted < len(drafts):
+                scheduler.requests[key].num_computed_tokens += 1
+        return update(batch, output)
+
+    scheduler.update_from_output = wrong
+
+
+def trimmed_kept(scheduler: Any) -> None:
+    """Accepted tokens past the one that ends a turn still count as computed, as up to 0.25.0."""
+    update = scheduler._update_request_with_output
+
+    def wrong(request: Any, tokens: list[int], *args: Any, **kwargs: Any) -> Any:
+        before = request.num_computed_tokens
+        answer = update(request, tokens, *args, **kwargs)
+        request.num_computed_tokens = before
+        return answer
+
+    scheduler._update_request_with_output = wrong
+
+
+def placeholder_kept(scheduler: Any) -> None:
+    """A turn that ends while its next token is under way: the session counts that token's KV."""
+    stopped = scheduler._handle_stopped_request
+
+    def wrong(request: Any) -> Any:
+        request.num_output_placeholders = 0
+        return stopped(request)
+
+    scheduler._handle_stopped_request = wrong
+
+
 def block_lost(scheduler: Any) -> None:
     """Of the blocks with a hash that are freed, the first does not come back to the queue."""
     queue = scheduler.kv_cache_manager.block_pool.free_block_queue
@@ -171,6 +224,10 @@ FAULTS: list[Callable[[Any], None]] = [
     found_wrongly,
     preempted_whole,
     token_kept,
+    round_swapped,
+    rejected_kept,
+    trimmed_kept,
+    placeholder_kept,
     block_lost,
     block_queued_in_use,
     hash_not_filed,

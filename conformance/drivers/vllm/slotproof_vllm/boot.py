@@ -9,6 +9,7 @@ take a stub for the real thing; and the engine is imported last.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import os
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from typing import Any
 from slotproof_driver import stubs
 from slotproof_driver.configuration import filled
 from slotproof_driver.usage import UsageError
+
+from . import drafts
 
 #: Imported by some release at module level, needed by none on a CPU.
 STUBBED = [
@@ -46,9 +49,9 @@ LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
     "swa_tokens": [0],
     "window": [0],
-    "draft": [0],
     "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
+    "overlap": [False, True],
 }
 
 DEFAULTS: dict[str, Any] = {
@@ -66,6 +69,7 @@ DEFAULTS: dict[str, Any] = {
     "retract": "wipe",
     "timeout": 0,
     "aligned_reuse": False,
+    "overlap": False,
 }
 
 
@@ -76,6 +80,7 @@ class Options:
     prefix_cache: bool = True
     turns_alone: bool = False
     """Turns are refused for their own length only, as by vLLM's front end (README)."""
+    priority: bool = False
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +94,39 @@ def normalise(config: dict[str, Any]) -> dict[str, Any]:
     if full["chunk"] < 0:
         raise UsageError(f"config.chunk: {full['chunk']} is no length")
     full["max_running"] = min(full["max_running"], full["rows"])  # each request needs a row
+    if full["draft"] and full["chunk"]:
+        _share_chunks(full)
     return full
+
+
+def _share_chunks(full: dict[str, Any]) -> None:
+    """A chunk is what a batch computes, rounds and prefills together."""
+    if drafts.method(full) != "ngram":
+        raise UsageError(
+            "config.topk: with chunks only 1: a drafter that writes past a chunk of a prefill is "
+            "given memory there, for which no event has a word"
+        )
+    most = full["chunk"] // (full["draft"] + 1)
+    if not most:
+        raise UsageError(
+            f"config.chunk: {full['chunk']} is less than a round of {full['draft']} drafts"
+        )
+    full["max_running"] = min(full["max_running"], most)  # so that rounds are whole
+
+
+def limits() -> dict[str, list[Any]]:
+    """Values that an engine of this build can take."""
+    found = dict(LIMITS)
+    if not drafts.offered():
+        found["draft"] = [0]
+    if not runs_ahead():
+        found["overlap"] = [False]
+    return found
+
+
+def runs_ahead() -> bool:
+    """Whether the build can schedule a batch before the output of the one before is processed."""
+    return importlib.util.find_spec("vllm.v1.core.sched.async_scheduler") is not None
 
 
 def import_engine() -> str:
@@ -150,6 +187,10 @@ class ModelConfig:
 def build_scheduler(config: dict[str, Any], options: Options) -> Any:
     """A fresh scheduler of this configuration, by this process's build."""
     page, pages = config["page_size"], config["total_tokens"] // config["page_size"]
+    if config["draft"] and not drafts.offered():
+        raise UsageError("config.draft: this build's scheduler takes no drafts, only 0")
+    if config["overlap"] and not runs_ahead():
+        raise UsageError("config.overlap: this build has no asynchronous scheduler, only false")
     settings = vllm_config(config, options)
     interface = importlib.import_module("vllm.v1.kv_cache_interface")
     torch = importlib.import_module("torch")
@@ -162,7 +203,10 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         kv_cache_groups=[interface.KVCacheGroupSpec(["layer"], attention)],
     )
     structured = importlib.import_module("vllm.v1.structured_output").StructuredOutputManager
-    scheduler_class = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
+    scheduler = importlib.import_module("vllm.v1.core.sched.scheduler").Scheduler
+    made = scheduler
+    if config["overlap"]:
+        made = importlib.import_module("vllm.v1.core.sched.async_scheduler").AsyncScheduler
     offered = {
         "vllm_config": settings,
         "kv_cache_config": cache,
@@ -170,7 +214,7 @@ def build_scheduler(config: dict[str, Any], options: Options) -> Any:
         "block_size": page,
         "hash_block_size": page,
     }
-    return scheduler_class(**by_signature(scheduler_class.__init__, offered))
+    return made(**by_signature(scheduler.__init__, offered))
 
 
 def vllm_config(config: dict[str, Any], options: Options) -> Any:
@@ -190,12 +234,16 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
         scheduler_config=of.SchedulerConfig(**by_signature(of.SchedulerConfig, scheduling)),
         cache_config=of.CacheConfig(block_size=config["page_size"]),
     )
+    if options.priority:
+        made.scheduler_config.policy = "priority"
     # Without a model it decides some of these by itself, and it takes no small budget.
     made.cache_config.enable_prefix_caching = options.prefix_cache
     made.cache_config.block_size = config["page_size"]
     made.cache_config.num_gpu_blocks = config["total_tokens"] // config["page_size"] + 1
-    made.scheduler_config.async_scheduling = False
+    made.scheduler_config.async_scheduling = config["overlap"]
     made.scheduler_config.max_num_batched_tokens = budget
+    if config["draft"]:
+        object.__setattr__(made, "speculative_config", drafts.speculative_config(config))
     object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
     return made
 

@@ -28,6 +28,16 @@ def sampled(prefix: int) -> int:
     return 1 + prefix % TOKENS
 
 
+def continued(prefix: int, tokens: list[int], count: int) -> list[int]:
+    """The ``count`` tokens that follow ``tokens``, all but the last of which were read."""
+    token, position, answer = tokens[-1], len(tokens) - 1, list[int]()
+    while len(answer) < count:
+        prefix = read(prefix, computed(prefix, token, position))
+        token, position = sampled(prefix), position + 1
+        answer.append(token)
+    return answer
+
+
 def follows(tokens: Iterable[int], count: int) -> list[int]:
     """The ``count`` tokens that follow ``tokens`` where nothing is cached.
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from typing import Any, NamedTuple
 
 from slotproof_driver.usage import UsageError
 
-from . import boot, layout
+from . import boot, drafts, layout
 from .clients import Clients, Session, Turn
 from .events import Watcher
 from .inputs import Inputs, check_tokens
 from .layout import Layout
-from .runner import Runner
+from .runner import Runner, State
 from .snapshot import Snapshooter
 
 INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
@@ -36,6 +37,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
+AHEAD = ("T-LAUNCH", "T-RESULT", "T-DISCARD")
+"""Only with asynchronous scheduling."""
 SHARING = ("T-INSERT", "T-EVICT")
 """Only with a prefix cache."""
 NOT_OBSERVED = {
@@ -48,6 +51,18 @@ NOT_OBSERVED = {
 ANSWERS = {"closed": "to an abort of a turn: vLLM knows the session as one request, which ends"}
 
 
+BATCHES = 2
+"""How many may be under way with asynchronous scheduling."""
+
+
+class Ran(NamedTuple):
+    """A batch that ran, and of which the scheduler does not know the output."""
+
+    batch: Any
+    sampled: dict[str, list[int]]
+    rejected: list[tuple[State, int]]
+
+
 class Engine:
     """The engine under test of one example."""
 
@@ -57,8 +72,14 @@ class Engine:
         self.scheduler = boot.build_scheduler(config, options)
         self.layout = Layout(self.scheduler, config["page_size"])
         self.clients = Clients()
-        self.watcher = Watcher(self.layout, self.clients)
-        self.runner = Runner(config["page_size"], boot.block_hash(options))
+        self.overlap = bool(config["overlap"])
+        self.watcher = Watcher(self.layout, self.clients, self.overlap)
+        self.accepts = drafts.Accepts(config["draft"])
+        self.proposals = drafts.proposals() if config["draft"] else None
+        self.under_way: deque[Ran] = deque()
+        self.runner = Runner(
+            config["page_size"], config["draft"], self._accepts, boot.block_hash(options)
+        )
         self.inputs = Inputs(config["page_size"], options)
         self.snapshooter = Snapshooter(
             self.layout, self.clients, self.watcher, self.runner, options.prefix_cache
@@ -94,18 +115,43 @@ class Engine:
         for command in inbox:
             fields = {name: value for name, value in command.items() if name != "do"}
             getattr(self, f"_{command['do']}")(**fields)
-        if self.scheduler.has_requests():
-            batch = self.scheduler.schedule()
-            sampled = self.runner.execute(batch)
-            for key in sampled:
-                if sampled[key]:
-                    self.watcher.sampled(key)
-            told = self.scheduler.update_from_output(batch, self.outputs(batch, sampled))
-            self.watcher.chunks()
-            for answers in told.values():
-                for answer in answers.outputs:
-                    self._hears(answer)
+        if self.overlap:
+            self._ahead()
+        elif self.scheduler.has_requests():
+            self._process(self._launch())
         return self._snapshot(len(inbox))
+
+    def _ahead(self) -> None:
+        """As `EngineCore.step_with_batch_queue`: no output is processed before another batch is
+        scheduled, if there is something to schedule."""
+        if self.scheduler.has_requests():
+            self.under_way.append(self._launch())
+            ran = bool(self.under_way[-1].batch.total_num_scheduled_tokens)
+            if len(self.under_way) < BATCHES and (ran or self.scheduler.has_requests()):
+                return
+        if self.under_way:
+            self._process(self.under_way.popleft())
+
+    def _launch(self) -> Ran:
+        batch = self.scheduler.schedule()
+        self.watcher.launched(batch)
+        sampled = self.runner.execute(batch)
+        return Ran(batch, sampled, self.runner.rejected)
+
+    def _process(self, ran: Ran) -> None:
+        for key, tokens in ran.sampled.items():
+            self.watcher.sampled(ran.batch, key, len(tokens))
+        told = self.scheduler.update_from_output(ran.batch, self.outputs(ran.batch, ran.sampled))
+        self.runner.settle(ran.rejected)
+        for answers in told.values():
+            for answer in answers.outputs:
+                self._hears(answer)
+        if self.proposals is not None and ran.sampled and not self.overlap:
+            proposed = self.runner.proposed(ran.sampled)
+            self.scheduler.update_draft_token_ids(self.proposals(proposed))
+
+    def _accepts(self, key: str, computed: int) -> int:
+        return self.accepts.of(self.clients.of(key)[1], computed)
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages, self.messages = self.messages, []
@@ -215,6 +261,9 @@ class Engine:
         if gone:
             self.watcher.emit("T-EVICT", None, None, n=gone * self.layout.page_size, swa_n=0)
 
+    def _accept(self, rid: str, tokens: int) -> None:
+        self.accepts.request(rid, tokens)
+
     def _pause(self) -> None:
         self.scheduler.set_pause_state(layout.pause_state(self.scheduler, paused=True))
 
@@ -227,7 +276,8 @@ class Engine:
         """One of the engine's outputs, in the order in which it made them."""
         key, of = answer.request_id, self.clients.keys[answer.request_id]
         turn = of.turn if isinstance(of, Session) else of
-        assert turn is not None
+        if turn is None:  # a token of a turn that is over, up to 0.25.0: nobody waits for it
+            return
         turn.output += answer.new_token_ids
         if answer.finish_reason is None:
             return
@@ -235,13 +285,18 @@ class Engine:
         if isinstance(of, Turn):
             shared, left = self.watcher.freed[key]
             more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
-            self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
+            if not self.watcher.ends_late(key, "T-PLAIN-FINISH", **more):
+                self.watcher.emit("T-PLAIN-FINISH", None, of.rid, **more)
             self.clients.end(key)
             self._finish(of, reason)
             return
-        self.watcher.emit("T-SAVE", of.sid, turn.rid, F=len(turn.output) - 1)
+        self.watcher.over(key)
+        count = len(turn.output) - 1
+        of.slot = not self.watcher.ends_late(key, "T-SAVE", F=count)
+        if of.slot:
+            self.watcher.emit("T-SAVE", of.sid, turn.rid, F=count)
         self._finish(turn, reason)
-        of.turn, of.slot = None, True
+        of.turn = None
         if of.queue:
             of.turn = of.queue.popleft()
             self.watcher.emit("T-SUBMIT", of.sid, of.turn.rid, new=len(of.turn.tokens))
@@ -267,7 +322,8 @@ class Engine:
 def commands(scheduler: Any) -> list[str]:
     """What this build takes."""
     paused = layout.pauses(scheduler)
-    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick"]
+    rounds = ["accept"] if drafts.offered() else []
+    return [*(name for name in INBOX if paused or name not in PAUSES), "step", "tick", *rounds]
 
 
 def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
@@ -277,8 +333,12 @@ def capabilities(scheduler: Any, options: boot.Options) -> dict[str, Any]:
         "events": True,
         "pools": ["full"],
         "page_sizes": boot.LIMITS["page_size"],
-        "config": {k: v for k, v in boot.LIMITS.items() if k not in ("page_size", "retract")},
-        "transitions": [*TRANSITIONS, *(SHARING if options.prefix_cache else ())],
+        "config": {k: v for k, v in boot.limits().items() if k not in ("page_size", "retract")},
+        "transitions": [
+            *TRANSITIONS,
+            *(AHEAD if boot.runs_ahead() else ()),
+            *(SHARING if options.prefix_cache else ()),
+        ],
         "profile": "vllm",
         "recompute": True,
         "whole_contexts": True,

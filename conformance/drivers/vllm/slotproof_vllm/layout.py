@@ -16,8 +16,8 @@
 | session.inflight | `sessions.inflight` | the turn whose tokens the session's request has |
 | session.history | `sessions.history` | `_all_token_ids` before the turn's; paused: less the last |
 | slot.holding, slot.lent | `slots`, `loan` | the request has blocks of a turn that ended; it runs |
-| slot.C, req.C | `C` | `Request.num_computed_tokens` |
-| slot.A, req.A | `A` | its blocks in `req_to_blocks`; C where that ends in the last one |
+| slot.C, req.C | `C` | `Request.num_computed_tokens`, less drafts that are under way |
+| slot.A, req.A | `A` | its blocks in `req_to_blocks`; what they were asked for if it ends there |
 | slot.Q, req.Q | `Q` | leading blocks of it that have a hash |
 | slot.E, req.E | `E` | 0: there is no window |
 | slot.row, req.row | `row` | the driver's numbers: the engine's rows change with each step |
@@ -36,7 +36,7 @@ from slotproof_driver.usage import UsageError
 
 WRAPPED = {
     "scheduler": ("schedule", "update_from_output", "finish_requests", "_preempt_request"),
-    "manager": ("allocate_slots", "free", "reset_prefix_cache"),
+    "manager": ("allocate_slots", "cache_blocks", "free", "reset_prefix_cache"),
     "pool": ("_maybe_evict_cached_block",),
 }
 """Methods that the driver calls or wraps."""
@@ -55,6 +55,10 @@ class Layout:
     def __init__(self, scheduler: Any, page_size: int) -> None:
         self.scheduler = scheduler
         self.page_size = page_size
+        self.asked: dict[str, int] = {}
+        """Positions for which a request was given blocks, as `events.py` notes them."""
+        self.unsure: dict[str, int] = {}
+        """Drafts of a request in batches whose output is not processed, as well."""
         try:
             self.manager: Any = scheduler.kv_cache_manager
             self.pool: Any = self.manager.block_pool
@@ -140,8 +144,9 @@ class Layout:
         request, count = self.request(key), len(self.owned.get(key, ()))
         if request is None or not count:
             return 0, 0, 0
-        valid, size = int(request.num_computed_tokens), self.page_size
-        return valid, valid if -(-valid // size) == count else count * size, self.shared(key)
+        valid, size = int(request.num_computed_tokens) - self.unsure.get(key, 0), self.page_size
+        asked = max(valid, self.asked.get(key, 0))
+        return valid, asked if -(-asked // size) == count else count * size, self.shared(key)
 
     def queues(self) -> dict[str, list[str]]:
         """Ids of the requests that run, and of those that stand in a queue, by its name."""
@@ -186,5 +191,6 @@ def pauses(scheduler: Any) -> bool:
 
 def pause_state(scheduler: Any, paused: bool) -> Any:
     """The build's own word for it: no request is scheduled, as by the mode `keep`."""
-    kind = inspect.getmodule(type(scheduler)).PauseState  # type: ignore[union-attr]
+    modules = (vars(inspect.getmodule(each)) for each in type(scheduler).__mro__)
+    kind = next(each["PauseState"] for each in modules if "PauseState" in each)
     return kind.PAUSED_ALL if paused else kind.UNPAUSED

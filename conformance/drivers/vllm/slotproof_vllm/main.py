@@ -87,8 +87,9 @@ def main() -> None:
     """Serve until the end of input."""
     parser = argparse.ArgumentParser(prog="drivers/vllm")
     parser.add_argument("--no-prefix-cache", action="store_true", help="blocks are not shared")
+    parser.add_argument("--priority", action="store_true", help="requests differ in importance")
     parser.add_argument(
         "--turns-alone", action="store_true", help="a session may outgrow the context"
     )
     asked = parser.parse_args()
-    Driver(boot.Options(not asked.no_prefix_cache, asked.turns_alone)).run()
+    Driver(boot.Options(not asked.no_prefix_cache, asked.turns_alone, asked.priority)).run()

@@ -7,7 +7,7 @@ KV before through it. The KV is a dictionary: (block, offset) → token, positio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,10 @@ Hashed = Callable[[bytes | None, list[int]], bytes]
 Stored = tuple[int, int, int]
 """The token whose KV it is, its position, and the number that stands for the KV."""
 NOTHING: Stored = (0, -1, 0)
+NONE = -1
+"""A draft that the scheduler does not know, or that there is not."""
+OTHER = 0
+"""The token of which a rejected position holds KV: none that there is."""
 
 
 @dataclass
@@ -27,15 +31,29 @@ class State:
     blocks: list[int]
     computed: int
     drafts: list[int] = field(default_factory=list)
+    """What was proposed after its last batch."""
+    rejected: int = 0
+    """Positions that the scheduler counts as computed and that hold a rejected draft: of batches
+    whose output it has not processed."""
 
 
 class Runner:
-    """All KV, and the requests that have some of it."""
+    """All KV, and the requests that have some of it. Of drafts: how many it proposes, and how many
+    tokens a round accepts (by the request and the positions before it)."""
 
-    def __init__(self, page_size: int, hashed: Hashed | None = None) -> None:
+    def __init__(
+        self,
+        page_size: int,
+        draft: int = 0,
+        accepts: Callable[[str, int], int] = lambda *_: 1,
+        hashed: Hashed | None = None,
+    ) -> None:
         """``hashed`` is the build's own hash of a block, by that of the block before it and its
         tokens; None where blocks have none."""
         self.page_size = page_size
+        self.draft, self.accepts = draft, accepts
+        self.rejected: list[tuple[State, int]] = []
+        """What the last batch rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
         """By block, the hash of all whose KV was read and written up to its end."""
@@ -45,7 +63,21 @@ class Runner:
     def execute(self, output: Any) -> dict[str, list[int]]:
         """Run a batch; by request, the tokens that were sampled."""
         self._update(output)
-        return {key: self._run(key, count) for key, count in output.num_scheduled_tokens.items()}
+        drafts = output.scheduled_spec_decode_tokens
+        self.rejected = []
+        return {
+            key: self._run(key, count, drafts.get(key, ()))
+            for key, count in output.num_scheduled_tokens.items()
+        }
+
+    def settle(self, rejected: list[tuple[State, int]]) -> None:
+        """The scheduler has processed the output of the batch that rejected these."""
+        for state, count in rejected:
+            state.rejected -= count
+
+    def proposed(self, keys: Iterable[str]) -> dict[str, list[int]]:
+        """The drafts of the requests of a batch."""
+        return {key: self.states[key].drafts for key in keys}
 
     def stamps(self, blocks: list[int], length: int) -> list[list[int]]:
         """Token and position of the KV at each position that a block table leads to."""
@@ -63,30 +95,58 @@ class Runner:
         cached = output.scheduled_cached_reqs
         for index, key in enumerate(cached.req_ids):
             state, blocks = self.states[key], cached.new_block_ids[index]
-            state.computed = cached.num_computed_tokens[index]
             if key in cached.resumed_req_ids:
-                state.blocks = []
-                state.tokens = list(cached.all_token_ids.get(key, state.tokens))
+                tokens = cached.all_token_ids.get(key, state.tokens)
+                state = self.states[key] = State(list(tokens), [], 0)
+            state.computed = cached.num_computed_tokens[index] - state.rejected
             if blocks is not None:
                 state.blocks = [*state.blocks, *blocks[0]]
 
-    def _run(self, key: str, count: int) -> list[int]:
-        state, size = self.states[key], self.page_size
+    def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
+        """The known tokens that are scheduled, then drafts as long as they are accepted."""
+        state = self.states[key]
         first, end = state.computed, state.computed + count
-        if end > len(state.blocks) * size:
+        base, own = end - len(drafts), iter(state.drafts)
+        # Scheduled ahead of the output, a draft is a placeholder for one that the worker has.
+        drafts = [next(own, NONE) if each == NONE else each for each in drafts]
+        state.drafts = []
+        if end > len(state.blocks) * self.page_size:
             raise IndexError(f"{key}: position {end - 1} is beyond its {len(state.blocks)} blocks")
         prefix = 0
-        for position in range(end):
-            place = state.blocks[position // size], position % size
+        for position in range(base):
             if position >= first:
-                token = state.tokens[position]
-                self.kv[place] = token, position, content.computed(prefix, token, position)
-            prefix = content.read(prefix, self.kv.get(place, NOTHING)[2])
-        self._hash(state.blocks, first, end)
-        if end < len(state.tokens):  # a chunk of a prefill
+                self._write(state, position, prefix, state.tokens[position])
+            prefix = self._read(state, position, prefix)
+        if base < len(state.tokens):  # a chunk of a prefill
+            self._hash(state.blocks, first, end)
             return []
-        state.tokens.append(content.sampled(prefix))
-        return state.tokens[-1:]
+        sampled = [content.sampled(prefix)]
+        most = self.accepts(key, base) if drafts and drafts[0] != NONE else 1
+        for draft in drafts:
+            if len(sampled) >= most or draft != sampled[-1]:
+                break
+            position = base + len(sampled) - 1
+            self._write(state, position, prefix, draft)
+            prefix = self._read(state, position, prefix)
+            sampled.append(content.sampled(prefix))
+        for position in range(base + len(sampled) - 1, end):  # rejected
+            self._write(state, position, prefix, OTHER)
+        self._hash(state.blocks, first, end)
+        state.rejected += end + 1 - base - len(sampled)
+        self.rejected.append((state, end + 1 - base - len(sampled)))
+        state.tokens += sampled
+        state.drafts = content.continued(prefix, state.tokens, self.draft)
+        return sampled
+
+    def _write(self, state: State, position: int, prefix: int, token: int) -> None:
+        size = self.page_size
+        place = state.blocks[position // size], position % size
+        self.kv[place] = token, position, content.computed(prefix, token, position)
+
+    def _read(self, state: State, position: int, prefix: int) -> int:
+        size = self.page_size
+        place = state.blocks[position // size], position % size
+        return content.read(prefix, self.kv.get(place, NOTHING)[2])
 
     def _hash(self, blocks: list[int], first: int, end: int) -> None:
         """Hash the blocks that were filled by positions from ``first`` on, from what is stored."""
@@ -95,5 +155,6 @@ class Runner:
         size = self.page_size
         for index in range(first // size, end // size):
             parent = self.hashes.get(blocks[index - 1], b"") if index else None
-            tokens = [self.kv[blocks[index], offset][0] for offset in range(size)]
+            stored = (self.kv.get((blocks[index], offset), NOTHING) for offset in range(size))
+            tokens = [token for token, *_ in stored]
             self.hashes[blocks[index]] = b"" if parent == b"" else self.hashed(parent, tokens)
