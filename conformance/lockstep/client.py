@@ -117,9 +117,11 @@ class Conversation:
         answered = (*sure, *fitting, None)[0]
         if answered is None:
             return self._hears_otherwise(told)
-        for each in self.asked[: self.asked.index(answered)]:
+        before = self.asked[: self.asked.index(answered)]
+        for index, each in enumerate(before):
             if each.do == "abort" and told == "closed":  # the close may have come too late
-                each.answers = answered.answers - {told}
+                again = any(other.do == "open" for other in before[index:])
+                each.answers = answered.answers - (set() if again else {told})
         self.asked.remove(answered)
         self.answered.append((answered, told))
         return True
