@@ -31,6 +31,10 @@ class Sent:
     """Iterations since an abort of it was read; ``None``: none was."""
     closed: bool = False
     """A close of its session was read: the engine may end it for that."""
+    closing: bool = False
+    """A close of its session was read behind it."""
+    left: bool = False
+    """And the session was closed before it was answered: its prompt is what it was."""
     ahead: int = 0
     """Tokens by which turns that are queued before it may make its prompt longer."""
 
@@ -209,6 +213,7 @@ class Client:
                 if do == "close" and not self.hears_closes:
                     session.asked.pop()
                 for each in self.unanswered.values() if do == "close" else ():
+                    each.closing |= each.session == sid
                     each.closed |= each.session == sid and not self.queues
             elif do == "submit" and not self.requests[rid].read:
                 self._reads(rid, self.requests[rid])
@@ -251,7 +256,7 @@ class Client:
         """Where turns wait for each other: how long their prompts are by now, and may become."""
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
-            if (sid := sent.session) is not None:
+            if (sid := sent.session) is not None and not sent.left:
                 past = self.history.get(sid, [])  # none where the answer to its open is not heard
                 sent.prompt, sent.ahead = joined(past, sent.tokens), ahead.get(sid, 0)
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
@@ -294,6 +299,8 @@ class Client:
             self.history[str(message["session"])] = []
         elif message["type"] == "closed":
             self.history.pop(str(message["session"]), None)
+            for each in self.unanswered.values():
+                each.left |= each.session == message["session"] and each.closing
         elif message["type"] == "finish":
             sent = self.requests.get(message["rid"])
             if sent is None:

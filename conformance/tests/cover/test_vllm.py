@@ -57,6 +57,17 @@ WAITS = [OPEN, turn("r1", new=4), turn("r2"), turn("r3"), step()]
 CLOSES = [OPEN, turn("r1", new=4), turn("r2"), step(), CLOSE, step()]
 
 
+def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
+    """INV-ANSWER.unasked: its session is closed before it is answered, and its prompt had all of
+    the history, with which it is longer than the context."""
+    turns = [turn("r1", 1, 11), turn("r2", 27, 4), turn("r3", 4, 4)]
+    other: Command = {"do": "open", "session": "s2"}
+    short = {**turn("r4", 1, 0), "session": "s2"}
+    plain = {**turn("r5", 4, 3), "session": None}
+    commands = [OPEN, *turns, step(4), CLOSE, other, short, step(14), plain, step(4)]
+    assert clauses(commands) == set()  # type: ignore[arg-type]  # of literals
+
+
 def test_the_default_plan_has_the_profile() -> None:
     choices = Setup(VLLM).choices(InProcessEngine().capabilities).choices
     by_profile = {"keeps_slack": True}  # no configuration asks for it
