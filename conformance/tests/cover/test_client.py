@@ -105,8 +105,6 @@ ABORTED = ["open", "submit", "abort"]
         ([*ABORTED], ["opened"]),  # the turn was refused, so nothing ended
         ([*ABORTED, "close", "open"], ["opened", "closed", "opened"]),
         ([*ABORTED, "submit", "close", "open"], ["opened", "refused", "closed"]),  # the open is
-        ([*ABORTED, "open", "close"], ["opened", "closed", "opened", "closed"]),
-        ([*ABORTED, "open", "close"], ["opened", "refused", "closed"]),
     ],
 )
 def test_an_abort_that_ends_its_session_is_answered_in_its_place(
