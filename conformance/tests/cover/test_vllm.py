@@ -62,10 +62,10 @@ def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
     the history, with which it is longer than the context."""
     turns = [turn("r1", 1, 11), turn("r2", 27, 4), turn("r3", 4, 4)]
     other: Command = {"do": "open", "session": "s2"}
-    short = {**turn("r4", 1, 0), "session": "s2"}
-    plain = {**turn("r5", 4, 3), "session": None}
+    short: Any = {**turn("r4", 1, 0), "session": "s2"}
+    plain: Any = {**turn("r5", 4, 3), "session": None}
     commands = [OPEN, *turns, step(4), CLOSE, other, short, step(14), plain, step(4)]
-    assert clauses(commands) == set()  # type: ignore[arg-type]  # of literals
+    assert clauses(commands) == set()
 
 
 def test_the_default_plan_has_the_profile() -> None:

@@ -9,9 +9,9 @@ EXTENDS Integers
 
 CONSTANTS
   P, Tokens, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
-  abort_publishes, overlap, loan_publishes, full_total, swa_total, rows_total,
-  frame_held, frame_uncached, frame_swa_held, frame_swa_uncached, frame_rows,
-  frame_lock_max, frame_lock_sum
+  abort_publishes, overlap, loan_publishes, keeps_slack, full_total,
+  swa_total, rows_total, frame_held, frame_uncached, frame_swa_held,
+  frame_swa_uncached, frame_rows, frame_lock_max, frame_lock_sum
 
 VARIABLES
   full_available, full_evictable, full_protected, swa_available,
@@ -424,18 +424,18 @@ T_RESTORE ==
   /\ Min(slot_E, Cut(Reusable, slot_E)) <= Max(0, Cut(Reusable, slot_E) - W)
   \* effect
   /\ slot_C' = Min(slot_C, Cut(Reusable, slot_E))
-  /\ slot_A' = Min(slot_A, Cut(Reusable, slot_E))
+  /\ slot_A' = Min(slot_A, IF keeps_slack /\ slot_E <= Reusable THEN slot_A ELSE Cut(Reusable, slot_E))
   /\ slot_E' = Min(slot_E, Cut(Reusable, slot_E))
   /\ req_C' = Min(slot_C, Cut(Reusable, slot_E))
-  /\ req_A' = Min(slot_A, Cut(Reusable, slot_E))
+  /\ req_A' = Min(slot_A, IF keeps_slack /\ slot_E <= Reusable THEN slot_A ELSE Cut(Reusable, slot_E))
   /\ req_E' = Min(slot_E, Cut(Reusable, slot_E))
   /\ req_row' = slot_row
   /\ req_Q' = slot_Q
   /\ req_locked' = FALSE
   /\ slot_lent' = TRUE
   /\ req_phase' = PhaseMatched
-  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(Reusable, slot_E)))
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(Reusable, slot_E)), slot_E)))
+  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(IF keeps_slack /\ slot_E <= Reusable THEN slot_A ELSE Cut(Reusable, slot_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(IF keeps_slack /\ slot_E <= Reusable THEN slot_A ELSE Cut(Reusable, slot_E)), slot_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
                   Session, slot_holding, slot_row, slot_Q, slot_locked, req_kind,
                   req_prompt, req_output>>
@@ -729,7 +729,7 @@ T_SAVE(F) ==
   /\ slot_Q' = req_Q
   /\ slot_locked' = TRUE
   /\ slot_C' = Min(req_C, Cut(req_prompt + F, req_E))
-  /\ slot_A' = Min(req_A, Cut(req_prompt + F, req_E))
+  /\ slot_A' = Min(req_A, IF keeps_slack /\ req_E <= req_prompt + F THEN req_A ELSE Cut(req_prompt + F, req_E))
   /\ slot_E' = Min(req_E, Cut(req_prompt + F, req_E))
   /\ req_kind' = KindNone
   /\ req_phase' = PhaseAbsent
@@ -743,8 +743,8 @@ T_SAVE(F) ==
   /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
   /\ session_history' = req_prompt + F
-  /\ full_available' = full_available + Max(0, Ceil(req_A) - Ceil(Cut(req_prompt + F, req_E)))
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(Ceil(Cut(req_prompt + F, req_E)), req_E)))
+  /\ full_available' = full_available + Max(0, Ceil(req_A) - Ceil(IF keeps_slack /\ req_E <= req_prompt + F THEN req_A ELSE Cut(req_prompt + F, req_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(req_A) - Max(Ceil(IF keeps_slack /\ req_E <= req_prompt + F THEN req_A ELSE Cut(req_prompt + F, req_E)), req_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
                   session_open, session_closing>>
 
@@ -954,7 +954,7 @@ T_ABORT_PARTIAL ==
   /\ slot_Q <= session_history
   \* effect
   /\ slot_C' = Min(slot_C, Cut(session_history, slot_E))
-  /\ slot_A' = Min(slot_A, Cut(session_history, slot_E))
+  /\ slot_A' = Min(slot_A, IF keeps_slack /\ slot_E <= session_history THEN slot_A ELSE Cut(session_history, slot_E))
   /\ slot_E' = Min(slot_E, Cut(session_history, slot_E))
   /\ req_kind' = KindNone
   /\ req_phase' = PhaseAbsent
@@ -967,8 +967,8 @@ T_ABORT_PARTIAL ==
   /\ req_E' = 0
   /\ req_locked' = FALSE
   /\ session_inflight' = FALSE
-  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(Cut(session_history, slot_E)))
-  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(Cut(session_history, slot_E)), slot_E)))
+  /\ full_available' = full_available + Max(0, Ceil(slot_A) - Ceil(IF keeps_slack /\ slot_E <= session_history THEN slot_A ELSE Cut(session_history, slot_E)))
+  /\ swa_available' = swa_available + IfSwa(Max(0, Ceil(slot_A) - Max(Ceil(IF keeps_slack /\ slot_E <= session_history THEN slot_A ELSE Cut(session_history, slot_E)), slot_E)))
   /\ UNCHANGED <<full_evictable, full_protected, swa_evictable, swa_protected, Rows,
                   session_open, session_closing, session_history, slot_holding, slot_lent,
                   slot_row, slot_Q, slot_locked>>
