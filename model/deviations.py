@@ -70,7 +70,7 @@ class Deviation:
     @cached_property
     def words(self) -> str:
         """``T-REFUSE does not set slot.lent to false``"""
-        return self.said or _sentence(TRANSITIONS[self.id], self.transition)
+        return self.said or _sentence(right_one(self.id), self.transition)
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -86,9 +86,27 @@ class Deviation:
 
 
 @cache
+def right_one(id_: str) -> Transition:
+    """The right transition of an engine that gives back what it cuts, as all do but for drafts of
+    one family (``keeps_slack``): then a cut is one length, and what is wrong with it one term.
+
+    >>> right_one("T-REFUSE") is TRANSITIONS["T-REFUSE"]
+    True
+    >>> print(render.moves(right_one("T-RESTORE"))[0].full)
+    [⌈m⌉, ⌈slot.A⌉)
+    """
+    found = TRANSITIONS[id_]
+    slack = state.config.keeps_slack
+    for part in [each for expr in _formulas(found) for each in _parts(expr)]:
+        if part.op is Op.ITE and slack.name in variables(part.args[0]):
+            found = _everywhere(found, key(part), part.args[2])
+    return found
+
+
+@cache
 def as_told(id_: str) -> Deviation:
     """The right transition: with a lenient guard it is whatever the event says."""
-    return Deviation(f"{id_}/right/all", TRANSITIONS[id_], id_)
+    return Deviation(f"{id_}/right/all", right_one(id_), id_)
 
 
 @cache
@@ -101,7 +119,7 @@ def deviations(id_: str) -> dict[str, Deviation]:
     >>> found["T-REFUSE/twice/all"].words
     'T-REFUSE happens twice'
     """
-    right = TRANSITIONS[id_]
+    right = right_one(id_)
     nothing = replace(right, effect={}, memory=())
     found = [Deviation(f"{id_}/nothing/all", nothing, f"nothing of {id_} happens")]
     if right.memory:
@@ -119,7 +137,7 @@ def deviations(id_: str) -> dict[str, Deviation]:
 @lru_cache(8192)
 def _compiled(deviation: Deviation, page_size: int, lenient: bool) -> Step:
     wrong = deviation.transition
-    if lenient and wrong.guard is TRANSITIONS[deviation.id].guard:
+    if lenient and wrong.guard is right_one(deviation.id).guard:
         wrong = replace(wrong, guard=_of_the_state(wrong))
     step = compile_step(wrong, page_size, like=steps(page_size)[deviation.id])
     if deviation.times == 1:
@@ -190,7 +208,7 @@ def additions(id_: str, names: Sequence[str]) -> Iterator[Deviation]:
     >>> [each.words for each in additions("T-SUBMIT", ["session.history"])][0]
     'T-SUBMIT also sets session.history to 0'
     """
-    right = TRANSITIONS[id_]
+    right = right_one(id_)
     written = [_ACTOR.get(name) for name in names if name not in right.effect]
     variables_ = [var for var in written if var is not None]
     if len(variables_) < len(names) or not right.has_actor:

@@ -72,6 +72,8 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations
     if not turns or len(turns[-1].events) > EVENTS:
         return None
     constants = referee.constants
+    if constants.profile.choices["keeps_slack"] and referee.config.draft:
+        return None  # deviations are those of an engine that gives it back
     table = steps(constants.page_size)
     *earlier, last = turns
     if _lands(last, table):

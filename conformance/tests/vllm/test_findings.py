@@ -22,7 +22,7 @@ pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = ROOT / "docs" / "findings"
-SCRIPTS = FINDINGS / "scripts" / "vllm"
+SCRIPTS = FINDINGS / "scripts-vllm"
 TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
 ALONE = sorted((FINDINGS / "turns-alone").glob("vllm-*.itf.json"))
 DRIVER = ROOT / "conformance" / "drivers" / "vllm"

@@ -278,7 +278,7 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
         {**plain("r5", 0, 3), "tokens": copied},
         steps(3),
     ]
-    publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed")
+    publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed", HASH)
     for option, aside, found in (
         ("--priority", HELD, set(publishes)),
         ("--priority", (*HELD, *publishes), {"INV-CONTENT.stamp"}),
@@ -304,7 +304,7 @@ def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -
     """Its KV is that of another token, and what is sampled after it is, too."""
     seed, config, commands, _ = FAULTS["rejected kept"]
     others = (*HELD, *(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
-    aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds")
+    aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds", HASH)
     log = play(broken, Setup(CONFIGS[config], seed, set_aside=aside), commands).log
     assert "INV-CONTENT" in {each.clause.partition(".")[0] for each in log[-1].violations}
 

@@ -1,6 +1,6 @@
 """A paused session keeps a plain request waiting for ever.
 
-ENV/bin/python docs/findings/scripts/vllm/paused-session-pins.py
+ENV/bin/python docs/findings/scripts-vllm/paused-session-pins.py
 """
 
 from harness import Engine, main

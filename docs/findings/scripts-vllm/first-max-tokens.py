@@ -1,6 +1,6 @@
 """Every turn of a session runs with the max_tokens of the first.
 
-ENV/bin/python docs/findings/scripts/vllm/first-max-tokens.py
+ENV/bin/python docs/findings/scripts-vllm/first-max-tokens.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """A prompt that nobody computed is answered from the KV of another one.
 
-ENV/bin/python docs/findings/scripts/vllm/stale-block-hash.py
+ENV/bin/python docs/findings/scripts-vllm/stale-block-hash.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """A session's next turn waits behind a request that waits for the session's own memory.
 
-ENV/bin/python docs/findings/scripts/vllm/resumed-behind-waiting.py
+ENV/bin/python docs/findings/scripts-vllm/resumed-behind-waiting.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """Two sessions go on, each holds what the other needs: both wait for ever.
 
-ENV/bin/python docs/findings/scripts/vllm/resumed-sessions-deadlock.py
+ENV/bin/python docs/findings/scripts-vllm/resumed-sessions-deadlock.py
 """
 
 from harness import Engine, main

@@ -1,6 +1,6 @@
 """A session grows beyond the context: each of its turns is short enough, together they are not.
 
-ENV/bin/python docs/findings/scripts/vllm/session-outgrows-context.py
+ENV/bin/python docs/findings/scripts-vllm/session-outgrows-context.py
 """
 
 from harness import Engine, NoBlock, main
