@@ -90,6 +90,22 @@ def _check_missing(s: Any) -> None:
     s["checker"]["ran"] = False
 
 
+def _never_given_out(s: Any) -> None:
+    """What an engine with a queue of its free pages shows, but for the last one."""
+    unlocked = [page for page, locks in s["tree"]["full"] if not locks]
+    s["reusable"] = {"full": [*s["pools"]["full"]["free"], *unlocked][:-1]}
+
+
+def _wrong_key(s: Any) -> None:
+    """What an engine with a hash map shows: each page is found by the key of another."""
+    keys = [(page, page) for page, _ in s["tree"]["full"]]
+    s["lookup"] = {"full": {"finds": keys, "holds": [(key + 1, page) for key, page in keys]}}
+
+
+def _entry_stays(s: Any) -> None:
+    s["tables"] = {"requests": [*s["requests"], "r0"]}
+
+
 LIES: dict[str, Callable[[Any], None]] = {
     "pages": _shared,
     "locks": _locked_twice,
@@ -99,6 +115,9 @@ LIES: dict[str, Callable[[Any], None]] = {
     "lockstep": _event,
     "answers": _twice,
     "checker": _check_missing,
+    "reuse": _never_given_out,
+    "lookup": _wrong_key,
+    "tables": _entry_stays,
 }
 
 
