@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
-from slotproof.model.state import req
+from slotproof.model.state import PARKED, req
 from slotproof.model.transitions import TRANSITIONS
 
 RETRACTS = frozenset(
     name
     for name, each in TRANSITIONS.items()
     if each.stage == "retract" and req.phase.name in each.effect
+)
+PARKS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if getattr(each.effect.get(req.phase.name), "value", None) == PARKED
 )
 EVICTS = frozenset(name for name, each in TRANSITIONS.items() if not each.has_actor)
 ADMITS = frozenset(
@@ -79,16 +84,16 @@ def _accept(seen: Observation) -> Iterator[Violation]:
         if transition in RETRACTS:
             client.under_way.pop(rid, None)
         rounds = client.under_way.setdefault(rid, [])
-        if transition == "T-EXTEND":
+        if "sampled" in params:  # a prefill
             extended.add(rid)
             if config.overlap:  # its token is a result, too
                 rounds.append(None)
         elif "d" in params and rid not in extended:  # a round; after a prefill, memory alone
             rounds.append(client.told.pop(rid, None))
-        elif transition == "T-PARK" and rounds:  # but not of a chunk
+        elif transition in PARKS and rounds:  # but not of a chunk
             rounds.pop()
-        tokens = params["n"] if transition == "T-RESULT" else 0
-        tokens = params["k"] if transition == "T-DECODE" else tokens
+        told = "d" if not config.overlap else "n"  # a round that ends in itself, or its result
+        tokens = params["k" if told == "d" else "n"] if {told, "k"} <= params.keys() else 0
         if not tokens or not rounds:
             continue
         wanted, view = rounds.pop(0), requests.get(rid)
