@@ -82,11 +82,11 @@ def _transition(each: Transition) -> dict[str, str]:
             for var in each.params
             if getattr(var, "sentence", "")  # an older spec has none
         }
-    cut = render.cut_of(each)
+    cut, room = render.cut_of(each), render.room_of(each)
     if cut:
         says["where m"] = cut
-    if render.room_of(each):
-        says["where room"] = render.room_of(each)
+    if room:
+        says["where room"] = room
     says |= {f"guard.{name}": " ".join(lines) for name, lines in render.guard(each, 10**6).items()}
     for index, move in enumerate(render.moves(each), start=1):
         pools = [text for text in (move.full, f"swa {move.swa}" if move.swa else "") if text]

@@ -30,7 +30,7 @@ logging.disable()
 torch.utils._triton.has_triton_package()
 torch.utils._triton.has_triton()
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
 import stubs
 
 stubs.install(

@@ -83,7 +83,8 @@ class Snapshooter:
 
     def _run(self) -> list[str]:
         """Ids that the model runner knows, but for those whose end the next batch will tell it."""
-        return [key for key in self.runner.states if key not in self.layout.ended()]
+        ended = self.layout.ended()
+        return [key for key in self.runner.states if key not in ended]
 
     def _named(self, ids: dict[str, list[str]]) -> dict[str, list[str]]:
         """The same with the names that clients have for them."""
