@@ -129,7 +129,9 @@ class World:
         step = self.steps.get(transition)
         if step is None:
             return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
-        missing = sorted(name for name in step.transition.names if name not in params)
+        missing = sorted(
+            name for name in step.transition.names if not isinstance(params.get(name), int)
+        )
         if missing:
             text = f"{transition} came without {', '.join(missing)}"
             return [Problem("INV-STEP", "unknown", text)]

@@ -51,6 +51,12 @@ def test_a_missing_parameter_is_a_problem(world: World) -> None:
     assert problem == Problem("INV-STEP", "unknown", "T-MATCH came without m, swa_u")
 
 
+def test_a_parameter_without_a_figure_is_missing(world: World) -> None:
+    """INV-STEP.unknown: an engine in this process may tell None, which no guard can compare."""
+    (problem,) = world.apply("T-MATCH", "s", "r", {"m": 0, "u": None, "swa_u": 0})  # type: ignore[dict-item]
+    assert problem == Problem("INV-STEP", "unknown", "T-MATCH came without u")
+
+
 @pytest.mark.parametrize(("sid", "rid"), [("t", None), ("t", "r"), (None, "r")])
 def test_an_actor_that_does_not_exist_is_a_problem(
     world: World, sid: str | None, rid: str | None
