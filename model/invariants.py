@@ -303,8 +303,11 @@ CONTENT = harness(
 )
 MATCH = harness(
     "INV-MATCH",
-    "A request that is matched finds all that the tree has of its prompt.",
+    "The tree gets what plain requests compute, and what it has of a prompt is found.",
     all="whole pages that were published and not evicted are matched, but for the reserve",
+    prompt="while a plain request decodes, the whole pages of its prompt are in the tree",
+    left="a plain request that was answered leaves the whole pages of prompt and answer there, "
+    "but for tokens that its last rounds made, where they become known late",
 )
 REUSE = harness(
     "INV-REUSE",

@@ -49,12 +49,16 @@ class Published:
 
     def longest(self, prompt: list[int], reserve: int) -> int:
         """Tokens of whole pages of the prompt, but for the reserve, that are there."""
-        prefix, end = 0, max(0, len(prompt) - reserve - self.ahead) // self.size * self.size
+        prefix, end = 0, self.whole(len(prompt) - reserve)
         for position in range(0, end, self.size):
             prefix = self._prefixes.get((prefix, self._key(prompt, position)), -1)
             if not self._lies.get(prefix):
                 return position
         return end
+
+    def whole(self, tokens: int) -> int:
+        """Tokens of the whole pages of so many that can be found again."""
+        return max(0, tokens - self.ahead) // self.size * self.size
 
     def forget(self, now: Snapshot) -> None:
         """What left the tree in this iteration, even if it is there again."""

@@ -31,6 +31,8 @@ CLAUSES = {
     "INV-PROGRESS.starved": "A request is never answered, though nothing else is asked for",
     "INV-PROGRESS.discarded": "A session's KV was thrown away, and nobody needed the room",
     "INV-MATCH.all": "A match finds less of a prompt than the tree has",
+    "INV-MATCH.prompt": "A prompt is computed, and the tree never gets it",
+    "INV-MATCH.left": "A request ends, and what it computed is lost to the tree",
     "INV-REUSE.all": "A page that nobody uses is never given out",
     "INV-REUSE.unused": "A page that is in use may be given out",
     "INV-LOOKUP.found": "A page of the tree can't be found",

@@ -315,6 +315,12 @@ def matched(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7, 8], 1).step().submit(None, "r2", [5, 6, 7, 9], 3).step()
 
 
+@scenario("prefix-prompt-private", set())
+@scenario("prefix-answer-dropped", set())
+def shared_prompt(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7, 8], 3).step(3)
+
+
 @scenario("prefix-ends-of-pages", {"INV-CONTENT"}, 100, page_size=4)
 @scenario("prefix-split-by-last-token", {"INV-OWNER"}, 100, page_size=4)
 def middle_of_a_page(d: Any) -> None:
@@ -500,6 +506,26 @@ def test_a_match_finds_less_than_there_is(drive: Any) -> None:
         matched(d)
         found.append(d.last("T-MATCH")["m"])
     assert found == [3, 2]
+
+
+def test_the_tree_gets_nothing_of_a_prompt(drive: Any) -> None:
+    """INV-MATCH: the request decodes, and nobody else finds its prompt."""
+    told = []
+    for mutant in (None, "prefix-prompt-private"):
+        d = drive(mutant)
+        shared_prompt(d)
+        told.append([event[0] for event in d.events if event[0] == "T-INSERT"])
+    assert told == [["T-INSERT"], []]
+
+
+def test_the_tree_gets_nothing_of_an_answer(drive: Any) -> None:
+    """INV-MATCH: prompt and answer are seven tokens, the last of them without KV."""
+    left = []
+    for mutant in (None, "prefix-answer-dropped"):
+        d = drive(mutant)
+        shared_prompt(d)
+        left.append(d.last("T-PLAIN-FINISH")["q"])
+    assert left == [6, 4]
 
 
 def test_20476_leaves_a_lock_behind(drive: Any) -> None:

@@ -1,20 +1,26 @@
-"""INV-MATCH: what was published of a prompt, and not evicted since, is found."""
+"""INV-MATCH: the tree gets what is computed, and what it has of a prompt is found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
-from slotproof.conformance.lockstep.published import known_tokens
+from slotproof.conformance.lockstep.published import PUBLISHES, known_tokens
+from slotproof.conformance.protocol.snapshot import RequestView
 from slotproof.model.transitions import TRANSITIONS
 
-(MATCHES,) = (
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "match" and each.course == "every request"
+MATCHES, SHARES, LEAVES = (
+    next(
+        name
+        for name, each in TRANSITIONS.items()
+        if each.stage == stage and each.course == "every request" and (name in PUBLISHES) == shares
+    )
+    for stage, shares in (("match", False), ("run", True), ("finish", True))
 )
+"""What a request without a slot does with the tree: it matches, shares its prompt, and leaves what
+it has when it ends."""
 WHOLE = "whole matches"
-"""What an engine names in ``not_observed`` that may lock less of a prompt than its tree has."""
+"""What an engine names in ``not_observed`` whose cache may be used less than it could."""
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
@@ -35,3 +41,42 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=there, engine=matched
             )
     published.learn(seen.previous, now, seen.client)
+    if not seen.config.window:  # what has left its window can't be shared
+        yield from _shared(seen)
+        yield from _left(seen)
+
+
+def _shared(seen: Observation) -> Iterator[Violation]:
+    """Of who goes on decoding, the prompt. A turn's goes there when, and if, its slot does."""
+    if SHARES not in seen.capabilities.transitions:
+        return
+    now = seen.snapshot
+    admitted = {rid for transition, _, rid, _ in now.get("events", ()) if transition == MATCHES}
+    for rid, request in now["requests"].items():
+        before = seen.previous["requests"].get(rid)
+        if before is None or rid in admitted or not _decodes(before) or not _decodes(request):
+            continue
+        whole = seen.published.whole(request["prompt"])
+        if request["Q"] < whole and before["C"] < request["C"]:
+            words = "{rid} decodes, {engine} tokens of its prompt are in the tree, not {spec}"
+            yield violated("INV-MATCH.prompt", words, rid=rid, spec=whole, engine=request["Q"])
+
+
+def _decodes(request: RequestView) -> bool:
+    return request["kind"] == "plain" and request["phase"] == "running" and request["output"] > 0
+
+
+def _left(seen: Observation) -> Iterator[Violation]:
+    """Of who was answered, all but the last token, which has no KV; and but for the last rounds,
+    where a round's tokens become known after it, or after the next one began."""
+    draft, overlap = seen.config.draft, seen.config.overlap
+    late = 1 + draft + (draft + 1 if overlap else 0)
+    for transition, _, rid, params in seen.snapshot.get("events", ()):
+        if transition == LEAVES:
+            both = known_tokens(rid or "", seen.previous, seen.snapshot, seen.client)
+            whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
+            if left < whole:
+                words = "{rid} ended and left {engine} of its tokens in the tree, not {spec}"
+                yield violated(
+                    "INV-MATCH.left", words, rid=rid, transition=LEAVES, spec=whole, engine=left
+                )

@@ -147,3 +147,32 @@ def test_a_doomed_prompt_is_not_the_one_that_is_matched() -> None:
     commands: list[Command] = [{"do": "open", "session": "s1"}, asked("r1", PROMPT), STEP]
     commands += [{**asked("r2", long, 9), "session": "s1"}, STEP]
     assert not played(commands).log[-1].violations
+
+
+@pytest.mark.parametrize(
+    ("mutant", "found"),
+    [
+        ("prefix-prompt-private", ("INV-MATCH.prompt", "r1", 4, 0)),
+        ("prefix-answer-dropped", ("INV-MATCH.left", "r1", 6, 4)),
+    ],
+)
+def test_a_tree_that_does_not_get_what_is_computed_is_found(mutant: str, found: Any) -> None:
+    """INV-MATCH.prompt, INV-MATCH.left, and the word of ``not_observed``."""
+    commands = [asked("r1", [5, 6, 7, 8]), *[STEP] * 3]
+    assert not played(commands).log[-1].violations
+    [told] = played(commands, mutant).log[-1].violations
+    assert (told.clause, told.rid, told.spec, told.engine) == found
+    engine = InProcessEngine(mutant)
+    words = {**engine.capabilities.not_observed, WHOLE: "it shares what it likes"}
+    engine.capabilities = replace(engine.capabilities, not_observed=words)
+    assert not play(engine, Setup(CONFIGS["p1"]), commands).log[-1].violations
+
+
+@pytest.mark.parametrize(
+    "config", [{"page_size": 4}, {"page_size": 4, "draft": 2}, {"chunk": 3}, {"overlap": True}]
+)
+def test_what_is_no_whole_page_or_in_a_window_need_not_be_shared(config: Any) -> None:
+    commands = [asked("r1", PROMPT), *[STEP] * 6]
+    assert not played(commands, **config).log[-1].violations
+    window = {"window": 4, "swa_tokens": 64}
+    assert not played(commands, "prefix-answer-dropped", **config, **window).log[-1].violations
