@@ -34,7 +34,8 @@ class Sent:
     closing: bool = False
     """A close of its session was read behind it."""
     left: bool = False
-    """And the session was closed before it was answered: its prompt is what it was."""
+    """And the session was closed before it was answered, or was reaped meanwhile: its prompt is what
+    it was."""
     ahead: int = 0
     """Tokens by which turns that are queued before it may make its prompt longer."""
 
@@ -298,9 +299,13 @@ class Client:
         if message["type"] == "opened":
             self.history[str(message["session"])] = []
         elif message["type"] == "closed":
-            self.history.pop(str(message["session"]), None)
-            for each in self.unanswered.values():
-                each.left |= each.session == message["session"] and each.closing
+            sid = str(message["session"])
+            self.history.pop(sid, None)
+            unasked = (sid, "closed") in self.unexpected  # it was reaped: who was read before left
+            fresh = {command.get("rid") for command in self.heard}
+            for rid, each in self.unanswered.items():
+                left = each.closing or (unasked and rid not in fresh)
+                each.left |= each.session == sid and left
         elif message["type"] == "finish":
             sent = self.requests.get(message["rid"])
             if sent is None:
