@@ -10,26 +10,26 @@ from slotproof.conformance.protocol.config import CONFIGS
 STEP: Command = {"do": "step", "n": 1}
 
 
-def turn(rid: str, tokens: int, max_new: int) -> Command:
-    prompt = list(range(1, tokens + 1))
+def turn(session: str | None, rid: str, tokens: int, max_new: int) -> Command:
     return {
         "do": "submit",
-        "session": "s1",
+        "session": session,
         "rid": rid,
-        "tokens": prompt,
+        "tokens": list(range(1, tokens + 1)),
         "max_new": max_new,
         "stop": [],
     }
 
 
 def test_a_turn_that_was_too_long_when_it_was_read_may_end_after_its_session() -> None:
-    """INV-ANSWER.unasked: 6 tokens of history, 38 new ones and 5 of the answer, of 48. Another
-    prompt goes first, in chunks, so that the doomed turn waits, and the session is reaped."""
-    other: Command = {**turn("r0", 30, 1), "session": None}  # type: ignore[typeddict-item]
-    commands: list[Command] = [{"do": "open", "session": "s1"}, turn("r1", 6, 0), STEP, other, STEP]
-    commands += [turn("r2", 38, 5), STEP, {"do": "tick", "seconds": 300}, *[STEP] * 4]
+    """INV-ANSWER.unasked: 6 tokens of history, 38 new ones and 5 of the answer, of 48. Others go
+    first, so that the doomed turn waits, and the session is reaped meanwhile."""
+    opens: list[Command] = [{"do": "open", "session": sid} for sid in ("s1", "s2", "s3")]
+    first = [turn(None, "r1", 1, 2), turn("s1", "r2", 1, 0), turn("s2", "r3", 6, 0)]
+    commands = [*opens, *first, turn("s3", "r4", 1, 0), STEP, turn("s2", "r5", 38, 5), STEP]
+    commands += [{"do": "tick", "seconds": 300}, STEP]
     referee = play(InProcessEngine(), Setup(CONFIGS["p4-vllm"]), commands)
-    assert "T-REAP" in {event[0] for entry in referee.log for event in entry.events}
+    assert "T-REAP" in {event[0] for event in referee.log[-2].events}
     assert not [each for entry in referee.log for each in entry.violations]
-    assert referee.client.requests["r2"].reason == "abort"
-    assert referee.client.requests["r2"].left
+    late = referee.client.requests["r5"]
+    assert (late.reason, late.left, late.most) == ("abort", True, 49)
