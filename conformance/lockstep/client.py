@@ -34,8 +34,8 @@ class Sent:
     closing: bool = False
     """A close of its session was read behind it."""
     left: bool = False
-    """And the session was closed before it was answered, or was reaped meanwhile: its prompt is what
-    it was."""
+    """And the session was closed before it was answered, or it was reaped: its prompt is what it
+    was."""
     ahead: int = 0
     """Tokens by which turns that are queued before it may make its prompt longer."""
 

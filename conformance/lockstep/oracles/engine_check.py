@@ -75,6 +75,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         had, total = sum(share[term] for term in TERMS), share["total"]
         words = "{pool}: there are {engine} of {spec} tokens, the check says ok"
         yield violated("INV-CHECKER.verdict", words, pool=pool, spec=total, engine=had)
+    if check["verdict"] == "off":
+        yield violated("INV-CHECKER.verdict", "the check ran, and it has no verdict")
     if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
         words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
         yield violated("INV-CHECKER.alarm", words, said=said)
