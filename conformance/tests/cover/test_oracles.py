@@ -348,6 +348,11 @@ def _(s: Any) -> None:
     message["tokens"] = [*message["tokens"][:-1], message["tokens"][-1] + 1]
 
 
+@breaks("checker", "INV-CHECKER.verdict")
+def _(s: Any) -> None:
+    s["checker"]["verdict"] = "off"
+
+
 @breaks("checker", "INV-CHECKER.ran")
 def _(s: Any) -> None:
     s["checker"]["ran"] = False
@@ -866,3 +871,14 @@ def test_actors_come_in_the_order_of_the_snapshot(scene: Any, commands: Any) -> 
     names = [f"s{number}" for number in range(40)]
     seen.snapshot["sessions"] = dict.fromkeys(names, session)
     assert list(abstract(seen.snapshot, seen.referee.constants).actors) == names
+
+
+@pytest.mark.parametrize("how", ["stands still", "goes back"])
+def test_an_engine_that_counts_no_iterations_makes_no_sense(how: str) -> None:
+    engine = InProcessEngine()
+    referee = Setup(EngineConfig()).referee(engine)
+    assert not referee.do({"do": "step", "n": 1})
+    engine.engine.iter -= 1 if how == "stands still" else 2
+    [told] = referee.do({"do": "step", "n": 1})
+    assert (told.clause, told.fault) == ("INV-ALIVE.crash", "nonsense")
+    assert "iter is" in told.detail
