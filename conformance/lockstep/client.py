@@ -33,6 +33,8 @@ class Sent:
     """A close of its session was read: the engine may end it for that."""
     closing: bool = False
     """A close of its session was read behind it."""
+    reopened: bool = False
+    """An open of its session was read before it, and not answered: what ended before is not its."""
     left: bool = False
     """And the session was closed before it was answered, or it was reaped: its prompt is what it
     was."""
@@ -244,7 +246,8 @@ class Client:
                 sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
             opens = [each.answers for each in session.asked if each.do == "open"]
-            past = [] if {"opened"} in opens else self.history.get(sent.session, [])
+            sent.reopened = {"opened"} in opens
+            past = [] if sent.reopened else self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
         sent.read = True
         if not len(sent.prompt):
@@ -258,7 +261,7 @@ class Client:
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
             if (sid := sent.session) is not None and not sent.left:
-                past = self.history.get(sid, [])  # none where the answer to its open is not heard
+                past = [] if sent.reopened and self._opening(sid) else self.history.get(sid, [])
                 sent.prompt, sent.ahead = joined(past, sent.tokens), ahead.get(sid, 0)
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
@@ -286,6 +289,11 @@ class Client:
             if session.open is False and not session.asked:
                 del self.sessions[sid]  # as one that was never heard of: a log may be long
 
+    def _opening(self, sid: str) -> bool:
+        """Whether an open of the session was read, and its answer is not heard."""
+        session = self.sessions.get(sid)
+        return session is not None and any("opened" in each.answers for each in session.asked)
+
     def busy(self, sid: str) -> bool:
         """Whether a turn of the session may be in flight."""
         return any(each.session == sid for each in self.unanswered.values())
@@ -304,7 +312,8 @@ class Client:
             unasked = (sid, "closed") in self.unexpected  # it was reaped: who was read before left
             fresh = {command.get("rid") for command in self.heard}
             for rid, each in self.unanswered.items():
-                left = each.closing or (unasked and rid not in fresh)
+                ended = each.closing and not (each.reopened and self._opening(sid))
+                left = ended or (unasked and rid not in fresh)
                 each.left |= each.session == sid and left
         elif message["type"] == "finish":
             sent = self.requests.get(message["rid"])

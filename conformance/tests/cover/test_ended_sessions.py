@@ -1,4 +1,4 @@
-"""T-REAP of a session whose turn is detached: what its client is owed stays what it was."""
+"""A session ends, and a turn has not: what its client is owed stays what it was."""
 
 from __future__ import annotations
 
@@ -33,3 +33,15 @@ def test_a_turn_that_was_too_long_when_it_was_read_may_end_after_its_session() -
     assert not [each for entry in referee.log for each in entry.violations]
     late = referee.client.requests["r5"]
     assert (late.reason, late.left, late.most) == ("abort", True, 49)
+
+
+def test_a_turn_of_a_session_that_was_opened_anew_has_no_history() -> None:
+    """INV-CONTENT.tokens: closed, opened, asked and closed again before anything is answered."""
+    opens: Command = {"do": "open", "session": "s1"}
+    close: Command = {"do": "close", "session": "s1"}
+    commands = [opens, turn("s1", "r1", 1, 0), STEP, close, opens, turn("s1", "r2", 1, 2), close]
+    referee = play(InProcessEngine(), Setup(CONFIGS["p4-vllm"]), [*commands, STEP])
+    assert len(referee.client.requests["r2"].prompt) == 1
+    for command in ({"do": "abort_all"}, STEP):
+        assert not referee.do(command)
+    assert referee.client.requests["r2"].reason == "abort"
