@@ -33,8 +33,9 @@ class Sent:
     """A close of its session was read: the engine may end it for that."""
     closing: bool = False
     """A close of its session was read behind it."""
-    reopened: bool = False
-    """An open of its session was read before it, and not answered: what ended before is not its."""
+    opening: Asked | None = None
+    """The open of its session that it came behind, if that was not answered when it was read: until
+    it is, what is told of the session is of the one before."""
     left: bool = False
     """And the session was closed before it was answered, or it was reaped: its prompt is what it
     was."""
@@ -58,7 +59,7 @@ PATIENCE = 2
 """Iterations, pauses apart, within which a close is done once no turn is in flight."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Asked:
     """An open or a close that was read and not answered; or an abort that ends its session."""
 
@@ -245,9 +246,9 @@ class Client:
             if not session.open or (waits and not self.queues):  # a turn may have left it by now
                 sent.refusable = True if session.open is False else None
             session.used = session.idle = self.clock
-            opens = [each.answers for each in session.asked if each.do == "open"]
-            sent.reopened = {"opened"} in opens
-            past = [] if sent.reopened else self.history.get(sent.session, [])
+            opens = [each for each in session.asked if each.do == "open"]
+            sent.opening = next((e for e in reversed(opens) if e.answers == {"opened"}), None)
+            past = [] if sent.opening else self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
         sent.read = True
         if not len(sent.prompt):
@@ -261,7 +262,7 @@ class Client:
         ahead: dict[str, int] = {}
         for sent in self.unanswered.values() if self.queues else ():
             if (sid := sent.session) is not None and not sent.left:
-                past = [] if sent.reopened and self._opening(sid) else self.history.get(sid, [])
+                past = [] if self._opening(sent) else self.history.get(sid, [])
                 sent.prompt, sent.ahead = joined(past, sent.tokens), ahead.get(sid, 0)
                 ahead[sid] = sent.ahead + len(sent.tokens) + max(0, sent.max_new)
 
@@ -289,10 +290,10 @@ class Client:
             if session.open is False and not session.asked:
                 del self.sessions[sid]  # as one that was never heard of: a log may be long
 
-    def _opening(self, sid: str) -> bool:
-        """Whether an open of the session was read, and its answer is not heard."""
-        session = self.sessions.get(sid)
-        return session is not None and any("opened" in each.answers for each in session.asked)
+    def _opening(self, sent: Sent) -> bool:
+        """Whether its session is not there yet, by what was told."""
+        session = self.sessions.get(sent.session or "")
+        return session is not None and sent.opening in session.asked
 
     def busy(self, sid: str) -> bool:
         """Whether a turn of the session may be in flight."""
@@ -312,7 +313,7 @@ class Client:
             unasked = (sid, "closed") in self.unexpected  # it was reaped: who was read before left
             fresh = {command.get("rid") for command in self.heard}
             for rid, each in self.unanswered.items():
-                ended = each.closing and not (each.reopened and self._opening(sid))
+                ended = (each.closing or each.closed) and not self._opening(each)
                 left = ended or (unasked and rid not in fresh)
                 each.left |= each.session == sid and left
         elif message["type"] == "finish":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.model.profiles import PROFILES
 
 STEP: Command = {"do": "step", "n": 1}
 
@@ -45,3 +47,28 @@ def test_a_turn_of_a_session_that_was_opened_anew_has_no_history() -> None:
     for command in ({"do": "abort_all"}, STEP):
         assert not referee.do(command)
     assert referee.client.requests["r2"].reason == "abort"
+
+
+def test_an_aborted_turn_keeps_its_prompt_when_its_session_is_opened_anew() -> None:
+    """INV-CONTENT.tokens, where an abort ends the session: the turn came behind an open, too, in
+    the iteration in which it was read, but that is another one. Seen on vLLM 0.33.0."""
+    client = Client(choices=PROFILES["vllm"].choices, aborts_close=True)
+    opens: Command = {"do": "open", "session": "s1"}
+
+    def reads(*commands: Command) -> None:
+        for command in commands:
+            client.sends(command)
+        client.reads(len(commands))
+
+    reads(opens, turn("s1", "r1", 1, 1), turn("s1", "r2", 1, 2))
+    client.hears({"type": "opened", "session": "s1"})
+    client.hears({"type": "finish", "rid": "r1", "reason": "length", "tokens": [7]})
+    client.settle({}, runs=True)
+    assert client.requests["r2"].prompt == [1, 1]
+    reads({"do": "abort_all"}, opens, turn("s1", "r3", 1, 0))
+    client.hears({"type": "closed", "session": "s1"})
+    client.hears({"type": "opened", "session": "s1"})
+    client.hears({"type": "finish", "rid": "r2", "reason": "abort", "tokens": [180]})
+    client.settle({}, runs=True)
+    assert client.requests["r2"].prompt == [1, 1]
+    assert client.requests["r3"].prompt == [1]
