@@ -37,7 +37,7 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint layout types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -87,11 +87,14 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-# mypy does not follow an editable install whose folders have other names: give it the layout.
-types: $(VENV)/.tested
-	mkdir -p build/types/slotproof
-	for part in model impl conformance; do ln -sfn ../../../$$part build/types/slotproof/$$part; done
-	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
+# The packages under the names they are imported by, where nothing is installed; mypy, too, does
+# not follow an editable install whose folders have other names.
+layout:
+	@mkdir -p build/layout/slotproof
+	@for part in model impl conformance; do ln -sfn ../../../$$part build/layout/slotproof/$$part; done
+
+types: $(VENV)/.tested layout
+	cd build/layout && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
 		-p slotproof.model -p slotproof.impl -p slotproof.conformance
 
 site: $(VENV)/.tested
@@ -160,20 +163,18 @@ gallery: $(VENV)/.installed
 		build/gallery/traces/*-seed0.itf.json docs/findings/*.itf.json
 
 # Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
-test-gpu: $(VENV)/.tested
-	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
-		$(BIN)/python -m pytest -m gpu impl/tests conformance/tests; \
-	else echo "test-gpu: torch sees no GPU here: NOTHING was run"; fi
+# PY=python3 is run as it is, and nothing is installed.
+test-gpu: $(if $(PY),,$(VENV)/.tested) layout
+	@PYTHONPATH=build/layout $(or $(PY),$(BIN)/python) conformance/tests/gpu.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py
 
 # On a GPU: the page audit, allocation, conformance; NAME=h200 names the files.
 NAME ?= gpu
-bench-gpu: $(VENV)/.tested
-	$(BIN)/python bench/audit.py --device cuda --record bench/results/audit-$(NAME).json
-	$(BIN)/python bench/memory.py --device cuda --record bench/results/memory-$(NAME).json
-	$(BIN)/python bench/lockstep.py --device cuda --record bench/results/lockstep-$(NAME).json
+bench-gpu: $(if $(PY),,$(VENV)/.tested) layout
+	for what in audit memory lockstep; do PYTHONPATH=build/layout $(or $(PY),$(BIN)/python) \
+		bench/$$what.py --device cuda --record bench/results/$$what-$(NAME).json || exit $$?; done
 
 clean:
 	rm -rf $(VENV) build *.egg-info slotproof-traces
