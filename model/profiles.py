@@ -8,6 +8,7 @@ constants, and ``loan`` says how the engine's own figures report KV on loan.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypedDict
 
 
@@ -62,7 +63,7 @@ class Profile:
     base: str | None = None
     says: Choices = field(default_factory=Choices)
 
-    @property
+    @cached_property  # asked for after every iteration
     def choices(self) -> Choices:
         """All choices, the base's first.
 

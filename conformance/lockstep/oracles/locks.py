@@ -22,21 +22,22 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return  # a match without a row yet: which pages it locks is not shown
     seen.coverage.checked["INV-LOCK"] += 1
     for pool in POOL_NAMES:
+        tree = snapshot["tree"].get(pool, ())
+        if not tree:
+            continue
         most: Counter[int] = Counter()
-        least: Counter[int] = Counter()
         for owner in seen.owners:
             most.update(_pages(seen, owner, pool, 0))
-            least.update(_pages(seen, owner, pool, _needed(seen, owner, pool)))
-        for page, locks in snapshot["tree"].get(pool, ()):
+        least = most  # in the other pool, from the first position that the window reaches
+        if pool != "full":
+            least = Counter()
+            for owner in seen.owners:
+                least.update(_pages(seen, owner, pool, max(0, owner.C - seen.config.window)))
+        for page, locks in tree:
             if not least[page] <= locks <= most[page]:
                 shown = {"pool": pool, "page": page, "spec": most[page], "engine": locks}
                 yield violated("INV-LOCK.count", _WORDS[pool], least=least[page], **shown)
                 break
-
-
-def _needed(seen: Observation, owner: Owner, pool: str) -> int:
-    """The first position of the prefix that has to stay locked."""
-    return 0 if pool == "full" else max(0, owner.C - seen.config.window)
 
 
 def _pages(seen: Observation, owner: Owner, pool: str, start: int) -> set[int]:

@@ -46,14 +46,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 words = "{rid} was admitted ({transition}) after a pause was read"
                 yield violated("INV-ANSWER.obeyed", words, rid=rid, transition=transition)
                 break
-    yield from _retract(seen)
-    yield from _accept(seen)
+    if "retract" in said or seen.client.retracting:
+        yield from _retract(seen, "retract" in said)
+    if seen.config.draft:
+        yield from _accept(seen)
 
 
-def _retract(seen: Observation) -> Iterator[Violation]:
+def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
     """One of those that run leaves the batch, or they do so by ending."""
     client, now = seen.client, _running(seen.snapshot["requests"])
-    if any(command["do"] == "retract" for command in client.heard):
+    if heard:
         client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
     took_place = any(event[0] in RETRACTS for event in seen.snapshot["events"])
     if took_place or not client.retracting <= now:
