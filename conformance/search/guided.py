@@ -17,7 +17,7 @@ from slotproof.conformance import garbage, interrupts
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import OutOfTime, Referee
+from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.conformance.search.actions import Action, Drawing
 from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.features import Features, features
@@ -119,7 +119,7 @@ class _Exploring:
         self.task, self.tell, self.stop = task, tell, stop
         self.config = task.blank.config
         self.clients = clients_for(engine.capabilities.commands, self.config)
-        rules = rules_of(self.clients)
+        rules = [each for each in rules_of(self.clients) if each.offered]
         self.rules = {each.name: each for each in rules}
         self.drawing = Drawing(rules, task.plan.steps, Random(task.seed))  # noqa: S311  # no secret is made of it
         self.corpus: list[Sequence[Action]] = [each.actions for each in task.corpus]
@@ -147,23 +147,30 @@ class _Exploring:
         fresh = not self.corpus or drawing.random.random() < FRESH
         actions = drawing.fresh() if fresh else drawing.mutated(self.corpus)
         clients = self.clients(self, self.config)
-        done = []
+        done: list[Action] = []
         try:
             clients.first()
             for action in actions:
-                rule = self.rules[action.rule]
-                if rule.applies is None or rule.applies(clients):
+                rule = self.rules.get(action.rule)
+                if rule is not None and rule.applies(clients):
                     rule.do(clients, **action.arguments)
+                    if clients.broken:
+                        break
                     done.append(action)
-                if clients.broken:
-                    break
         finally:
+            well = not clients.broken
             clients.last()
         assert clients.referee is not None
-        reached = features(clients.referee.log, self.config)
-        self.result.reached.update(sorted(reached))
-        new = reached - self.seen
-        if new and not clients.broken:
+        log = clients.referee.log
+        self.result.reached.update(sorted(features(log, self.config)))
+        if clients.broken and well:
+            return  # seen as it ended: whatever is made of it ends so
+        self.keep(done, log[:-1] if clients.broken else log)
+
+    def keep(self, done: list[Action], log: list[Iteration]) -> None:
+        """What was done up to a violation, if it reached something new before that."""
+        new = features(log, self.config) - self.seen
+        if new and done:
             self.seen |= new
             self.corpus.append(done)
             self.result.kept.append(Kept(tuple(done), frozenset(new)))
