@@ -10,7 +10,7 @@ import torch
 
 from slotproof.impl.config import EngineConfig
 from slotproof.impl.events import Event, Message, Outbox
-from slotproof.impl.intake import Command, Intake, check_command
+from slotproof.impl.intake import Command, check_command
 from slotproof.impl.kv_cache import SWA
 from slotproof.impl.parts import Parts
 
@@ -50,7 +50,9 @@ class ReferenceEngine:
         self.controller = parts.controller(config, parts.session, self.cache, self.outbox)
         model = new_model(config, self.kv)
         self.scheduler = parts.scheduler(config, model, self.cache, parts.rounds, self.outbox)
-        self.intake = Intake(config, self.controller, self.scheduler, self.outbox, parts.queue)
+        self.intake = parts.intake(
+            config, self.controller, self.scheduler, self.outbox, parts.queue
+        )
         self.checker = parts.checker(config, self.scheduler, log)
 
     @property

@@ -64,16 +64,15 @@ class Intake:
         self.scheduler = scheduler
         self.outbox = outbox
         self.queue = queue(controller, self.submit, self._answer)
-        tree_cache = scheduler.cache.inner
         self._handlers: dict[str, Callable[[Command], object]] = {
             "open": lambda c: controller.open(c["session"]),
             "submit": self.submit,
             "abort": lambda c: self.abort(c["rid"]),
             "close": lambda c: controller.close(c["session"]),
-            "evict": lambda c: tree_cache.evict(max(0, c["tokens"])),
+            "evict": lambda c: self.evict(max(0, c["tokens"])),
             "retract": lambda _: self.retract(),
             "accept": lambda c: scheduler.rounds.asked.update({c["rid"]: c["tokens"]}),
-            "flush": lambda _: tree_cache.evict(tree_cache.kv.tree.evictable),
+            "flush": lambda _: self.flush(),
             "pause": lambda _: self.pause(True),
             "continue": lambda _: self.pause(False),
             "abort_all": lambda _: self.abort_all(),
@@ -91,6 +90,8 @@ class Intake:
         prompt = tokens if session is None else session.prompt_of(tokens)
         max_new, stop = max(0, command["max_new"]), command.get("stop", ())
         doomed = self._why_doomed(prompt, max_new)
+        if session is not None:
+            self.controller.touch(session)
         if rid in self.scheduler.reqs:
             self._answer(rid, "a request of this id is in flight")
         elif sid is not None and session is None:
@@ -104,7 +105,6 @@ class Intake:
         elif session is not None:
             req = session.create_req(rid, prompt, max_new, stop)
             req.doomed = doomed
-            self.controller.touch(session)
             self.scheduler.add(req)
             self.outbox.emit("T-SUBMIT", sid, rid, new=len(tokens))
         elif doomed:
@@ -154,6 +154,14 @@ class Intake:
         self.queue.abort_all()
         for req in tuple(self.scheduler.reqs.values()):
             self.scheduler.abort(req, "aborted by the client")
+
+    def evict(self, tokens: int) -> None:
+        """The tree gives up so many unlocked tokens, in whole pages, as far as it has them."""
+        self.scheduler.cache.inner.evict(tokens)
+
+    def flush(self) -> None:
+        """The tree gives up all that is not locked."""
+        self.evict(self.scheduler.cache.inner.kv.tree.evictable)
 
     def retract(self) -> None:
         """Retract the request that was admitted last, if one runs."""

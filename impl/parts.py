@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotproof.impl.checker import MemoryChecker
+from slotproof.impl.intake import Intake
 from slotproof.impl.kv_cache import FULL, SWA, KVCache
 from slotproof.impl.model import StampModel
 from slotproof.impl.paged_model import PagedModel
@@ -47,3 +48,4 @@ class Parts:
     models: Mapping[str, type[PagedModel]] = field(default_factory=_models)
     checker: type[MemoryChecker] = MemoryChecker
     queue: type[TurnQueue] = TurnQueue
+    intake: type[Intake] = Intake

@@ -36,7 +36,7 @@ class SessionController:
         self.outbox.tell_session("opened", sid, "")
 
     def touch(self, session: Session) -> None:
-        """A turn was submitted: the session is not idle."""
+        """A turn was read, and be it refused: the session is not idle."""
         session.last_active = self.clock
 
     def close(self, sid: str) -> None:

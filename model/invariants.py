@@ -353,7 +353,7 @@ ANSWER = harness(
     unasked="nobody is aborted unasked, unless refused, over a limit or too large even alone",
     nothing="what is refused, or beyond the context, gets no token",
     aborts="an abort that was read is answered within 8 iterations, and not by going on",
-    obeyed="what the engine is told is done: retract, accept and evict where they can be, pause",
+    obeyed="what it is told is done: pause, and where they can be retract, accept, evict, flush",
 )
 SESSION = harness(
     "INV-SESSION",

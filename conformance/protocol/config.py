@@ -132,6 +132,9 @@ _base = EngineConfig()
 CONFIGS: dict[str, EngineConfig] = {
     "p1": _base,
     "p1-tight": replace(_base, total_tokens=20, rows=3, max_running=3, context_len=32),
+    "p1-wipe": replace(
+        _base, total_tokens=20, rows=3, max_running=3, context_len=32, retract="wipe"
+    ),
     "p1-one": replace(_base, max_running=1, rows=3),
     "p1-chunk": replace(_base, chunk=4, reserve=50),
     "p1-draft": replace(_base, draft=3, topk=4),

@@ -124,19 +124,41 @@ class Again(NamedTuple):
     place: int
     otherwise: int
     """The stop token where there is no such prompt."""
+    other: str = ""
+    """Where that one stands as well: ``before`` or ``after`` the other."""
 
-    def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], int] | None:
-        """The whole prompt, and the stop token, for a session that has said ``past``.
+    def of(self, past: list[int], texts: Sequence[Text]) -> tuple[list[int], list[int]] | None:
+        """The whole prompt, and the stop tokens, for a session that has said ``past``.
 
-        >>> Again(0, 4, 7).of([1], [Text([1, 2], [8, 9]), Text([3, 4], [5])])
-        ([1, 2], 8)
+        >>> Again(0, 4, 7, "before").of([1], [Text([1, 2], [8, 9]), Text([3, 4], [5])])
+        ([1, 2], [7, 8])
         """
         count = len(past)
         fit = [t for t in texts if t.answer and len(t.prompt) > count and t.prompt[:count] == past]
         if not fit:
             return None
         text = fit[-1 - self.back % len(fit)]
-        return text.prompt, text.answer[self.place % len(text.answer)]
+        stop = text.answer[self.place % len(text.answer)]
+        stops = {"before": [self.otherwise, stop], "after": [stop, self.otherwise]}
+        return text.prompt, stops.get(self.other, [stop])
+
+
+def conversations(texts: Sequence[Text]) -> list[tuple[Text, Text]]:
+    """Two texts of which the second goes on where the first one ended, with its last token or
+    without.
+
+    >>> first, other = Text([1], [8, 9]), Text([1, 8, 9, 2], [5])
+    >>> conversations([other, first]) == [(first, other)]
+    True
+    """
+    said = [each for each in texts if each.answer]
+    return [
+        (first, then)
+        for first in said
+        for then in said
+        if len(then.prompt) >= len(first.tokens)
+        and then.prompt[: len(first.tokens) - 1] == first.tokens[:-1]
+    ]
 
 
 def another(token: int) -> int:
@@ -186,7 +208,7 @@ def prompts(lengths: Domain, families: Domain) -> Domain:
     return Built(Prompt, families, lengths, _hows)
 
 
-repeats = Built(Again, Whole(0, 3), Whole(0, 5), Whole(1, 240))
+repeats = Built(Again, Whole(0, 3), Whole(0, 5), Whole(1, 240), Among(["", "before", "after"]))
 sessions = Among(SESSIONS)
 chosen = Among(
     [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]

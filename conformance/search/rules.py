@@ -17,8 +17,10 @@ from slotproof.conformance.search.domains import Always, Among, Domain, Either, 
 from slotproof.conformance.search.drawing import (
     Again,
     Chosen,
+    Limit,
     Prompt,
     chosen,
+    conversations,
     draft_sizes,
     families,
     lengths,
@@ -31,6 +33,9 @@ from slotproof.conformance.search.sending import Sender
 
 TOGETHER = 52
 """Of long turns, those up to here are one; the others are two that fill the pool."""
+
+IDLE_STEPS = 18
+"""More than INV-PROGRESS.stalled waits."""
 
 
 Method = TypeVar("Method", bound=Callable[..., None])
@@ -123,8 +128,13 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
                 self.submit(session, Prompt(0, 0), 1)
                 self.step()
 
-        @rule(who=Either(chosen, Always(None)), length=long, again=repeats)
-        def turn_with_stop(self, who: Chosen | None, length: int, again: Again) -> None:
+        @rule(
+            who=Either(chosen, Always(None)),
+            length=long,
+            again=repeats,
+            then=Among(["", "", "", "retract"]),
+        )
+        def turn_with_stop(self, who: Chosen | None, length: int, again: Again, then: str) -> None:
             session = self.of(who) if who is not None else None
             asked, past = again.of(self.past(session), self.texts()), self.past(session)
             if asked is None and past and who is not None and who.opened:  # ask in a new session
@@ -134,8 +144,33 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             if asked is None:
                 self.submit(session, Prompt(2, length), 8, [again.otherwise])
             else:
-                text, stop = asked
-                self.send(session, past, text[len(past) :], 8, [stop])
+                text, stops = asked
+                self.send(session, past, text[len(past) :], 8, stops)
+            if then in offered:
+                self.step(2)
+                self.do({"do": then})
+                self.step()
+
+        @rule(who=chosen, back=Whole(0, 3))
+        def conversation_again(self, who: Chosen, back: int) -> None:
+            """Two turns once more, the first of them with stop tokens that the second one answers:
+            what a turn was told is not the next one's."""
+            known = conversations(self.texts())
+            if not known:
+                for length in (2, 1):
+                    self.whole(self.of(who), Prompt(1, length), 3)
+                return
+            first, then = known[-1 - back % len(known)]
+            session = who.session
+            self.do({"do": "close", "session": session})
+            self.do({"do": "open", "session": session})
+            stops = sorted({*then.answer} - {*first.answer})
+            self.send(session, [], first.prompt, len(first.answer), stops)
+            self.step(len(first.answer) + 2)
+            past = self.past(session)
+            if then.prompt[: len(past)] == past:
+                self.send(session, past, then.prompt[len(past) :], len(then.answer), [])
+                self.step(len(then.answer) + 2)
 
         @rule(prompt=prompts(long, families), new=new_tokens)
         def plain(self, prompt: Prompt, new: int) -> None:
@@ -159,6 +194,29 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             if close:
                 self.do({"do": "close", "session": "s1"})
             self.step(new)
+
+        @rule(how=Among(["abort", "close", "abort_all"]))
+        def memory_comes_free(self, how: str) -> None:
+            """Of two turns and a request one has to wait, until those that run are ended for it:
+            nothing else happens that would wake it."""
+            length = min(config.total_tokens * 3 // 8, config.context_len - 16)
+            sessions = ("s1", "s2")
+            for session in sessions:
+                self.of(Chosen(session, True))
+                self.submit(session, Prompt(0, length), 8)
+            running = self.sent[-2:]
+            self.step()
+            self.submit(None, Prompt(2, length), 2)
+            self.step(2)
+            if how == "abort":
+                for rid in running:
+                    self.do({"do": "abort", "rid": rid})
+            elif how == "close":
+                for session in sessions:
+                    self.do({"do": "close", "session": session})
+            elif how in offered:
+                self.do({"do": how})
+            self.step(IDLE_STEPS)
 
         @rule()
         def one_step(self) -> None:
@@ -196,6 +254,30 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         @rule(seconds=Among(waits))
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
+
+        @rule(
+            offered=config.timeout > 2,
+            who=chosen,
+            between=Among(["too long", "empty", "reopened", "read late"]),
+        )
+        def two_pauses(self, who: Chosen, between: str) -> None:
+            """Each less than the time-out, together more: what is between them counts."""
+            seconds = config.timeout * 2 // 3
+            session = self.of(who)
+            self.step()
+            self.do({"do": "tick", "seconds": seconds})
+            if between == "too long":
+                self.submit(session, Prompt(0, 0, Limit("context", 1)), 1)
+            elif between == "empty":
+                self.submit(session, Prompt(0, 0), 0)
+            elif between == "reopened":
+                self.do({"do": "close", "session": session})
+                self.do({"do": "open", "session": session})
+            else:
+                self.submit(session, Prompt(1, 1), 2)
+            self.step(1 if between == "read late" else 4)
+            self.do({"do": "tick", "seconds": seconds})
+            self.step()
 
         @rule(offered="evict" in offered, tokens=Whole(1, 16))
         def evict(self, tokens: int) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from slotproof.impl.batch import ScheduleBatch
+from slotproof.impl.intake import Intake
 from slotproof.impl.kv_cache import KVCache
 from slotproof.impl.mutants.registry import Mutant, swap
-from slotproof.impl.req import Phase, Req
+from slotproof.impl.req import Phase, Req, Session
 from slotproof.impl.rounds import DecodeRounds
 from slotproof.impl.scheduler import ABORT, Scheduler
 from slotproof.impl.session_controller import SessionController
@@ -126,6 +128,73 @@ class EvictsLess(KVCache):
         return super().evict(self.floor_page(tokens))
 
 
+class EvictsOnePage(Intake):
+    def evict(self, tokens: int) -> None:
+        """However many tokens are asked for."""
+        super().evict(min(tokens, self.config.page_size))
+
+
+class DeafToFlushes(Intake):
+    def flush(self) -> None:
+        """Nothing is given up."""
+
+
+class RefusedIsIdle(Intake):
+    def submit(self, command: dict[str, Any]) -> None:
+        """A turn that is too long does not count as activity."""
+        session = self.controller.get(command["session"] or "")
+        before = session.last_active if session is not None else 0.0
+        super().submit(command)
+        if session is not None and session.inflight is not None and session.inflight.doomed:
+            session.last_active = before
+
+
+class OneStopCounts(Scheduler):
+    def add(self, req: Req) -> None:
+        """Of several stop tokens the smallest."""
+        req.stop_token_ids = frozenset(sorted(req.stop_token_ids)[:1])
+        super().add(req)
+
+
+class RetractLosesStops(Scheduler):
+    def retract_decode(self, req: Req) -> None:
+        """Who comes back does not stop any more."""
+        super().retract_decode(req)
+        req.stop_token_ids = frozenset()
+
+
+class KeepsStops(Session):
+    stops: frozenset[int] = frozenset()
+
+    def create_req(self, rid: str, prompt: list[int], max_new: int, stop: Iterable[int]) -> Req:
+        """A turn stops where one before it would have stopped, too."""
+        self.stops |= frozenset(stop)
+        return super().create_req(rid, prompt, max_new, self.stops)
+
+
+class WakesAtFinish(Scheduler):
+    asleep = False
+
+    def _get_new_batch_prefill(self) -> ScheduleBatch | None:
+        """Who waits for memory is looked at again when a request has ended by itself, or came."""
+        if self.asleep:
+            return None
+        batch = super()._get_new_batch_prefill()
+        self.asleep = batch is None and bool(self.waiting_queue) and bool(self.running_reqs())
+        return batch
+
+    def add(self, req: Req) -> None:
+        """See above."""
+        self.asleep = False
+        super().add(req)
+
+    def _finish_if_done(self, req: Req) -> None:
+        """See above."""
+        super()._finish_if_done(req)
+        if req.rid not in self.reqs:
+            self.asleep = False
+
+
 class OwnRounds(DecodeRounds):
     def _accept_count(self, req: Req, start: int) -> int:
         """How many tokens it was told to accept counts for nothing."""
@@ -171,6 +240,15 @@ class OpenedTwice(SessionController):
         super().open(sid)
         if known:
             self.outbox.tell_session("opened", sid, "")
+
+
+class ReopenedIdle(SessionController):
+    def open(self, sid: str) -> None:
+        """A session that is opened anew has been idle for as long as the one before it."""
+        before = self.sessions.get(sid)
+        super().open(sid)
+        if before is not None:
+            self.sessions[sid].last_active = before.last_active
 
 
 class IdsOnce(SessionController):
@@ -296,6 +374,56 @@ MUTANTS = (
         _ANSWER,
         {"page_size": 4},
         kv=EvictsLess,
+    ),
+    _plain(
+        "evict-one-page",
+        "an evict gives up one page, however many tokens it is told",
+        _ANSWER,
+        {},
+        intake=EvictsOnePage,
+    ),
+    _plain("flush-unheard", "a flush changes nothing", _ANSWER, {}, intake=DeafToFlushes),
+    _plain(
+        "stop-one-of-two",
+        "of several stop tokens the smallest alone counts",
+        _ANSWER,
+        {},
+        scheduler=OneStopCounts,
+    ),
+    _plain(
+        "stop-of-before",
+        "a turn stops at the stop tokens of the turns before it, too",
+        _ANSWER,
+        {},
+        session=KeepsStops,
+    ),
+    _plain(
+        "retract-loses-stops",
+        "a request that comes back from a retraction has no stop tokens",
+        _ANSWER,
+        {},
+        scheduler=RetractLosesStops,
+    ),
+    _plain(
+        "wake-at-finish",
+        "who waits for memory is not looked at again when others are aborted",
+        "INV-PROGRESS",
+        {},
+        scheduler=WakesAtFinish,
+    ),
+    _plain(
+        "session-refused-idle",
+        "a turn that is too long does not count as activity of its session",
+        _SESSION,
+        {},
+        intake=RefusedIsIdle,
+    ),
+    _plain(
+        "session-reopened-idle",
+        "a session that is opened anew has been idle for as long as the one before it",
+        _SESSION,
+        {},
+        controller=ReopenedIdle,
     ),
     _plain(
         "accept-unheard",

@@ -130,6 +130,54 @@ def opened_again(d: Any) -> None:
     d.open("s").do("close", session="s").do("close", session="s").open("s").step()
 
 
+@scenario("evict-one-page", set())
+@scenario("flush-unheard", set())
+def given_up(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7, 8, 9], 2).drain().do("evict", tokens=2).step()
+    d.do("flush").step()
+
+
+def answer(d: Any, rid: str) -> list[int]:
+    return list(next(each["tokens"] for each in d.messages if each.get("rid") == rid))
+
+
+@scenario("stop-one-of-two", set())
+@scenario("retract-loses-stops", set())
+def stopped_later(d: Any) -> None:
+    d.submit(None, "r1", [5, 6, 7], 6).drain()
+    stops = [answer(d, "r1")[3], 1]
+    d.submit(None, "r2", [5, 6, 7], 6, stop=stops).step(2).do("retract").drain()
+
+
+@scenario("stop-of-before", set())
+def _(d: Any) -> None:
+    d.open("s", "t").submit("s", "r1", [5, 6], 2).drain().submit("s", "r2", [7], 4).drain()
+    stops = answer(d, "r2")[1:2]
+    d.submit("t", "r3", [5, 6], 2, stop=stops).drain().submit("t", "r4", [7], 4).drain()
+
+
+@scenario("wake-at-finish", set(), total_tokens=20)
+def _(d: Any) -> None:
+    d.submit(None, "r1", [*range(1, 11)], 8).step().submit(None, "r2", [*range(21, 33)], 2).step()
+    d.do("abort", rid="r1").step(4)
+
+
+@scenario("session-refused-idle", set(), timeout=300, context_len=16)
+def _(d: Any) -> None:
+    d.open("s").step()
+    d.tick(200)
+    d.submit("s", "r1", [*range(1, 17)], 1).step(2)
+    d.tick(200)
+
+
+@scenario("session-reopened-idle", set(), timeout=300)
+def _(d: Any) -> None:
+    d.open("s").step()
+    d.tick(200)
+    d.do("close", session="s").open("s").step()
+    d.tick(200)
+
+
 @scenario("session-early-timeout", set(), timeout=300)
 def _(d: Any) -> None:
     d.open("s").step()
@@ -581,7 +629,8 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
 def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
     """Memory is in order; what clients are told, or when, is not what the reference says."""
     starves = MUTANTS["overlap-retracts-unheard"]
-    told = [f"{each}-unheard" for each in ("retract", "accept", "pause", "evict")]
+    told = [f"{each}-unheard" for each in ("retract", "accept", "pause", "evict", "flush")]
+    told.append("evict-one-page")
     for mutant in (*answers.MUTANTS, starves):
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)

@@ -1,4 +1,4 @@
-"""INV-ANSWER.obeyed: what the engine itself is told is done: retract, accept, evict, pause."""
+"""INV-ANSWER.obeyed: what the engine is told is done: retract, accept, evict, flush, pause."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ PATIENCE = 5
 def judge(seen: Observation) -> Iterator[Violation]:
     if seen.snapshot.get("events") is None or TOLD in seen.capabilities.not_observed:
         return
-    told = {event[0] for event in seen.snapshot["events"]}
     said = {command["do"] for command in seen.client.heard}
-    before = seen.previous["pools"].get("full")
-    wanted = any(each["do"] == "evict" and each["tokens"] > 0 for each in seen.client.heard)
-    if wanted and before and before["evictable"] and told.isdisjoint(EVICTS):
-        words = "{pool}: nothing was evicted, and {engine} tokens could be"
-        yield violated("INV-ANSWER.obeyed", words, pool="full", engine=before["evictable"])
+    if "evict" in said:
+        yield from _evict(seen)
+    if "flush" in said:
+        yield from _flush(seen, said)
     if seen.client.paused and "pause" not in said:
         for transition, _, rid, _ in seen.snapshot["events"]:
             if transition in ADMITS:
@@ -50,6 +48,30 @@ def judge(seen: Observation) -> Iterator[Violation]:
         yield from _retract(seen, "retract" in said)
     if seen.config.draft:
         yield from _accept(seen)
+
+
+def _evict(seen: Observation) -> Iterator[Violation]:
+    """As many tokens as were asked for, or all that could be: whole pages, so it may be more."""
+    heard, before = seen.client.heard, seen.previous["pools"].get("full", {"evictable": 0})
+    asked = sum(max(0, each["tokens"]) for each in heard if each["do"] == "evict")
+    events = seen.snapshot["events"]
+    gone = sum(params.get("n", 0) for transition, _, _, params in events if transition in EVICTS)
+    owed = min(asked, before["evictable"])
+    if gone < owed:
+        words = "{pool}: {engine} tokens were evicted, {spec} were asked for and could be"
+        yield violated("INV-ANSWER.obeyed", words, pool="full", spec=owed, engine=gone)
+
+
+def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
+    """Of an engine with nothing to do and no slot; another one may refuse it."""
+    before = seen.previous
+    idle = not (before["requests"] or before["slots"] or before.get("events") or before["messages"])
+    if not idle or said & {"submit", "pause"} or seen.client.paused:
+        return
+    for pool, view in seen.snapshot["pools"].items():
+        if view["evictable"]:
+            words = "{pool}: {engine} tokens are in the tree after a flush, and nothing locks them"
+            yield violated("INV-ANSWER.obeyed", words, pool=pool, spec=0, engine=view["evictable"])
 
 
 def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
