@@ -115,6 +115,9 @@ def inbox(driver: Driver) -> Iterator[str]:
     read = driver.one()
     if read["consumed"] != 2:
         yield f"a step after open and submit says that it consumed {read['consumed']} commands"
+    again = driver.one()
+    if again["consumed"]:
+        yield f"a step with nothing to read says that it consumed {again['consumed']} commands"
     told = [message["type"] for message in read["messages"]]
     if told[:1] != ["opened"]:
         yield f"the client of the first open is told {told}"

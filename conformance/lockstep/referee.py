@@ -249,6 +249,9 @@ class Referee:
         before, after = self.snapshot["iter"], snapshot["iter"]
         if after < before + (self.log[-1].command["do"] == "step"):
             return f"iter is {after} after {before}; it counts the iterations since the reset"
+        read, waiting = snapshot["consumed"], len(self.client.unread)
+        if read > waiting:
+            return f"consumed is {read}; {waiting} commands were sent and not read before"
         return nonsense(snapshot, self.config)
 
     def looking(self, snapshot: Snapshot) -> Mapping[str, Oracle]:

@@ -298,6 +298,21 @@ def idle(more: dict[str, Any]) -> ProcessEngine:
     return ProcessEngine([sys.executable, "-c", DRIVER.format(more=more)], 30.0)
 
 
+def test_nobody_reads_what_was_not_sent() -> None:
+    """INV-ALIVE: `consumed` is of this iteration; who adds up says so in the second one."""
+    total = 0
+
+    def adds_up(snapshot: Any) -> None:
+        nonlocal total
+        total = snapshot["consumed"] = total + snapshot["consumed"]
+
+    referee = Setup(CONFIGS["p1"]).referee(Odd(adds_up))
+    assert not referee.do({"do": "open", "session": "s1"}) and not referee.do(STEP)
+    (said,) = referee.do(STEP)
+    assert said.fault == "nonsense"
+    assert "consumed is 1; 0 commands were sent and not read before" in said.detail
+
+
 def test_an_engine_that_reads_nothing_does_not_conform() -> None:
     """INV-PROGRESS.stalled: it throws every command away, and nothing it shows is wrong."""
     engine = idle({})

@@ -67,6 +67,17 @@ def short_row(s: Any, _: int) -> None:
         row["full"] = row["full"][:-1]
 
 
+def consumed_in_all() -> Change:
+    total = 0
+
+    def change(s: Any, _: int) -> None:
+        nonlocal total
+        total = s["consumed"] + (total if s["iter"] > 1 else 0)
+        s["consumed"] = total
+
+    return change
+
+
 def prompts_alone(s: Any, _: int) -> None:
     for view in s["requests"].values():
         if view["session"] == "s1" and view["prompt"] > 9:
@@ -155,6 +166,11 @@ CHANGES: dict[str, tuple[Change, str, str]] = {
         changed("T-SAVE", "F", lambda s, e: e[0]["F"] + 9),
         "parameters",
         "T-SAVE: F is the output tokens of the turn, not its prompt and output",
+    ),
+    "in all": (
+        consumed_in_all(),
+        "inbox",
+        "a step with nothing to read says that it consumed 2 commands",
     ),
     "events": (
         events_in_pages,
