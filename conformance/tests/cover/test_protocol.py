@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,3 +250,17 @@ def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
     referee = Setup(CONFIGS["p1-swa"], set_aside=clauses).referee(engine)
     assert referee.do({"do": "step", "n": 2}) == []
     assert referee.coverage.set_aside == {"INV-CHECKER.covers": 2}
+
+
+def test_the_whole_answers_in_the_document_are_such() -> None:
+    """What a driver's author copies: a hello, and a snapshot that the reference engine shows."""
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "protocol.md").read_text()
+    hello, shown = (json.loads(each) for each in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    assert Capabilities.from_json(hello["result"]["capabilities"]).profile == "reference"
+    engine = InProcessEngine()
+    engine.reset(EngineConfig(total_tokens=16, rows=2, context_len=16, max_running=2), 0)
+    engine.do({"do": "open", "session": "s1"})
+    tokens = {"tokens": [5, 6, 7], "max_new": 2, "stop": []}
+    engine.do({"do": "submit", "session": "s1", "rid": "r1", **tokens})
+    (snapshot,) = engine.do({"do": "step", "n": 1})
+    assert json.loads(json.dumps(snapshot)) == shown
