@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hypothesis import strategies as st
-
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.domains import Among, Built, Domain, Either, Pair, Whole
 
 SESSIONS = ("s1", "s2", "s3")
 FAMILIES = 3
@@ -53,8 +52,7 @@ class Text:
         return self.prompt + self.answer
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """Which text, from the last one back, up to where, and what stands there instead."""
 
     back: int
@@ -66,8 +64,7 @@ class Copy:
     the text does. ``family``: a family goes on from there."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """As long as is possible with the tokens it may generate, or a little more or less."""
 
     of: str
@@ -75,8 +72,7 @@ class Limit:
     over: int
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """What is drawn of a prompt: the beginning of a family, of another prompt, or up to a limit."""
 
     family: int
@@ -121,12 +117,11 @@ class Prompt:
         return text[:cut] + rest[: 1 + self.length]
 
 
-@dataclass(frozen=True)
-class Again:
+class Again(NamedTuple):
     """An earlier prompt once more, to be stopped by a token of the answer that it had."""
 
     back: int
-    index: int
+    place: int
     otherwise: int
     """The stop token where there is no such prompt."""
 
@@ -141,7 +136,7 @@ class Again:
         if not fit:
             return None
         text = fit[-1 - self.back % len(fit)]
-        return text.prompt, text.answer[self.index % len(text.answer)]
+        return text.prompt, text.answer[self.place % len(text.answer)]
 
 
 def another(token: int) -> int:
@@ -159,13 +154,13 @@ def following(past: list[int], texts: Sequence[Text]) -> list[Text]:
     return [each for each in texts if len(each.tokens) > count and each.tokens[:count] == past]
 
 
-def lengths(page: int) -> st.SearchStrategy[int]:
+def lengths(page: int) -> Domain:
     """Of prompts; where pages are large, some that end beside the end of a page."""
-    short, long = st.integers(0, 10), st.integers(0, 24)
+    short, long = Whole(0, 10), Whole(0, 24)
     if page < LARGE:
-        return st.one_of(short, long)
+        return Either(short, long)
     ends = [many * page + beside for many in (1, 2) for beside in (-1, 0, 1)]
-    return st.one_of(short, long, st.sampled_from(ends))
+    return Either(short, long, Among(ends))
 
 
 _COPIES = [
@@ -181,24 +176,22 @@ _LIMITS = [
     Limit("prompt", 0),
 ]
 _share = len(_COPIES) // len(_LIMITS) // 4
-_hows = st.sampled_from([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
+_hows = Among([*_COPIES, *_LIMITS * _share, *[None] * len(_COPIES)])
 """Drawn at once: a prompt is drawn more often than anything else."""
 
 
-def prompts(
-    lengths: st.SearchStrategy[int], families: st.SearchStrategy[int]
-) -> st.SearchStrategy[Prompt]:
+def prompts(lengths: Domain, families: Domain) -> Domain:
     """Of nine, four copy an earlier one, four are of the length that is drawn, and one is as long
     as a limit allows."""
-    return st.builds(Prompt, families, lengths, _hows)
+    return Built(Prompt, families, lengths, _hows)
 
 
-repeats = st.builds(Again, st.integers(0, 3), st.integers(0, 5), st.integers(1, 240))
-sessions = st.sampled_from(SESSIONS)
-chosen = st.sampled_from(
+repeats = Built(Again, Whole(0, 3), Whole(0, 5), Whole(1, 240))
+sessions = Among(SESSIONS)
+chosen = Among(
     [Chosen(session, opened) for session in SESSIONS for opened in (True, True, True, False)]
 )
-families = st.integers(0, FAMILIES - 1)
-new_tokens = st.one_of(st.integers(1, 6), st.integers(0, 12))
-draft_sizes = st.tuples(st.integers(1, 12), st.integers(0, 6))
+families = Whole(0, FAMILIES - 1)
+new_tokens = Either(Whole(1, 6), Whole(0, 12))
+draft_sizes = Pair(Whole(1, 12), Whole(0, 6))
 """Tokens allocated and committed; cut to what the configuration's drafts can do."""

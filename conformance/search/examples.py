@@ -9,7 +9,7 @@ is Hypothesis that draws.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -21,20 +21,18 @@ from slotproof.conformance import bounds, garbage, interrupts
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
-from slotproof.conformance.search.causes import Known, cause
-from slotproof.conformance.search.findings import Finding, Mark, explained, lead, mark
+from slotproof.conformance.lockstep.referee import OutOfTime, Referee
+from slotproof.conformance.search.causes import Known
+from slotproof.conformance.search.findings import Finding, Mark
+from slotproof.conformance.search.judging import Judging, Tell
 from slotproof.conformance.search.machine import machine_for
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Stop, Turn
 from slotproof.conformance.search.sending import Leave
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.conformance.traces.trace import Trace
 
 _SEEDS = 1009
 """Turns of a campaign whose seeds are consecutive."""
-
-Tell = Callable[[Finding | int], None]
-"""Told of each finding as soon as there is one, and of each example."""
 
 
 @dataclass
@@ -79,9 +77,10 @@ class _Examples:
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
         self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
         self.turn = task.turn
-        self.setup = replace(task.blank.setup, oracles=task.plan.oracles)
         self.result = Searched()
-        self._judge: Referee | None = None
+        self.judging = Judging(
+            engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
+        )
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
@@ -129,8 +128,7 @@ class _Examples:
         self.go_on()
         if self._dry:
             return None
-        self._judge = self.setup.referee(self.engine, self.result.coverage, self.passes)
-        return self._judge
+        return self.judging.begin(self.result.coverage)
 
     def go_on(self) -> None:
         """An example ends where the time does; what it showed before that counts."""
@@ -148,43 +146,11 @@ class _Examples:
         self.result.examples += 1
         self.tell(1)
 
-    def passes(self, entry: Iteration) -> bool:
-        """Nothing but the reporting is wrong, and it is known."""
-        if not all(each.reporting for each in entry.violations):
-            return False
-        assert self._judge is not None
-        return self.recognised(self._trace(self._judge), mark(entry, lead(entry.violations)))
-
-    def recognised(self, trace: Trace, found: Mark) -> bool:
-        """Whether it is accepted, known, or was seen in this turn."""
-        if self.task.accepted.recognises(cause(trace, found)):
-            self.result.accepted.add(found.id)
-            return True
-        seen = any(each.id == found.id for each in self.result.findings)
-        return seen or explained(found, self.task.known)
-
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
         """Note what is new; whether that was enough."""
-        first = lead(violations)
-        found = mark(referee.log[-1], first)
-        trace = self._trace(referee)
-        if self.recognised(trace, found):
-            return False
-        finding = Finding(found, trace, self.turn.first + self.turn.done + 1)
-        self.result.findings.append(finding)
-        self.tell(finding)
-        return self.task.first
-
-    def _trace(self, referee: Referee) -> Trace:
-        """The example up to the violation that it ends with, or goes on after."""
-        violations = referee.log[-1].violations
-        first = lead(violations)
-        return replace(
-            self.task.blank,
-            rows=rows_of(referee.log),
-            violations=[first, *(each for each in violations if each is not first)],
-            set_aside=tuple(sorted(referee.set_aside)),
-        )
+        number = self.turn.first + self.turn.done + 1
+        new = self.judging.saw(referee, violations, number)
+        return new and self.task.first
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:

@@ -5,11 +5,9 @@ What refers to something that was said before, or to a session that is open, is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Protocol
-
-from hypothesis.stateful import RuleBasedStateMachine
 
 from slotproof.conformance import bounds
 from slotproof.conformance.lockstep.observation import Violation
@@ -18,6 +16,9 @@ from slotproof.conformance.lockstep.referee import Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.drawing import Chosen, Prompt, Text, family
+
+DRAIN_STEPS = 600
+"""More than INV-PROGRESS.starved waits."""
 
 
 class Leave(KeyboardInterrupt):
@@ -57,11 +58,10 @@ def may_be_sent(token: int) -> bool:
     return 0 < token <= bounds.TOKENS
 
 
-class Sender(RuleBasedStateMachine):
-    """One example: a machine without rules."""
+class Sender:
+    """One example, without rules."""
 
     def __init__(self, host: Host, config: EngineConfig) -> None:
-        super().__init__()
         self.host, self.config = host, config
         self.sent: list[str] = []
         self.said: dict[str, list[int]] = {}
@@ -90,6 +90,20 @@ class Sender(RuleBasedStateMachine):
             self.broken = True
             if self.host.saw(self.referee, violations):
                 raise Leave
+
+    def first(self) -> None:
+        """What every example begins with."""
+        self.do({"do": "open", "session": "s1"})
+
+    def last(self) -> None:
+        """What every example ends with, unless a violation or an error did."""
+        try:
+            if self.referee is not None and not (self.broken or self.torn):
+                for command in drain(self.referee):
+                    self.do(command)
+        finally:
+            if not self.torn:
+                self.host.end()
 
     def past(self, session: str | None) -> list[int]:
         """What a session has said, in turns that were answered."""
@@ -159,3 +173,17 @@ class Sender(RuleBasedStateMachine):
 
     def step(self, count: int = 1) -> None:
         self.do({"do": "step", "n": count})
+
+
+def drain(referee: Referee) -> Iterator[Command]:
+    """What ends every example: let all requests finish, close all sessions, look again."""
+    if "continue" in referee.engine.capabilities.commands:
+        yield {"do": "continue"}
+    for _ in range(DRAIN_STEPS):
+        yield {"do": "step", "n": 1}
+        if not referee.snapshot["requests"] and not referee.client.unread:
+            break
+    for sid, seen in sorted(referee.snapshot["sessions"].items()):
+        if seen["open"]:
+            yield {"do": "close", "session": sid}
+    yield {"do": "step", "n": 2}

@@ -16,8 +16,8 @@ from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee, play
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.search.examples import Tell
 from slotproof.conformance.search.findings import Finding, Mark, explained, mark
+from slotproof.conformance.search.judging import Tell
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Stop
 from slotproof.conformance.traces.trace import rows_of

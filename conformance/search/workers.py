@@ -18,8 +18,8 @@ from typing import Any, Protocol, TypeVar
 from slotproof.conformance import bounds, interrupts
 from slotproof.conformance.engines.base import Engine, EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.search.examples import Tell
 from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.judging import Tell
 from slotproof.conformance.search.schedule import Stop
 from slotproof.model.pool import Pool
 

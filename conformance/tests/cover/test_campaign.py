@@ -15,7 +15,7 @@ from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign, report
 from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.machine import drain
+from slotproof.conformance.search.sending import drain
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE
 

@@ -1,0 +1,182 @@
+"""Guided search: examples made of those that reached something new.
+
+No Hypothesis: that takes more than half of the time of a campaign, and draws each example afresh.
+The rules are the same (:mod:`slotproof.conformance.search.rules`). A task has a seed and what the
+tasks before it kept; the same task gives the same result in any process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from slotproof.conformance import garbage, interrupts
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.lockstep.referee import OutOfTime, Referee
+from slotproof.conformance.search.actions import Action, Drawing
+from slotproof.conformance.search.causes import Known
+from slotproof.conformance.search.features import Features, features
+from slotproof.conformance.search.findings import Finding, Mark
+from slotproof.conformance.search.judging import Judging, Tell
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.rules import clients_for, rules_of
+from slotproof.conformance.search.schedule import Stop
+from slotproof.conformance.search.sending import Leave
+from slotproof.conformance.traces.trace import Trace
+
+FRESH = 0.25
+"""Of the examples, so many are drawn afresh where there is something to go on from."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An example worth going on from."""
+
+    actions: tuple[Action, ...]
+    features: Features
+    """What it was the first to reach, as its task saw it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For the journal."""
+        return {
+            "actions": [each.to_json() for each in self.actions],
+            "features": sorted(self.features),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Kept:
+        """From the journal.
+
+        >>> kept = Kept((Action("one_step", {}),), frozenset(["finish stop"]))
+        >>> Kept.from_json(kept.to_json()) == kept
+        True
+        """
+        actions = tuple(Action.from_json(each) for each in data["actions"])
+        return cls(actions, frozenset(data["features"]))
+
+
+@dataclass
+class Explored:
+    """What came of a task."""
+
+    examples: int = 0
+    """Those that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """What nothing known explains, as it was seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen, as they were seen."""
+    kept: list[Kept] = field(default_factory=list)
+    reached: Counter[str] = field(default_factory=Counter)
+    """By feature, how many examples of this task reached it."""
+    whole: bool = False
+    """Whether all examples were run."""
+
+
+@dataclass(frozen=True)
+class Explore:
+    """A task: run some examples of one configuration; data alone says which."""
+
+    plan: Plan
+    blank: Trace
+    """A trace without rows: of which engine and configuration."""
+    seed: int
+    """Nothing else is random."""
+    first: int
+    """Examples that are planned before it."""
+    examples: int
+    corpus: tuple[Kept, ...] = ()
+    """What it goes on from, as the rounds before left it."""
+    seen: Features = frozenset()
+    """Reached in this configuration before this round."""
+    known: tuple[Mark, ...] = ()
+    accepted: Known = field(default_factory=Known)
+
+    def run(self, engine: Engine, tell: Tell, stop: Stop) -> Explored:
+        """Run them, as far as there is time. Raises whatever an engine or an oracle raises."""
+        return _Exploring(self, engine, tell, stop).run()
+
+
+class _Exploring:
+    """The host of its examples."""
+
+    def __init__(self, task: Explore, engine: Engine, tell: Tell, stop: Stop) -> None:
+        self.task, self.tell, self.stop = task, tell, stop
+        self.config = task.blank.config
+        self.clients = clients_for(engine.capabilities.commands, self.config)
+        rules = rules_of(self.clients)
+        self.rules = {each.name: each for each in rules}
+        self.drawing = Drawing(rules, task.plan.steps, Random(task.seed))  # noqa: S311  # no secret is made of it
+        self.corpus: list[Sequence[Action]] = [each.actions for each in task.corpus]
+        self.seen = set(task.seen)
+        self.result = Explored()
+        self.judging = Judging(
+            engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
+        )
+        self._coverage = Coverage()
+
+    def run(self) -> Explored:
+        try:
+            with interrupts.held(), garbage.seldom():
+                while self.result.examples < self.task.examples:
+                    self.example()
+        except Leave as leaving:
+            error = leaving.because
+            if not (error is None or isinstance(error, OutOfTime) or interrupts.arrived()):
+                raise error from None
+        self.result.whole = self.result.examples == self.task.examples
+        return self.result
+
+    def example(self) -> None:
+        drawing = self.drawing
+        fresh = not self.corpus or drawing.random.random() < FRESH
+        actions = drawing.fresh() if fresh else drawing.mutated(self.corpus)
+        clients = self.clients(self, self.config)
+        done = []
+        try:
+            clients.first()
+            for action in actions:
+                rule = self.rules[action.rule]
+                if rule.applies is None or rule.applies(clients):
+                    rule.do(clients, **action.arguments)
+                    done.append(action)
+                if clients.broken:
+                    break
+        finally:
+            clients.last()
+        assert clients.referee is not None
+        reached = features(clients.referee.log, self.config)
+        self.result.reached.update(sorted(reached))
+        new = reached - self.seen
+        if new and not clients.broken:
+            self.seen |= new
+            self.corpus.append(done)
+            self.result.kept.append(Kept(tuple(done), frozenset(new)))
+
+    def begin(self) -> Referee:
+        """A judge for the next example."""
+        self.go_on()
+        self._coverage = Coverage()
+        return self.judging.begin(self._coverage)
+
+    def go_on(self) -> None:
+        """An example ends where the time does; what it showed before that counts."""
+        interrupts.check()
+        if self.stop():
+            raise OutOfTime
+
+    def end(self) -> None:
+        """One more was run."""
+        self.result.examples += 1
+        self.result.coverage.add(self._coverage)
+        self.tell(1)
+
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        """Note what is new; the task goes on."""
+        self.judging.saw(referee, violations, self.task.first + self.result.examples + 1)
+        return False
