@@ -46,9 +46,7 @@ class Workers(Protocol):
 
     jobs: int
 
-    def map(
-        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...
-    ) -> list[R]:
+    def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
         """Results in the order of the tasks; a task's own failure is raised."""
 
     def close(self) -> None:

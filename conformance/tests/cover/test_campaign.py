@@ -15,8 +15,8 @@ from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.search import campaign, report
 from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.sending import drain
 from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.sending import drain
 from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE
 
 MUTANT = "leak-full"
