@@ -308,10 +308,11 @@ def finding_line(finding: Finding, states: bool) -> dict[str, Any]:
 
 
 def _may_be_read(document: dict[str, Any]) -> bool:
-    if len(json.dumps(document)) > STATES_BYTES:
+    text = json.dumps(document)
+    if len(text) > STATES_BYTES:
         return False
     try:
-        itf.from_itf(document)
+        itf.from_itf(json.loads(text))
     except BadTrace:
         return False
     return True

@@ -30,20 +30,20 @@ def merge(folders: Sequence[Path], into: Path) -> Journal:
     if (into / NAME).exists():
         raise BadJournal(f"{into / NAME} is there already: name another --journal")
     heads = [load(folder).head for folder in folders]
-    first = heads[0]
-    for folder, head in zip(folders[1:], heads[1:], strict=True):
-        differs = difference(first, head, SHARED)
-        if differs is not None:
-            raise BadJournal(f"{folder / NAME} does not go with {folders[0] / NAME}: {differs}")
-    seeds = [one.seed for head in heads for one in (head.parts or (head,))]
-    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
-    if twice is not None:
-        raise BadJournal(f"two of them have the seed {twice}: their examples are the same")
     for folder, head in zip(folders, heads, strict=True):
         if head.parts:
             raise BadJournal(
                 f"{folder / NAME} was merged itself: merge those that it was made of, all at once"
             )
+    first = heads[0]
+    for folder, head in zip(folders[1:], heads[1:], strict=True):
+        differs = difference(first, head, SHARED)
+        if differs is not None:
+            raise BadJournal(f"{folder / NAME} does not go with {folders[0] / NAME}: {differs}")
+    seeds = [head.seed for head in heads]
+    twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)
+    if twice is not None:
+        raise BadJournal(f"two of them have the seed {twice}: their examples are the same")
     journal = Journal(into, _head(heads))
     try:
         for line in _parts(folders):

@@ -48,12 +48,11 @@ class Place:
         """What another campaign did there."""
         self.examples += other.examples
         self.coverage.add(other.coverage)
-        new = other.seen - self.seen
-        for name in other.seen - other.rare.keys():
+        new, mine = other.seen - self.seen, self.common
+        for name in other.common:
             self.rare.pop(name, None)
-        mine = self.seen - self.rare.keys()
-        self.seen |= other.seen
         self._reached({name: n for name, n in other.rare.items() if name not in mine})
+        self.seen |= other.seen
         self._keep(other.corpus, new)
 
     def _reached(self, reached: Mapping[str, int]) -> None:

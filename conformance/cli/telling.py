@@ -29,14 +29,13 @@ _SHOWN = 8
 class Lines:
     """A plain line on standard error now and then, with the time that has passed."""
 
-    def __init__(self, every: float = EVERY) -> None:
-        self.every = every
+    def __init__(self) -> None:
         self.begun = self.last = time.monotonic()
 
     def tell(self, line: Callable[[], str]) -> None:
         """Made and written if it is time for one."""
         now = time.monotonic()
-        if now - self.last >= self.every:
+        if now - self.last >= EVERY:
             self.last = now
             complain(f"{duration(now - self.begun)}: {line()}")
 

@@ -81,11 +81,11 @@ class Coverage:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Coverage:
         """What :meth:`to_json` made."""
-        reached = defaultdict(Counter, {what: Counter(n) for what, n in data["reached"].items()})
-        bits = {name: int(data[name], 16) for name in ("holds", "fails")}
-        counts = {name: Counter(data[name]) for name in _COUNTS}
-        figures = {name: data[name] for name in ("commands", "iterations")}
-        return cls(**counts, **bits, **figures, reached=reached)
+        fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
+        fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
+        coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
+        coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})
+        return coverage
 
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
         """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""

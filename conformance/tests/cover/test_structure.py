@@ -23,6 +23,7 @@ STACK = (
     "lockstep",
     "traces",
     "search",
+    "campaigns",
     "logs",
     "matrices",
     "spec_documents",
