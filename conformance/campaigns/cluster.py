@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -31,6 +32,8 @@ LOCAL, HERE = "local", "auto"
 """Addresses: a cluster of this machine, for this call; the one that this machine belongs to."""
 AGAIN = 3
 """Times that a task is tried: after so many lost workers it is the task that ends them."""
+STORE_BYTES = 200 << 20
+"""Of a local cluster's object store; Ray would take a third of the memory."""
 _CONNECT = 5.0
 """Seconds in which a cluster has to answer."""
 _ASKED = 0.5
@@ -99,7 +102,9 @@ class Cluster:
         self._mailbox = ray.remote(Mailbox).options(**options).remote()
         self._call = 0
         self._idle: list[Any] = []
-        self._there = 0
+        self._starting: dict[Any, Any] = {}
+        self._stillborn = 0
+        """Workers, one after the other, that were lost before their engine was there."""
         self.lost = 0
         """Workers that were."""
 
@@ -107,39 +112,40 @@ class Cluster:
         self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
     ) -> list[R]:
         """Results in the order of the tasks; a task's own failure is raised."""
-        ray = self._ray
         self._call += 1
         results: dict[int, R] = {}
         waiting = list(reversed(range(len(tasks))))
         tried = [0] * len(tasks)
         running: dict[Any, tuple[int, Any]] = {}
-        stopped, patience = False, float("inf")
+        stopped, patience = False, math.inf
         while waiting or running:
-            while waiting and (worker := self._free(len(running))) is not None:
-                number = waiting.pop()
+            while waiting and self._idle:
+                number, worker = waiting.pop(), self._idle.pop()
                 tried[number] += 1
                 running[worker.run.remote(self._call, number, tasks[number])] = number, worker
+            self._start(min(self.jobs - len(running), len(waiting)))
             if stop() and not stopped:
                 stopped = True
                 self._mailbox.stop.remote(self._call)
             if interrupts.arrived():
                 patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
-            ended, _ = ray.wait(list(running), timeout=_ASKED, num_returns=1)
+            refs = [*running, *self._starting]
+            ended, _ = self._ray.wait(refs, timeout=_ASKED, num_returns=1)
             self._drain(event)
             for each in ended:
+                if each in self._starting:
+                    self._started(each)
+                    continue
                 number, worker = running.pop(each)
                 try:
-                    results[number] = ray.get(each)
-                except ray.exceptions.RayActorError as lost:
+                    results[number] = self._result(each)
+                except _Lost as lost:
                     self._lose(worker)
                     if tried[number] >= AGAIN:
                         raise EngineUnusable(
-                            f"a task was lost with {AGAIN} workers, one after the other: "
-                            f"{_line(lost)}"
+                            f"a task was lost with {AGAIN} workers, one after the other: {lost}"
                         ) from None
                     waiting.append(number)
-                except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
                 else:
                     self._idle.append(worker)
                     done(number, results[number])
@@ -147,34 +153,48 @@ class Cluster:
                 raise KeyboardInterrupt
         return [results[number] for number in range(len(tasks))]
 
-    def _free(self, running: int) -> Any:
-        """A worker that has nothing to do, made if there may be more; none without."""
-        if self._idle:
-            return self._idle.pop()
-        if running >= self.jobs:
-            return None
-        ray = self._ray
-        actor = ray.remote(Worker).options(num_cpus=1, max_restarts=0)
-        worker = actor.remote(self.spec, self._mailbox)
-        self._there += 1
+    def _result(self, of: Any) -> Any:
+        """What a call came to. Raises what it raised, and :class:`_Lost` where its worker is."""
+        exceptions = self._ray.exceptions
         try:
-            sources, engine = ray.get(worker.hello.remote())
-        except ray.exceptions.RayActorError as error:
-            cause = getattr(error, "cause", None) or error
-            raise EngineUnusable(f"a worker of the cluster: {_line(cause)}") from None
-        for what, there, here in (
-            ("slotproof", sources, digest()),
-            ("engine", engine, self.engine),
-        ):
+            return self._ray.get(of)
+        except exceptions.RayTaskError as error:
+            raise error.cause from None
+        except exceptions.RayActorError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, EngineUnusable):
+                raise cause from None
+            raise _Lost(_line(error)) from None
+
+    def _start(self, count: int) -> None:
+        """Let so many be on their way; they start at once, wherever there is room."""
+        actor = self._ray.remote(Worker).options(num_cpus=1, max_restarts=0)
+        while len(self._starting) < count:
+            worker = actor.remote(self.spec, self._mailbox)
+            self._starting[worker.hello.remote()] = worker
+
+    def _started(self, hello: Any) -> None:
+        worker = self._starting.pop(hello)
+        try:
+            sources, engine = self._result(hello)
+        except _Lost as lost:
+            self._lose(worker)
+            self._stillborn += 1
+            if self._stillborn >= AGAIN:
+                raise EngineUnusable(f"no worker of the cluster starts: {lost}") from None
+            return
+        self._stillborn = 0
+        told = (("slotproof", sources, digest()), ("engine", engine, self.engine))
+        for what, there, here in told:
             if there != here:
                 raise EngineUnusable(
                     f"a worker of the cluster has another {what} than this machine: {there}, not "
                     f"{here}"
                 )
-        return worker
+        self._idle.append(worker)
 
     def _lose(self, worker: Any) -> None:
-        self._there, self.lost = self._there - 1, self.lost + 1
+        self.lost += 1
         with contextlib.suppress(Exception):
             self._ray.kill(worker)
 
@@ -187,8 +207,12 @@ class Cluster:
         """End the workers; their engines with them."""
         with contextlib.suppress(Exception):
             self._mailbox.stop.remote(self._call)
-            for each in self._idle:
+            for each in (*self._idle, *self._starting.values()):
                 self._ray.kill(each)
+
+
+class _Lost(Exception):
+    """The worker of a call, with the reason."""
 
 
 def _line(error: BaseException) -> str:
@@ -250,7 +274,11 @@ def _answers(address: str) -> None:
 def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address == LOCAL:
-        options |= {"num_cpus": jobs or os.cpu_count(), "include_dashboard": False}
+        options |= {
+            "num_cpus": jobs or os.cpu_count(),
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+        }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from slotproof.conformance.campaigns.page import render
 from slotproof.conformance.campaigns.state import State
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.folder import Folder
+from slotproof.conformance.search.folder import SUFFIX, Folder
 
 PAGE = "status.html"
 EVERY = 10.0
@@ -39,6 +40,15 @@ class Following:
 
     def found(self, findings: list[Finding]) -> None:
         self.traces.keep(findings)
+
+    def sweep(self) -> None:
+        """What a process left that was killed, and is no finding any more, goes: the folder shows
+        what the journal has."""
+        there = {*self.traces.paths.values()}
+        for path in self.traces.out.glob(f"*{SUFFIX}"):
+            if path not in there:
+                with suppress(OSError):
+                    path.unlink()
 
     def rounded(self, state: State) -> None:
         self.show(state, 0)

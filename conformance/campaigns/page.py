@@ -13,6 +13,7 @@ from slotproof.conformance.campaigns import sure
 from slotproof.conformance.campaigns.state import Point, State
 from slotproof.conformance.markup import templates
 from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.report import impossible
 from slotproof.conformance.terminal import duration
 
 POINTS = 300
@@ -94,9 +95,10 @@ def _link(path: str | None, folder: Path) -> tuple[str, str] | None:
 
 
 def never(state: State) -> list[str]:
-    """Transitions that the engine offers, and that never happened."""
+    """Transitions that the engine offers and a configuration allows, and that never happened."""
     offered = state.head.capabilities.seen_to_make
-    return sorted(offered - state.coverage.transitions.keys())
+    excluded = impossible(offered, state.head.configs.values(), state.head.profile)
+    return sorted(offered - excluded.keys() - state.coverage.transitions.keys())
 
 
 def charts(points: Sequence[Point]) -> list[Chart]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-import slotproof.conformance
-import slotproof.model
+PACKAGES = ("slotproof.model", "slotproof.impl", "slotproof.conformance")
 
 
 def release() -> str:
@@ -18,17 +18,19 @@ def release() -> str:
 
 @cache
 def digest() -> str:
-    """A digest of the sources that a campaign is made of, whatever the version says.
+    """A digest of the sources, whatever the version says.
 
     >>> len(digest())
     12
     """
     found = hashlib.sha256()
-    for package in (slotproof.model, slotproof.conformance):
-        top = Path(package.__path__[0])
+    for package in PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None and spec.submodule_search_locations
+        top = Path(spec.submodule_search_locations[0])
         for path in sorted(top.rglob("*.py")):
             name = path.relative_to(top).as_posix()
-            if not name.startswith(("tests/", "drivers/")):
-                found.update(f"{name}\0".encode())
+            if not name.startswith("tests/"):
+                found.update(f"{package}/{name}\0".encode())
                 found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()[:12]

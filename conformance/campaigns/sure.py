@@ -99,9 +99,9 @@ def yardstick(examples: int) -> str:
     """What is known of this effort, from the reference engine."""
     rate = f"{100 * KILLED / OF:.1f} % of systematic mutants of the reference engine"
     if examples < RUN:
-        return f"{RUN} examples by `run` kill {rate}; this is less"
+        return f"{RUN} examples of a run kill {rate}; this is less"
     times = "as many" if examples < 2 * RUN else f"{examples // RUN} times as many"
-    return f"{RUN} examples by `run` kill {rate}; this is {times}, and another search"
+    return f"{RUN} examples of a run kill {rate}; this is {times}, and another search"
 
 
 def _when(of: Mapping[str, Any], examples: int) -> str:

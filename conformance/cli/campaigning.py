@@ -360,9 +360,9 @@ def _said(
     summary["known"] = state.judged
     summary["page"] = str(following.path)
     summary, lines = said(summary, outcome, following.traces)
-    how = summary["unearned"] if summary["unearned"] and not reports_only else "as it is now"
     if not reports_only:
-        following.write(state, ended=_ended(ended, plan) or how)
+        following.sweep()
+        following.write(state, ended=_ended(ended, plan))
     elif not following.path.exists():
         following.write(state, ended="As the journal has it")
     if following.problem:
