@@ -62,7 +62,7 @@ def costs(journal: Path) -> dict[str, float]:
     reading = time.perf_counter() - begun
     again = State(state.head)
     again.places, again.findings = state.places, state.findings
-    again.read({"kind": "round", "round": 0, "tasks": rounds.deal(state.head, None), "at": 0})
+    again.read({"kind": "round", "round": 0, "tasks": rounds.deal(state.head, 9, None), "at": 0})
     sent = [len(pickle.dumps(task)) for _, task in rounds.explores(again, Known())]
     return {
         "kB of a task in the journal": round(sum(map(len, tasks)) / len(tasks) / 1e3, 1),

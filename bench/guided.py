@@ -92,9 +92,7 @@ def guided(engine: Counted, seed: int, found: Callable[[Finding], None]) -> None
     rounds(engine, seed, found, keeps=True)
 
 
-def rounds(
-    engine: Counted, seed: int, found: Callable[[Finding], None], *, keeps: bool
-) -> None:
+def rounds(engine: Counted, seed: int, found: Callable[[Finding], None], *, keeps: bool) -> None:
     """Without end; whether what reached something new is kept."""
 
     def tell(what: Finding | int) -> None:

@@ -89,8 +89,29 @@ def _load(path: Path) -> tuple[State | None, int]:
     return state, whole
 
 
+def head_of(folder: Path) -> Head | None:
+    """What the journal of that folder is of; ``None`` where there is none. Raises
+    :class:`BadJournal`."""
+    if not (folder / NAME).exists():
+        return None
+    first = next((line for _, line in lines(folder / NAME)), None)
+    try:
+        return None if first is None else Head.from_json(first)
+    except _ODD as error:
+        raise BadJournal(f"{folder / NAME}, line 1: {error}") from None
+
+
+def unwritable(path: Path, error: OSError) -> BadJournal:
+    """What to tell of a full disk, and the like."""
+    return BadJournal(
+        f"{path} can't be written to: {error.strerror}; what is in it is whole, and the same "
+        "command goes on from there"
+    )
+
+
 class Journal:
-    """The journal of a campaign that goes on. Raises :class:`BadJournal` where it can't."""
+    """The journal of a campaign that goes on. Raises :class:`BadJournal` where it can't, and
+    ``OSError`` where its folder can't be made."""
 
     def __init__(self, folder: Path, head: Head) -> None:
         self.folder, self.path = folder, folder / NAME
@@ -127,8 +148,11 @@ class Journal:
         self.begun = state.rounds > 0 or state.round is not None
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Take a line in as a reader would, and write it. Raises ``OSError``: then it is not in the
-        journal, and this is of no use any more."""
+        """Take a line in as a reader would, and write it.
+
+        Raises :class:`BadJournal` where that can't be done: then it is not in the journal, and this
+        is of no use any more.
+        """
         data = _encoded(line)
         again = jsontext.parse(data)
         wrong = LINE.misfit(again)
@@ -142,11 +166,10 @@ class Journal:
             while left:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
-                os.lseek(self._file, self._end, os.SEEK_SET)
-            raise
+            raise unwritable(self.path, error) from None
         self._end += len(data)
 
     def close(self) -> None:

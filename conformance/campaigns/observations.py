@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slotproof.conformance.campaigns.journal import unwritable
 from slotproof.conformance.search.guided import Observed
 
 
@@ -22,22 +23,25 @@ class Observations:
     def __init__(self, path: Path, engine: str, run_start: float, whole: int) -> None:
         """``whole`` are the bytes that belong to what the journal says is done. Raises
         ``OSError``."""
-        self.engine, self.run_start = engine, run_start
+        self.path, self.engine, self.run_start = path, engine, run_start
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         os.ftruncate(self._file, min(whole, os.fstat(self._file).st_size))
         os.lseek(self._file, 0, os.SEEK_END)
 
     def add(self, config: str, where: Mapping[str, int], examples: Iterable[Observed]) -> int:
-        """Those of a task; the bytes there are then. Raises ``OSError``."""
+        """Those of a task; the bytes there are then. Raises :class:`BadJournal`."""
         said = [
             {**self.line(config, each), "metadata": {**where, "example": number}}
             for number, each in enumerate(examples)
         ]
         text = "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in said)
-        left = memoryview(text.encode("utf-8", "replace"))
-        while left:
-            left = left[os.write(self._file, left) :]
-        os.fsync(self._file)
+        try:
+            left = memoryview(text.encode("utf-8", "replace"))
+            while left:
+                left = left[os.write(self._file, left) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
         return os.lseek(self._file, 0, os.SEEK_CUR)
 
     def line(self, config: str, example: Observed) -> dict[str, Any]:

@@ -20,12 +20,21 @@ EXAMPLES = 30
 so much of each worker's work."""
 
 
-def deal(head: Head, left: int | None) -> list[tuple[str, int]]:
+FIRST = 5
+"""Of a task of the first round at most, then twice as many, until they are as many as are wanted:
+what is found everywhere is small, and known to all, before much is spent on it."""
+
+
+def deal(head: Head, number: int, left: int | None) -> list[tuple[str, int]]:
     """The tasks of a round: of each the configuration, and how many examples; not more than are
-    left of what was asked for."""
+    left of what was asked for.
+
+    The number of the round counts from 0.
+    """
     tasks = []
+    most = min(head.examples_of_task, FIRST << min(number, 20))
     for name in [name for _ in range(head.tasks_of_round) for name in head.configs]:
-        count = head.examples_of_task if left is None else min(head.examples_of_task, left)
+        count = most if left is None else min(most, left)
         if count > 0:
             tasks.append((name, count))
         left = None if left is None else left - count

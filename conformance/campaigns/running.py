@@ -69,8 +69,8 @@ def run(
 ) -> Ended:
     """Go on with a campaign. Whatever ends it, all that is done is in the journal.
 
-    Raises ``OSError`` where that can't be written, and :class:`EngineUnusable` where an engine
-    can't be used and nothing was found before.
+    Raises :class:`BadJournal` where that can't be written, and :class:`EngineUnusable` where an
+    engine can't be used and nothing was found before.
     """
     return _Running(journal, workers, limits, watcher, accepted or Known(), observations).run()
 
@@ -131,11 +131,12 @@ class _Running:
         """Whether anything is left: of a round, or another one, which is dealt."""
         if self.state.round is not None:
             return True
-        wanted = self.limits.examples
-        tasks = rounds.deal(self.state.head, None if wanted is None else wanted - self.state.done)
+        wanted, state = self.limits.examples, self.state
+        left = None if wanted is None else wanted - state.done
+        tasks = rounds.deal(state.head, state.rounds, left)
         if not tasks or self.leave_off():
             return False
-        self.add("round", round=self.state.rounds, tasks=list(map(list, tasks)))
+        self.add("round", round=state.rounds, tasks=list(map(list, tasks)))
         return True
 
     def round(self) -> bool:

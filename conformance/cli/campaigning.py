@@ -15,7 +15,7 @@ from slotproof.conformance import interrupts
 from slotproof.conformance.campaigns import merging, rounds, running, sources, sure
 from slotproof.conformance.campaigns.cluster import cluster
 from slotproof.conformance.campaigns.following import PAGE, Following
-from slotproof.conformance.campaigns.journal import OBSERVATIONS, BadJournal, Journal, load
+from slotproof.conformance.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_of, load
 from slotproof.conformance.campaigns.lines import Head, offers
 from slotproof.conformance.campaigns.observations import Observations
 from slotproof.conformance.campaigns.running import Ended, Limits
@@ -148,11 +148,13 @@ def campaign(
         return _merged(merge, journal, as_json) if merge else _reported(journal, as_json)
     if examples is None and seconds is None:
         raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
+    of = 0 if seed is None else number(seed, 0, "--seed")
+    where = journal or FOLDER / f"{spec.stem}-seed{of}"
     plan = Plan(
         chosen(config),
         examples=None if examples is None else number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
-        seed=number(seed, 0, "--seed"),
+        seed=_seed(where) if seed is None else of,
         profile=known_profile(profile),
         set_aside=known(set_aside),
         seconds=seconds,
@@ -161,7 +163,6 @@ def campaign(
     sizes = number(of_task, 1, "--task", MOST_TASKS), number(of_round, 1, "--round", MOST_TASKS)
     wanted = _jobs(jobs, ray)
     entries = _baseline(baseline)
-    where = journal or FOLDER / f"{spec.stem}-seed{seed}"
     writable(where, "--journal")
     under_test = spec.open()
     try:
@@ -174,6 +175,15 @@ def campaign(
             return _said(kept.state, ended, plan, kept.folder, as_json, it)
     finally:
         under_test.close()
+
+
+def _seed(folder: Path) -> int:
+    """That of the journal that is there: one that was merged has one of its own."""
+    try:
+        head = head_of(folder)
+    except BadJournal as bad:
+        raise UsageProblem(str(bad)) from None
+    return 0 if head is None else head.seed
 
 
 def _jobs(jobs: int | None, ray: str | None) -> int | None:
@@ -281,17 +291,15 @@ def _run(
         try:
             if observed:
                 name, started = state.head.engine, state.head.started
-                observing = Observations(file, name, started, state.observed)
+                with writing(file, "--observations"):
+                    observing = Observations(file, name, started, state.observed)
                 stack.callback(observing.close)
             limits = Limits(plan.examples, plan.seconds)
             ended = running.run(journal, workers, limits, following, accepted, observing)
             if gate is not None:
                 _judge(gate, journal)
-        except OSError as error:
-            raise UsageProblem(
-                f"--journal {journal.folder} can't be written to: {error.strerror}; what is in it "
-                "is whole, and the same command goes on from there"
-            ) from None
+        except BadJournal as bad:
+            raise UsageProblem(str(bad)) from None
     return ended, following
 
 
