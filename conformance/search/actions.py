@@ -62,7 +62,7 @@ def _from_json(value: Any) -> Any:
         return value
     if value and value[0] in _KINDS:
         return _KINDS[value[0]](*map(_from_json, value[1:]))
-    return [_from_json(each) for each in value]
+    return tuple(map(_from_json, value))
 
 
 class Drawing:
@@ -128,6 +128,8 @@ class Drawing:
         """The same with an argument changed a little."""
         names = list(action.arguments)
         if not names:
+            return self.action()
+        if action.rule not in self.rules:  # of another configuration
             return self.action()
         name = names[self.below(len(names))]
         domain = self.rules[action.rule].fields[name]

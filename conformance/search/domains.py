@@ -121,16 +121,17 @@ class Pair(Built):
 
 
 class Several:
-    """A list of one to so many."""
+    """One to so many."""
 
     def __init__(self, domain: Domain, most: int) -> None:
         self.domain, self.most = domain, most
         self.strategy: st.SearchStrategy[Any] = st.lists(domain.strategy, min_size=1, max_size=most)
 
-    def draw(self, random: Random) -> list[Any]:
-        return [self.domain.draw(random) for _ in range(1 + int(random.random() * self.most))]
+    def draw(self, random: Random) -> tuple[Any, ...]:
+        count = 1 + int(random.random() * self.most)
+        return tuple(self.domain.draw(random) for _ in range(count))
 
-    def near(self, random: Random, value: list[Any]) -> list[Any]:
+    def near(self, random: Random, value: tuple[Any, ...]) -> tuple[Any, ...]:
         changed = list(value)
         place = int(random.random() * (len(value) + 1))
         if place < len(value):
@@ -139,4 +140,4 @@ class Several:
             changed.append(self.domain.draw(random))
         else:
             changed.pop()
-        return changed
+        return tuple(changed)

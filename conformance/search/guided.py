@@ -18,7 +18,7 @@ from slotproof.conformance import garbage, interrupts
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import OutOfTime, Referee
+from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.actions import Action, Drawing
 from slotproof.conformance.search.causes import Known
@@ -142,7 +142,7 @@ class _Exploring:
         self.task, self.tell, self.stop = task, tell, stop
         self.config = task.blank.config
         self.clients = clients_for(engine.capabilities.commands, self.config)
-        rules = rules_of(self.clients)
+        rules = [each for each in rules_of(self.clients) if each.offered]
         self.rules = {each.name: each for each in rules}
         self.drawing = Drawing(rules, task.plan.steps, Random(task.seed))  # noqa: S311  # no secret is made of it
         self.corpus: list[Sequence[Action]] = [each.actions for each in task.corpus]
@@ -172,32 +172,38 @@ class _Exploring:
         fresh = not self.corpus or drawing.random.random() < FRESH
         actions = drawing.fresh() if fresh else drawing.mutated(self.corpus)
         clients = self.clients(self, self.config)
-        done = []
+        done: list[Action] = []
         try:
             clients.first()
             for action in actions:
-                rule = self.rules[action.rule]
-                if rule.applies is None or rule.applies(clients):
+                rule = self.rules.get(action.rule)
+                if rule is not None and rule.applies(clients):
                     rule.do(clients, **action.arguments)
+                    if clients.broken:
+                        break
                     done.append(action)
-                if clients.broken:
-                    break
         finally:
+            well = not clients.broken
             clients.last()
         assert clients.referee is not None
-        reached = features(clients.referee.log, self.config)
+        log = clients.referee.log
+        reached = features(log, self.config)
         self.result.reached.update(sorted(reached))
-        new = reached - self.seen
         if self._shown:
             self.result.shown[self._shown] += 1
         if self.task.watch:
-            commands = tuple(entry.command for entry in clients.referee.log)
             how = "drawn afresh" if fresh else "changed from one that was kept"
-            seconds = time.perf_counter() - begun
-            self.result.observed.append(
-                Observed(commands, how, self._shown, reached, frozenset(new), seconds)
-            )
-        if new and not clients.broken:
+            commands = tuple(entry.command for entry in log)
+            seconds, new = time.perf_counter() - begun, frozenset(reached - self.seen)
+            self.result.observed.append(Observed(commands, how, self._shown, reached, new, seconds))
+        if clients.broken and well:
+            return  # seen as it ended: whatever is made of it ends so
+        self.keep(done, log[:-1] if clients.broken else log)
+
+    def keep(self, done: list[Action], log: list[Iteration]) -> None:
+        """What was done up to a violation, if it reached something new before that."""
+        new = features(log, self.config) - self.seen
+        if new and done:
             self.seen |= new
             self.corpus.append(done)
             self.result.kept.append(Kept(tuple(done), frozenset(new)))

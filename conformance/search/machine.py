@@ -37,7 +37,7 @@ def machine_for(
     for each in rules_of(clients):
         strategies: dict[str, Any] = {name: domain.strategy for name, domain in each.fields.items()}
         drawn = stateful.rule(**strategies)(each.do)
-        if each.applies is not None:
+        if each.sent or not each.offered:
             drawn = stateful.precondition(each.applies)(drawn)
         setattr(Machine, each.name, drawn)
     return Machine

@@ -43,18 +43,24 @@ class Rule:
     name: str
     fields: dict[str, Domain]
     """By argument, what it is drawn from."""
-    applies: Callable[[Any], bool] | None
-    """Whether it can be done now; ``None``: always."""
     do: Callable[..., None]
+    offered: bool
+    """Whether this engine, in this configuration, takes what it does."""
+    sent: bool
+    """Whether it needs a request that was sent before."""
+
+    def applies(self, clients: Sender) -> bool:
+        """Whether it can be done now."""
+        return self.offered and (bool(clients.sent) or not self.sent)
 
 
 def rule(
-    applies: Callable[[Any], bool] | None = None, **fields: Domain
+    *, offered: bool = True, sent: bool = False, **fields: Domain
 ) -> Callable[[Method], Method]:
     """Makes a rule of a method."""
 
     def made(method: Method) -> Method:
-        setattr(method, _RULE, Rule(method.__name__, fields, applies, method))
+        setattr(method, _RULE, Rule(method.__name__, fields, method, offered, sent))
         return method
 
     return made
@@ -80,9 +86,6 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
     accepted = Whole(1, width + 2)  # a round has one more than it drafts, and no more
     long = lengths(config.page_size)
     waits = [1, 60, 1000, *(s for s in (config.timeout - 1, config.timeout) if s > 0)]
-
-    def sent(clients: Sender) -> bool:
-        return bool(clients.sent)
 
     class Clients(Sender):
         def whole(self, session: str, prompt: Prompt, new: int) -> None:
@@ -169,7 +172,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def some_steps(self, count: int) -> None:
             self.step(count)
 
-        @rule(sent, back=Whole(0, 3), live=Among([True, True, True, False]))
+        @rule(sent=True, back=Whole(0, 3), live=Among([True, True, True, False]))
         def abort(self, back: int, live: bool) -> None:
             self.do({"do": "abort", "rid": self.latest(back, live)})
 
@@ -194,27 +197,27 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def tick(self, seconds: int) -> None:
             self.do({"do": "tick", "seconds": seconds})
 
-        @rule(lambda _: "evict" in offered, tokens=Whole(1, 16))
+        @rule(offered="evict" in offered, tokens=Whole(1, 16))
         def evict(self, tokens: int) -> None:
             self.do({"do": "evict", "tokens": tokens})
 
-        @rule(lambda _: "retract" in offered, steps=Whole(0, 1))
+        @rule(offered="retract" in offered, steps=Whole(0, 1))
         def retract(self, steps: int) -> None:
             self.do({"do": "retract"})
             if steps:
                 self.step()
 
-        @rule(lambda self: "retract" in offered and sent(self), back=Whole(0, 1))
+        @rule(offered="retract" in offered, sent=True, back=Whole(0, 1))
         def retract_and_abort(self, back: int) -> None:
             self.do({"do": "retract"})
             self.do({"do": "abort", "rid": self.latest(back)})
             self.step()
 
-        @rule(lambda self: drafts and sent(self), more=draft_sizes)
+        @rule(offered=drafts, sent=True, more=draft_sizes)
         def draft_last(self, more: tuple[int, int]) -> None:
             self.draft(*more)
 
-        @rule(lambda _: drafts, who=chosen, length=Whole(1, 8), new=Whole(1, 4), more=draft_sizes)
+        @rule(offered=drafts, who=chosen, length=Whole(1, 8), new=Whole(1, 4), more=draft_sizes)
         def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
             self.submit(self.of(who), Prompt(1, length), new)
             self.draft(*more)
@@ -232,7 +235,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
-        @rule(sent, tokens=accepted)
+        @rule(sent=True, tokens=accepted)
         def accept_last(self, tokens: int) -> None:
             self.accept(tokens)
 

@@ -1,0 +1,251 @@
+"""Guided search: what it draws is valid, what it finds is a finding as any other, and the same task
+gives the same result anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.engines.base import EngineFailed
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command, check
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.conformance.search.actions import Action, Drawing
+from slotproof.conformance.search.domains import Domain
+from slotproof.conformance.search.features import features
+from slotproof.conformance.search.findings import Finding
+from slotproof.conformance.search.guided import Explore, Explored, Kept, share
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.rules import Rule, clients_for, rules_of
+from slotproof.conformance.traces.trace import Trace
+
+OFFERED = InProcessEngine().capabilities.commands
+
+
+def task(config: str, examples: int, seed: int = 0, **more: Any) -> Explore:
+    blank = Trace("reference", "reference", "reference", CONFIGS[config], 0, [], [], minimal=False)
+    return Explore(Plan({config: CONFIGS[config]}), blank, seed, 0, examples, **more)
+
+
+def explored(
+    task: Explore, engine: InProcessEngine | None = None, stop: Callable[[], bool] = lambda: False
+) -> Explored:
+    return task.run(engine or InProcessEngine(), lambda _: None, stop)
+
+
+def rules(config: str) -> list[Rule]:
+    return rules_of(clients_for(OFFERED, CONFIGS[config]))
+
+
+def told(result: Explored) -> str:
+    """All of a result that a journal has."""
+    return json.dumps(
+        [
+            [each.to_json() for each in result.kept],
+            sorted(result.reached.items()),
+            result.coverage.commands,
+            [each.trace.commands for each in result.findings],
+        ]
+    )
+
+
+# What is drawn --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", ["p1", "p16-swa", "p4-vllm", "p1-draft-overlap"])
+def test_arguments_are_of_their_domains_however_often_they_are_changed(config: str) -> None:
+    """Hypothesis' strategy of a domain has the same values: it can draw each of them."""
+    random = Random(0)
+    for each in rules(config):
+        for domain in each.fields.values():
+            drawn = {repr(domain.draw(random)) for _ in range(3000)}
+            value = domain.draw(random)
+            for _ in range(100):
+                value = domain.near(random, value)
+                if len(drawn) < 100:  # of prompts there are more than are drawn here
+                    assert repr(value) in drawn
+
+
+def test_both_draw_the_same_values() -> None:
+    """Of domains that are small enough: every value that one draws, the other does."""
+
+    def of_hypothesis(domain: Domain) -> set[str]:
+        from hypothesis import HealthCheck, given, settings
+
+        found: set[str] = set()
+
+        @settings(
+            max_examples=1500, database=None, deadline=None, suppress_health_check=[*HealthCheck]
+        )
+        @given(domain.strategy)
+        def note(value: object) -> None:
+            found.add(repr(value))
+
+        note()
+        return found
+
+    random = Random(0)
+    by_name = {each.name: each for each in rules("p1-draft")}
+    for rule, field in (("abort", "live"), ("bare_turn", "who"), ("speculative_turn", "then")):
+        domain = by_name[rule].fields[field]
+        assert {repr(domain.draw(random)) for _ in range(500)} == of_hypothesis(domain)
+
+
+class _Checked(InProcessEngine):
+    """Takes nothing but commands of the protocol, and no request twice."""
+
+    rids: set[str]
+
+    def reset(self, config: Any, seed: int) -> None:
+        self.rids = set()
+        super().reset(config, seed)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        assert check(command) == command and command["do"] in OFFERED
+        if command["do"] == "submit":
+            assert command["rid"] not in self.rids
+            self.rids.add(command["rid"])
+        return super().do(command)
+
+
+@pytest.mark.parametrize("config", ["p4-draft", "p4-vllm"])
+def test_lists_that_were_changed_are_commands_of_the_protocol(config: str) -> None:
+    drawing = Drawing(rules(config), 40, Random(1))
+    pool = [drawing.fresh() for _ in range(4)]
+    for _ in range(30):
+        pool.append(drawing.mutated(pool))
+    assert all(0 < len(each) <= 40 for each in pool)
+    corpus = tuple(Kept(tuple(each), frozenset()) for each in pool[-3:])
+    assert explored(task(config, 6, corpus=corpus), _Checked()).whole
+
+
+def test_actions_are_written_and_read_again() -> None:
+    drawing = Drawing(rules("p4-draft"), 40, Random(2))
+    actions = [each for _ in range(20) for each in drawing.fresh()]
+    data = json.loads(json.dumps([each.to_json() for each in actions]))
+    assert [Action.from_json(each) for each in data] == actions
+    assert {each.rule for each in actions} == {each.name for each in rules("p4-draft")}
+
+
+# What is reached --------------------------------------------------------------------------------
+
+COMMANDS: list[Command] = [
+    {"do": "open", "session": "s1"},
+    {
+        "do": "submit",
+        "session": "s1",
+        "rid": "r1",
+        "tokens": [1, 2, 3, 4, 5],
+        "max_new": 2,
+        "stop": [],
+    },
+    {"do": "step", "n": 3},
+    {"do": "close", "session": "s1"},
+    {"do": "step", "n": 1},
+]
+
+
+def test_names_of_what_is_reached_stay_as_they_are() -> None:
+    """A journal of last week is gone on from: who changes a name begins anew."""
+    log = play(InProcessEngine(), Setup(CONFIGS["p4"]), COMMANDS).log
+    assert sorted(features(log, CONFIGS["p4"])) == []
+
+
+def test_what_was_seen_is_not_kept_again() -> None:
+    first = explored(task("p4", 6))
+    assert first.whole and first.kept
+    union = frozenset().union(*(each.features for each in first.kept))
+    assert union == first.reached.keys()
+    again = explored(task("p4", 6, seen=union))
+    assert again.kept == [] and again.reached == first.reached
+
+
+# What is found ----------------------------------------------------------------------------------
+
+
+def test_the_same_task_gives_the_same_result_in_any_process() -> None:
+    """Whatever hashes strings have there."""
+    corpus = tuple(explored(task("p4", 4)).kept)
+    here = told(explored(task("p4", 6, seed=7, corpus=corpus)))
+    assert told(explored(task("p4", 6, seed=7, corpus=corpus))) == here
+    assert told(explored(task("p4", 6, seed=8, corpus=corpus))) != here
+    program = (
+        "import sys, json; from slotproof.conformance.search.guided import Kept;"
+        "from test_guided import explored, task, told;"
+        "corpus = tuple(map(Kept.from_json, json.load(sys.stdin)));"
+        "print(told(explored(task('p4', 6, seed=7, corpus=corpus))))"
+    )
+    for seed in "12":
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=json.dumps([each.to_json() for each in corpus]),
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.path.dirname(__file__)},
+        )
+        assert done.stdout.strip() == here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", ["p1", "p4-draft", "p1-swa", "p4-rounds-overlap", "p4-vllm"])
+def test_nothing_is_found_in_the_reference(config: str) -> None:
+    first = explored(task(config, 20))
+    then = explored(task(config, 30, seed=1, corpus=tuple(first.kept)))
+    assert first.findings == then.findings == []
+    assert first.coverage.commands + then.coverage.commands > 1500
+
+
+def test_a_mutant_is_found_with_a_trace_that_replays() -> None:
+    heard: list[Finding | int] = []
+    engine = InProcessEngine("20557-empty-key")
+    result = task("p1", 12).run(engine, heard.append, lambda: False)
+    finding = result.findings[0]
+    assert finding in heard and finding.id.startswith("INV-SUM-FULL") and result.whole
+    log = play(engine, finding.trace.setup, finding.trace.commands).log
+    assert log[-1].violations[0].clause == finding.trace.violations[0].clause
+    known = tuple(each.mark for each in result.findings)
+    again = explored(task("p1", 12, known=known), InProcessEngine("20557-empty-key"))
+    assert again.findings == [] and again.reached == result.reached
+
+
+def test_a_task_that_is_stopped_says_so_and_keeps_what_it_has() -> None:
+    count = 0
+
+    def stop() -> bool:
+        nonlocal count
+        count += 1
+        return count > 150
+
+    result = explored(task("p1", 20), stop=stop)
+    assert not result.whole and 0 < result.examples < 20
+    assert result.coverage.commands <= 150
+
+
+def test_an_engine_that_fails_beyond_its_example_is_told() -> None:
+    class Broken(InProcessEngine):
+        def do(self, command: Command) -> list[Snapshot]:
+            raise ZeroDivisionError("not an engine's failure")
+
+    with pytest.raises(ZeroDivisionError):
+        explored(task("p1", 2), Broken())
+
+    class Dead(InProcessEngine):
+        def do(self, command: Command) -> list[Snapshot]:
+            raise EngineFailed("it died")
+
+    (found,) = explored(task("p1", 2), Dead()).findings
+    assert found.trace.violations[0].clause == "INV-ALIVE.crash"
+
+
+def test_rounds_begin_with_few_examples() -> None:
+    assert [share(lap) for lap in (0, 1, 9)] == [2, 4, 32]
