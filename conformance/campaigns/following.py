@@ -58,6 +58,7 @@ class Following:
     def write(self, state: State, running: int = 0, ended: str = "") -> None:
         """The status page, as it is now; ``ended`` is how the call ended."""
         self._written = time.monotonic()
+        self.traces.keep(state.findings.all())
         try:
             page = render(state, running, ended, self.traces.path, self.path.parent)
             write_whole(self.path, page)

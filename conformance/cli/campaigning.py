@@ -360,7 +360,7 @@ def _said(
     reports_only = following is None
     if following is None:
         following = Following(folder, _folder(folder, state), lambda *_: None)
-    following.found(state.findings.all())
+    following.found(state.findings.all())  # a report writes no page where there is one
     outcome = _outcome(state, ended)
     summary = report.summary(outcome, plan, state.head.capabilities)
     summary["how_sure"] = sure.how_sure(state)

@@ -237,8 +237,11 @@ class Stopped(Here):
         return []
 
 
-def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(tmp_path: Path) -> None:
+def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The time was the plan: the round is what was done of it."""
+    monkeypatch.setattr(rounds, "FIRST", 400)
     of = head(NOISE, configs={"p1": CONFIGS["p1"]}, examples_of_task=400, shrink=400)
     journal = Journal(tmp_path, of)
     with pytest.raises(Killed):
