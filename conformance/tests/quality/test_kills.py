@@ -133,6 +133,7 @@ def killed(
     number: signal.Signals,
     reached: Callable[[], bool],
     wait: float,
+    patience: float = 5.0,
 ) -> tuple[int, str]:
     """Start it, kill it in the phase: its status, and what it said. Nothing is left after 5 s."""
     process = subprocess.Popen(
@@ -143,8 +144,8 @@ def killed(
         time.sleep(wait)
         assert process.poll() is None, f"too late: it ended with status {process.returncode}"
         process.send_signal(number)
-        left = descent.outlive(5.0)
-        assert left == {}, f"5 s after {number.name}"
+        left = descent.outlive(patience)
+        assert left == {}, f"{patience:g} s after {number.name}"
     finally:
         process.kill()
         out, err = process.communicate()
@@ -250,7 +251,7 @@ def test_a_campaign_that_is_killed_and_goes_on_is_the_same(
         def more(there: Path = there, before: int = lines) -> bool:
             return there.exists() and there.read_bytes().count(b"\n") > before
 
-        killed(argv, descent, signal.SIGKILL, more, draw.uniform(0.0, 0.3))
+        killed(argv, descent, signal.SIGKILL, more, draw.uniform(0.0, 0.3), 60.0)
         lines = there.read_bytes().count(b"\n") + draw.choice([0, 1, 1, 2])
     again = finished(argv, cwd=tmp_path)
     assert again.returncode == 1, again.stderr
