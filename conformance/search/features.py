@@ -106,7 +106,7 @@ class _Seen:
     def room(self, seen: Snapshot) -> str:
         """Whether pages and rows are short, and who is there."""
         words = [
-            f"{size(min(pool['available'], self.page), self.page)}{'e' if pool['evictable'] else ''}"
+            size(min(pool["available"], self.page), self.page) + "e" * bool(pool["evictable"])
             for pool in seen["pools"].values()
         ]
         rows = "" if seen["rows"]["free"] else " no row"

@@ -40,9 +40,9 @@ def share(lap: int) -> int:
     in some configurations only.
 
     >>> [share(lap) for lap in range(7)]
-    [2, 4, 8, 16, 32, 32, 32]
+    [1, 2, 4, 8, 16, 32, 32]
     """
-    return min(2 << lap, 32)
+    return min(1 << lap, 32)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.domains import Always, Among, Domain, Either, Several, Whole

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -152,26 +153,65 @@ COMMANDS: list[Command] = [
     {"do": "close", "session": "s1"},
     {"do": "step", "n": 1},
 ]
+REACHED = [
+    "end length turn running 1 +q",
+    "figures T-CLOSE u= swa_u0",
+    "figures T-DECODE d1 k1",
+    "figures T-EXTEND t+ sampled1 row0",
+    "figures T-INSERT q= swa_x0 dup0 swa_dup0 u= swa_u0",
+    "figures T-MATCH m0 u0 swa_u0",
+    "figures T-OPEN ",
+    "figures T-SAVE F~",
+    "figures T-SUBMIT new+",
+    "left T-CLOSE -",
+    "left T-DECODE - slot<~q",
+    "left T-EXTEND turn running 1 +q",
+    "left T-INSERT turn running 1 +q",
+    "left T-MATCH turn running 1 +q",
+    "left T-OPEN -",
+    "left T-SAVE - slot<~q",
+    "left T-SUBMIT turn running 1 +q",
+    "room T-CLOSE = 0",
+    "room T-DECODE = 1",
+    "room T-EXTEND  no row 0",
+    "room T-INSERT  no row 0",
+    "room T-MATCH  no row 0",
+    "room T-OPEN  no row 0",
+    "room T-SAVE = 1",
+    "room T-SUBMIT  no row 0",
+    "together T-DECODE T-SAVE",
+    "together T-EXTEND T-INSERT T-MATCH T-OPEN T-SUBMIT",
+    "triple   T-OPEN",
+    "triple  T-OPEN T-SUBMIT",
+    "triple T-DECODE T-SAVE T-CLOSE",
+    "triple T-EXTEND T-INSERT T-DECODE",
+    "triple T-INSERT T-DECODE T-SAVE",
+    "triple T-MATCH T-EXTEND T-INSERT",
+    "triple T-OPEN T-SUBMIT T-MATCH",
+    "triple T-SUBMIT T-MATCH T-EXTEND",
+]
 
 
 def test_names_of_what_is_reached_stay_as_they_are() -> None:
     """A journal of last week is gone on from: who changes a name begins anew."""
     log = play(InProcessEngine(), Setup(CONFIGS["p4"]), COMMANDS).log
-    assert sorted(features(log, CONFIGS["p4"])) == []
+    assert sorted(features(log, CONFIGS["p4"])) == REACHED
 
 
-def test_what_was_seen_is_not_kept_again() -> None:
+def test_what_is_kept_is_new() -> None:
+    """To the rounds before, and to the examples before of the same task."""
     first = explored(task("p4", 6))
-    assert first.whole and first.kept
-    union = frozenset().union(*(each.features for each in first.kept))
-    assert union == first.reached.keys()
-    again = explored(task("p4", 6, seen=union))
-    assert again.kept == [] and again.reached == first.reached
+    new = [name for each in first.kept for name in each.features]
+    assert first.whole and len(new) == len(set(new)) and set(new) == first.reached.keys()
+    again = explored(task("p4", 6, seed=1, seen=frozenset(new)))
+    newer = {name for each in again.kept for name in each.features}
+    assert newer == again.reached.keys() - set(new)
 
 
 # What is found ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_same_task_gives_the_same_result_in_any_process() -> None:
     """Whatever hashes strings have there."""
     corpus = tuple(explored(task("p4", 4)).kept)
@@ -184,16 +224,15 @@ def test_the_same_task_gives_the_same_result_in_any_process() -> None:
         "corpus = tuple(map(Kept.from_json, json.load(sys.stdin)));"
         "print(told(explored(task('p4', 6, seed=7, corpus=corpus))))"
     )
-    for seed in "12":
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=json.dumps([each.to_json() for each in corpus]),
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.path.dirname(__file__)},
-        )
-        assert done.stdout.strip() == here
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps([each.to_json() for each in corpus]),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)},
+    )
+    assert done.stdout.strip() == here
 
 
 @pytest.mark.slow
@@ -241,11 +280,11 @@ def test_an_engine_that_fails_beyond_its_example_is_told() -> None:
 
     class Dead(InProcessEngine):
         def do(self, command: Command) -> list[Snapshot]:
-            raise EngineFailed("it died")
+            raise EngineFailed("crash", "it died")
 
     (found,) = explored(task("p1", 2), Dead()).findings
     assert found.trace.violations[0].clause == "INV-ALIVE.crash"
 
 
 def test_rounds_begin_with_few_examples() -> None:
-    assert [share(lap) for lap in (0, 1, 9)] == [2, 4, 32]
+    assert [share(lap) for lap in (0, 1, 9)] == [1, 2, 32]
