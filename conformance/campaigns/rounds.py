@@ -11,18 +11,9 @@ from collections.abc import Iterator
 from slotproof.conformance.campaigns.lines import Head
 from slotproof.conformance.campaigns.state import State
 from slotproof.conformance.search.causes import Known
-from slotproof.conformance.search.guided import Explore
+from slotproof.conformance.search.guided import Explore, share
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.shrinking import Shrink
-
-EXAMPLES = 30
-"""Of a task, by default: a second on the reference engine, some on a release. Who is killed loses
-so much of each worker's work."""
-
-
-FIRST = 5
-"""Of a task of the first round at most, then twice as many, until they are as many as are wanted:
-what is found everywhere is small, and known to all, before much is spent on it."""
 
 
 def deal(head: Head, number: int, left: int | None) -> list[tuple[str, int]]:
@@ -32,7 +23,7 @@ def deal(head: Head, number: int, left: int | None) -> list[tuple[str, int]]:
     The number of the round counts from 0.
     """
     tasks = []
-    most = min(head.examples_of_task, FIRST << min(number, 20))
+    most = share(number, head.examples_of_task)
     for name in [name for _ in range(head.tasks_of_round) for name in head.configs]:
         count = most if left is None else min(most, left)
         if count > 0:

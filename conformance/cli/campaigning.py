@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance import interrupts
-from slotproof.conformance.campaigns import merging, rounds, running, sources, sure
+from slotproof.conformance.campaigns import merging, running, sources, sure
 from slotproof.conformance.campaigns.cluster import cluster
 from slotproof.conformance.campaigns.following import PAGE, Following
 from slotproof.conformance.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_of, load
@@ -49,6 +49,7 @@ from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.folder import Folder, by_mark
 from slotproof.conformance.search.gate import Gate
+from slotproof.conformance.search.guided import MOST
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.workers import Workers, workers_for
 from slotproof.conformance.terminal import complain, labelled, say_all, say_json
@@ -123,8 +124,9 @@ def campaign(
         ),
     ] = False,
     of_task: Annotated[
-        int, typer.Option("--task", help="Examples of a task: what one worker does in a row.")
-    ] = rounds.EXAMPLES,
+        int,
+        typer.Option("--task", help="Examples of a task at most: what one worker does in a row."),
+    ] = MOST,
     of_round: Annotated[
         int,
         typer.Option(

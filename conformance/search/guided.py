@@ -35,14 +35,18 @@ FRESH = 0.25
 """Of the examples, so many are drawn afresh where there is something to go on from."""
 
 
-def share(lap: int) -> int:
+MOST = 32
+"""Examples of a task."""
+
+
+def share(lap: int, most: int = MOST) -> int:
     """Examples of a task in that round over all configurations: few at first, for many a bug shows
     in some configurations only.
 
     >>> [share(lap) for lap in range(7)]
     [1, 2, 4, 8, 16, 32, 32]
     """
-    return min(1 << lap, 32)
+    return min(1 << min(lap, most.bit_length()), most)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from slotproof.conformance.campaigns import page, rounds
+from slotproof.conformance.campaigns import page
 from slotproof.conformance.campaigns.lines import Head, offers
 from slotproof.conformance.campaigns.state import Place, Point, State
 from slotproof.conformance.engines.reference import InProcessEngine
@@ -24,7 +24,7 @@ def state() -> State:
     """After an hour, with the findings that are in the documents."""
     offered = offers(InProcessEngine().capabilities)
     told = ("sglang 0.5.23", "sglang==0.5.23", "", "sglang", offered, dict(CONFIGS), 0, "1", "a")
-    made = State(Head(*told, 40, 2000, (), None, "", rounds.EXAMPLES, 1))
+    made = State(Head(*told, 40, 2000, (), None, "", 32, 1))
     for number in range(200):
         made.points.append(
             Point(18.0 * number, 450 * number, int(9000 * (1 - 0.98**number)), 30, number // 40)

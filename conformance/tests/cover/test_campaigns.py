@@ -119,11 +119,11 @@ def ids(state: State) -> list[str]:
 
 def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, State]) -> None:
     _, state = whole
-    assert state.examples == EXAMPLES and state.round is None and state.rounds == 3
-    assert state.places["p1"].examples == 21 and state.places["p4-draft"].examples == 19
+    assert state.examples == EXAMPLES and state.round is None and state.rounds == 5
+    assert state.places["p1"].examples == 23 and state.places["p4-draft"].examples == 17
     assert "INV-SUM-FULL.reported@T-RESTORE" in ids(state) and len(ids(state)) >= 2
     assert state.shown and state.features > 50 and state.places["p1"].corpus
-    assert [each.examples for each in state.points] == [10, 26, 40]
+    assert [each.examples for each in state.points] == [2, 6, 14, 30, 40]
 
 
 def test_the_journal_alone_tells_all(whole: tuple[Path, State]) -> None:
@@ -241,7 +241,7 @@ def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time was the plan: the round is what was done of it."""
-    monkeypatch.setattr(rounds, "FIRST", 400)
+    monkeypatch.setattr(rounds, "share", lambda _, most: most)
     of = head(NOISE, configs={"p1": CONFIGS["p1"]}, examples_of_task=400, shrink=400)
     journal = Journal(tmp_path, of)
     with pytest.raises(Killed):
@@ -488,11 +488,11 @@ def test_the_schema_is_that_of_the_hypothesis_that_is_there() -> None:
 
 def test_rounds_are_dealt_by_plan_and_what_is_left() -> None:
     of = head(tasks_of_round=2, examples_of_task=12)
-    assert rounds.deal(of, 0, None) == [("p1", 5), ("p4-draft", 5)] * 2
-    assert rounds.deal(of, 1, None) == [("p1", 10), ("p4-draft", 10)] * 2
+    assert rounds.deal(of, 0, None) == [("p1", 1), ("p4-draft", 1)] * 2
+    assert rounds.deal(of, 3, None) == [("p1", 8), ("p4-draft", 8)] * 2
     assert rounds.deal(of, 99, None) == [("p1", 12), ("p4-draft", 12)] * 2
-    assert rounds.deal(of, 1, 25) == [("p1", 10), ("p4-draft", 10), ("p1", 5)]
-    assert rounds.deal(of, 1, 0) == []
+    assert rounds.deal(of, 3, 20) == [("p1", 8), ("p4-draft", 8), ("p1", 4)]
+    assert rounds.deal(of, 3, 0) == []
 
 
 # The command -------------------------------------------------------------------------------------
@@ -510,7 +510,7 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     """What a nightly job types, and in the morning."""
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "night", *SMALL]
     code, first = ran(capfd, *argv, "--examples", 15, "--observations")
-    assert code == 1 and first["examples"] == 15 and first["how_sure"]["rounds"] == 3
+    assert code == 1 and first["examples"] == 15 and first["how_sure"]["rounds"] == 5
     (found,) = first["findings"]
     assert found["id"] == "INV-SUM-FULL.reported@T-RESTORE" and found["minimal"]
     assert Path(found["trace"]).parent == tmp_path / "night" / "traces"
