@@ -146,6 +146,7 @@ def test_jobs_change_nothing(whole: tuple[Path, State], tmp_path: Path) -> None:
 CUTS = 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(CUTS))
 def test_a_journal_that_was_cut_anywhere_becomes_the_same(
     number: int, whole: tuple[Path, State], tmp_path: Path
@@ -192,6 +193,7 @@ class Killed(BaseException):
     """Nothing is done after it."""
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_in_any_order_it_becomes_the_same(
     whole: tuple[Path, State], tmp_path: Path
 ) -> None:
@@ -206,6 +208,7 @@ def test_killed_again_and_again_in_any_order_it_becomes_the_same(
     assert canonical(tmp_path) == canonical(whole[0])
 
 
+@pytest.mark.slow
 def test_more_examples_go_on_from_there(whole: tuple[Path, State], tmp_path: Path) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / NAME).read_bytes()
@@ -237,6 +240,7 @@ class Stopped(Here):
         return []
 
 
+@pytest.mark.slow
 def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +311,7 @@ def test_nonsense_is_one_line(line: bytes, says: str, whole: Any, tmp_path: Path
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_a_whole_journal(
     whole: tuple[Path, State], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +371,7 @@ def mark(finding: Finding) -> Any:
     return finding.mark
 
 
+@pytest.mark.slow
 def test_a_merged_campaign_goes_on(
     whole: tuple[Path, State], other: tuple[Path, State], tmp_path: Path
 ) -> None:
@@ -506,6 +512,7 @@ def ran(capfd: pytest.CaptureFixture[str], *argv: object) -> tuple[int, dict[str
     return code, json.loads(out)
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What a nightly job types, and in the morning."""
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "night", *SMALL]
@@ -527,6 +534,7 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     assert len(lines) == 15
 
 
+@pytest.mark.slow
 def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = {"name": "noise", "engine": "reference *", "reason": "known"}
     seen = {"seen_as": ["INV-SUM-FULL.reported@T-RESTORE"], "traces": []}
