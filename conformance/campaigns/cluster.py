@@ -279,12 +279,16 @@ def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
             "include_dashboard": False,
             "object_store_memory": STORE_BYTES,
         }
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(address=address, **options)
-    except Exception as error:  # noqa: BLE001  # Ray raises many kinds
-        raise EngineUnusable(f"--ray {address}: {_line(error)}") from None
+    for left in reversed(range(AGAIN if address == LOCAL else 1)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ray.init(address=address, **options)
+            return
+        except Exception as error:  # noqa: BLE001  # Ray raises many kinds
+            ray.shutdown()
+            if not left:  # one of this machine may not be up in Ray's 30 s
+                raise EngineUnusable(f"--ray {address}: {_line(error)}") from None
 
 
 @contextmanager
