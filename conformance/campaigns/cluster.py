@@ -284,11 +284,12 @@ def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 ray.init(address=address, **options)
-            return
         except Exception as error:  # noqa: BLE001  # Ray raises many kinds
             ray.shutdown()
             if not left:  # one of this machine may not be up in Ray's 30 s
                 raise EngineUnusable(f"--ray {address}: {_line(error)}") from None
+        else:
+            return
 
 
 @contextmanager
