@@ -300,11 +300,10 @@ def offers(capabilities: Capabilities) -> dict[str, Any]:
 
 def finding_line(finding: Finding, states: bool) -> dict[str, Any]:
     """A finding; with its states only where a reader takes them."""
-    mark = {**asdict(finding.mark), "transitions": list(finding.mark.transitions)}
     document = itf.to_itf(finding.trace if states else finding.trace.without_states())
     if states and not _may_be_read(document):
         document = itf.to_itf(finding.trace.without_states())
-    return {"mark": mark, "trace": document, "first": finding.first}
+    return {"mark": finding.mark.to_json(), "trace": document, "first": finding.first}
 
 
 def _may_be_read(document: dict[str, Any]) -> bool:
@@ -320,11 +319,10 @@ def _may_be_read(document: dict[str, Any]) -> bool:
 
 def finding_of(line: Mapping[str, Any]) -> Finding:
     """The finding of a line. Raises ``ValueError``."""
-    mark = Mark(**{**line["mark"], "transitions": tuple(line["mark"]["transitions"])})
     trace = itf.from_itf(line["trace"])
     if not trace.violations:
         raise ValueError("a finding without a violation")
-    return Finding(mark, trace, line["first"])
+    return Finding(Mark.from_json(line["mark"]), trace, line["first"])
 
 
 def explored_line(result: Explored, common: frozenset[str]) -> dict[str, Any]:
