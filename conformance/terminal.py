@@ -60,6 +60,19 @@ def labelled(label: str, text: object) -> str:
     return f"{label:<15} {text}"
 
 
+def duration(seconds: float) -> str:
+    """
+    >>> duration(59), duration(61), duration(36_061)
+    ('59 s', '1 min 1 s', '10 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def json_text(value: Any) -> str:
     """A JSON document with its line end: readable, and as harmless as :func:`plain` text.
 

@@ -1,10 +1,11 @@
-"""``slotproof run --all``: every distinct finding."""
+"""Every distinct finding: what ``slotproof run --all`` and ``campaign`` say at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slotproof.conformance.campaigns import sure
 from slotproof.conformance.search import report
 from slotproof.conformance.search.campaign import Outcome
 from slotproof.conformance.search.findings import Finding
@@ -50,6 +51,8 @@ def lines(each: Mapping[str, Any]) -> Iterator[str]:
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:
     yield from report.text(summary)
+    if "how_sure" in summary:
+        yield from sure.text(summary["how_sure"])
     for each in summary["findings"]:
         yield ""
         yield from lines(each)

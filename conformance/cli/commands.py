@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli.campaigning import campaign
 from slotproof.conformance.cli.checking import check_driver
 from slotproof.conformance.cli.differing import diff
 from slotproof.conformance.cli.documenting import docs
@@ -41,6 +42,7 @@ def options(
 
 app.command()(run)
 app.command()(gate)
+app.command()(campaign)
 app.command()(prove)
 app.command()(explore)
 app.command()(replay)

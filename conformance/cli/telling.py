@@ -1,9 +1,10 @@
-"""The progress bar of commands that take long."""
+"""How far commands are that take long: live on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,15 +12,45 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from slotproof.conformance.campaigns.following import Show
+from slotproof.conformance.campaigns.state import State
 from slotproof.conformance.search.campaign import Progress as Tell
-from slotproof.conformance.terminal import plain
+from slotproof.conformance.terminal import complain, duration, plain
+
+EVERY = 60.0
+"""Seconds from one line to the next: what takes less says nothing."""
+
+
+_REFRESH = 0.25
+_SHOWN = 8
+"""Findings on a terminal."""
+
+
+class Lines:
+    """A plain line on standard error now and then, with the time that has passed."""
+
+    def __init__(self) -> None:
+        self.begun = self.last = time.monotonic()
+
+    def tell(self, line: Callable[[], str]) -> None:
+        """Made and written if it is time for one."""
+        now = time.monotonic()
+        if now - self.last >= EVERY:
+            self.last = now
+            complain(f"{duration(now - self.begun)}: {line()}")
 
 
 @contextmanager
 def progress_bar(wanted: bool) -> Iterator[Tell]:
-    """A bar on a terminal; nothing in a pipe."""
-    if not wanted or not sys.stderr.isatty():
+    """A bar on a terminal; a line now and then in a pipe."""
+    if not wanted:
         yield lambda *_: None
+        return
+    if not sys.stderr.isatty():
+        lines = Lines()
+        yield lambda name, done, total: lines.tell(
+            lambda: f"{name}, {done} of {total}" if total > done else f"{name}, {done}"
+        )
         return
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -29,6 +60,49 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
             bar.update(task, description=name, completed=done, total=total)
 
         yield tell
+
+
+@contextmanager
+def campaign_view(wanted: bool, examples: int | None) -> Iterator[Show]:
+    """Figures of a campaign, live on a terminal; a line now and then in a pipe."""
+    if not wanted:
+        yield lambda *_: None
+        return
+    if not sys.stderr.isatty():
+        lines = Lines()
+        yield lambda state, running: lines.tell(lambda: _in_a_line(state, running, examples))
+        return
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        last = [0.0]
+
+        def show(state: State, running: int) -> None:
+            if time.monotonic() - last[0] > _REFRESH:
+                last[0] = time.monotonic()
+                text = "\n".join(map(plain, _in_lines(state, running, examples)))
+                live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        yield show
+
+
+def _in_a_line(state: State, running: int, examples: int | None) -> str:
+    done = state.done + running
+    of = f" of {examples}" if examples else ""
+    found = len(state.findings.all())
+    return (
+        f"{done}{of} examples, {state.features} features, {found} "
+        f"{'finding' if found == 1 else 'findings'}"
+    )
+
+
+def _in_lines(state: State, running: int, examples: int | None) -> Iterator[str]:
+    """What fits into a corner of the terminal."""
+    yield f"{state.head.engine}, round {state.rounds + 1}, {duration(state.seconds)} of work"
+    yield _in_a_line(state, running, examples)
+    if state.new.examples:
+        yield f"last new feature by example {state.new.examples}"
+    for each in state.findings.all()[:_SHOWN]:
+        small = "" if each.trace.minimal else ", being made small"
+        yield f"  {each.id}: {len(each.trace.rows)} commands{small}"
 
 
 class StatusLine:

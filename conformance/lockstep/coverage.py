@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from slotproof.model.evaluate import outcomes
 from slotproof.model.layout import EMPTY_ACTOR, OWN, Vector
 from slotproof.model.state import RUNNING, req
 from slotproof.model.world import World
 
+_COUNTS = ("transitions", "decoding", "checked", "set_aside")
 _PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]
 
 
@@ -57,6 +59,33 @@ class Coverage:
         self.iterations += other.iterations
         for what, counts in other.reached.items():
             self.reached[what] += counts
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it; the bits of guards are as many as fit into no number of JSON.
+
+        >>> coverage = Coverage(Counter({"T-OPEN": 2}), holds=1 << 70, commands=3)
+        >>> Coverage.from_json(coverage.to_json()) == coverage
+        True
+        """
+        counts = {name: dict(sorted(getattr(self, name).items())) for name in _COUNTS}
+        reached = {what: dict(sorted(each.items())) for what, each in sorted(self.reached.items())}
+        return {
+            **counts,
+            "holds": f"{self.holds:x}",
+            "fails": f"{self.fails:x}",
+            "commands": self.commands,
+            "iterations": self.iterations,
+            "reached": reached,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Coverage:
+        """What :meth:`to_json` made."""
+        fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
+        fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
+        coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
+        coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})
+        return coverage
 
     def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
         """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""

@@ -15,19 +15,20 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain
 
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.lockstep.coverage import Coverage, total
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.causes import Known
+from slotproof.conformance.search.collected import Collected, groups
 from slotproof.conformance.search.examples import Search
-from slotproof.conformance.search.findings import Finding, Mark, explained
+from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.schedule import Clock, Schedule, Turn
 from slotproof.conformance.search.shrinking import Shrink
-from slotproof.conformance.search.workers import Here, Processes
+from slotproof.conformance.search.workers import Here, Workers
 from slotproof.conformance.traces.trace import Trace
 
 Progress = Callable[[str, int, int], None]
@@ -89,7 +90,7 @@ def run(
     plan: Plan,
     progress: Progress = lambda *_: None,
     keep: Callable[[list[Finding]], None] = lambda _: None,
-    workers: Here | Processes | None = None,
+    workers: Workers | None = None,
     accepted: Known | None = None,
 ) -> Outcome:
     """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
@@ -117,7 +118,7 @@ class _Campaign:
         engine: Engine,
         spec: str,
         plan: Plan,
-        workers: Here | Processes,
+        workers: Workers,
         accepted: Known,
         keep: Callable[[list[Finding]], None],
         progress: Progress,
@@ -141,18 +142,14 @@ class _Campaign:
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
             )
-            for name, config in _possible(engine, plan, self.outcome).items()
+            for name, config in possible(engine, plan, self.outcome).items()
         }
         self.clock = Clock(plan.seconds)
         self.schedule = Schedule(plan, list(self.blanks))
         self.outcome.planned = self.schedule.planned
         self.until = math.inf
         """When this round has to leave off searching."""
-        self.found: dict[str, Finding] = {}
-        self.pending: dict[str, Finding] = {}
-        """Seen, and not among the findings before the round is over."""
-        self.known: list[Mark] = []
-        """Of each finding, every way in which it was seen when it was shrunk."""
+        self.findings = Collected(accepted.ids)
         self.counting = True
 
     def stop(self) -> bool:
@@ -171,16 +168,15 @@ class _Campaign:
             except KeyboardInterrupt:
                 outcome.interrupted = True
             except (EngineFailed, EngineUnusable) as problem:
-                if not (self.found or self.pending):
+                if not self.findings.all():
                     raise
                 outcome.unusable = str(problem)  # and what was found before it stays
             outcome.interrupted |= interrupts.arrived()
         over = self.clock.over() and not self.schedule.done
         outcome.out_of_time = over and self.plan.examples is not None
-        for finding in self.pending.values():
-            self.add(finding)
-        self.pending.clear()
-        outcome.findings = self.findings()
+        self.findings.settle()
+        outcome.accepted |= self.findings.met
+        outcome.findings = self.findings.all()
         outcome.seconds = self.clock.taken()
         return outcome
 
@@ -191,7 +187,7 @@ class _Campaign:
             turns = self.schedule.deal(self.until, self.workers.jobs)
             for batch in [[turn] for turn in turns] if self.few else [turns]:
                 rests = self.round(batch)
-                if self.few and (self.found or interrupts.arrived()):
+                if self.few and (self.findings.found or interrupts.arrived()):
                     self.others(rests[0])
                     return
                 for rest in filter(None, rests):
@@ -214,10 +210,9 @@ class _Campaign:
         left of each turn."""
         outcome = self.outcome
         outcome.configs += [each.name for each in turns if each.name not in outcome.configs]
+        known = tuple(self.findings.known)
         tasks = [
-            Search(
-                self.plan, turn, self.blanks[turn.name], tuple(self.known), self.accepted, self.few
-            )
+            Search(self.plan, turn, self.blanks[turn.name], known, self.accepted, self.few)
             for turn in turns
         ]
         count, total = outcome.examples, sum(self.schedule.planned.values())
@@ -246,70 +241,28 @@ class _Campaign:
         return [result.rest for result in results]
 
     def saw(self, finding: Finding) -> None:
-        """Keep what is new as it is: whatever happens now, it is not lost."""
-        if finding.id not in self.found and finding.id not in self.pending:
-            self.pending[finding.id] = finding
-            self.keep(self.findings())
+        """Whatever happens now, it is not lost."""
+        if self.findings.saw(finding):
+            self.keep(self.findings.all())
 
     def shorter(self, number: int, what: Finding | int) -> None:
-        """Keep what was shrunk in the place of what it was, before the rest of the round is."""
+        """What was shrunk is kept before the rest of the round is."""
         del number
         assert isinstance(what, Finding)
-        self.pending = {
-            name: each
-            for name, each in self.pending.items()
-            if (each.first, each.mark.clause) != (what.first, what.mark.clause)
-        }
-        if what.id not in {*self.found, *self.accepted.ids}:
-            self.pending[what.id] = what
-        self.keep(self.findings())
+        self.findings.shorter(what)
+        self.keep(self.findings.all())
 
     def shrink(self, found: list[Finding]) -> None:
-        """Make findings of what was seen: clause by clause, those with few transitions first."""
-        order = sorted(
-            found,
-            key=lambda each: (
-                each.mark.clause,
-                len(set(each.mark.transitions)),
-                len(each.trace.rows),
-                each.first,
-            ),
-        )
-        groups = [tuple(group) for _, group in groupby(order, key=lambda each: each.mark.clause)]
-        tasks = [Shrink(self.plan, group, tuple(self.known)) for group in groups]
-        for results in self.workers.map(tasks, self.shorter, self.stop):
-            for small in filter(None, results):
-                self.add(small)
-        for finding in found:
-            self.seen(finding)
+        """Make findings of what was seen."""
+        known = tuple(self.findings.known)
+        tasks = [Shrink(self.plan, group, known) for group in groups(found)]
+        results = self.workers.map(tasks, self.shorter, self.stop)
+        self.findings.shrunk(found, filter(None, chain.from_iterable(results)))
         if found:
-            self.pending.clear()
-            self.keep(self.findings())
-
-    def add(self, small: Finding) -> None:
-        """A finding, or another way to see one."""
-        self.known.append(small.mark)
-        if small.id in self.accepted.ids:
-            self.outcome.accepted.add(small.id)
-            return
-        old = self.found.setdefault(small.id, small)
-        shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
-        self.found[small.id] = replace(shorter, first=min(old.first, small.first))
-
-    def seen(self, finding: Finding) -> None:
-        """The example it came from may be the first that showed what it was shrunk to."""
-        marks = [each for each in self.known if explained(finding.mark, [each])]
-        for known in [self.found[each.id] for each in marks if each.id in self.found][:1]:
-            first = min(known.first, finding.first)
-            self.found[known.id] = replace(known, first=first)
-
-    def findings(self) -> list[Finding]:
-        """All there are so far; the plainest first."""
-        every = {**self.pending, **self.found}.values()
-        return sorted(every, key=lambda each: each.plainness)
+            self.keep(self.findings.all())
 
 
-def _possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
+def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
     """Configurations that the engine can take; the others are noted with the reason.
 
     Raises :class:`EngineUnusable` if there is none.

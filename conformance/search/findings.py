@@ -28,8 +28,9 @@ among them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from slotproof.conformance.files import slug
 from slotproof.conformance.lockstep.observation import CONTRACT, Violation
@@ -110,6 +111,20 @@ class Mark:
         'INV-OWNER.lost@T-EXTEND'
         """
         return f"{self.clause}@{self.at}" + (f":{self.what}" if self.what else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields.
+
+        >>> known = Mark("INV-OWNER.lost", ("T-EXTEND",), "step")
+        >>> Mark.from_json(known.to_json()) == known
+        True
+        """
+        return {**vars(self), "transitions": list(self.transitions)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Mark:
+        """What :meth:`to_json` made."""
+        return cls(**{**data, "transitions": tuple(data["transitions"])})
 
     @property
     def slug(self) -> str:

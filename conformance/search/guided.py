@@ -7,6 +7,7 @@ tasks before it kept; the same task gives the same result in any process.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,10 +19,11 @@ from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.lockstep.referee import Iteration, OutOfTime, Referee
+from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.search.actions import Action, Drawing
 from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.features import Features, features
-from slotproof.conformance.search.findings import Finding, Mark
+from slotproof.conformance.search.findings import Finding, Mark, lead, mark
 from slotproof.conformance.search.judging import Judging, Tell
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.search.rules import clients_for, rules_of
@@ -33,14 +35,18 @@ FRESH = 0.25
 """Of the examples, so many are drawn afresh where there is something to go on from."""
 
 
-def share(lap: int) -> int:
+MOST = 32
+"""Examples of a task."""
+
+
+def share(lap: int, most: int = MOST) -> int:
     """Examples of a task in that round over all configurations: few at first, for many a bug shows
     in some configurations only.
 
     >>> [share(lap) for lap in range(7)]
     [1, 2, 4, 8, 16, 32, 32]
     """
-    return min(1 << lap, 32)
+    return min(1 << min(lap, most.bit_length()), most)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,21 @@ class Kept:
         return cls(actions, frozenset(data["features"]))
 
 
+@dataclass(frozen=True)
+class Observed:
+    """An example, for whoever wants to see each."""
+
+    commands: tuple[Command, ...]
+    how: str
+    """It was drawn."""
+    shown: str
+    """The identity of what it ended with, as it was seen; empty where nothing was wrong."""
+    reached: Features
+    new: Features
+    """What of that nobody had reached before."""
+    seconds: float
+
+
 @dataclass
 class Explored:
     """What came of a task."""
@@ -84,6 +105,10 @@ class Explored:
     kept: list[Kept] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     """By feature, how many examples of this task reached it."""
+    shown: Counter[str] = field(default_factory=Counter)
+    """By identity, known or not, how many examples ended with it."""
+    observed: list[Observed] = field(default_factory=list)
+    """Each example, where that is asked for."""
     whole: bool = False
     """Whether all examples were run."""
 
@@ -106,6 +131,8 @@ class Explore:
     """Reached in this configuration before this round."""
     known: tuple[Mark, ...] = ()
     accepted: Known = field(default_factory=Known)
+    watch: bool = False
+    """Whether each example is wanted as well."""
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Explored:
         """Run them, as far as there is time. Raises whatever an engine or an oracle raises."""
@@ -129,6 +156,7 @@ class _Exploring:
             engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
         )
         self._coverage = Coverage()
+        self._shown = ""
 
     def run(self) -> Explored:
         try:
@@ -143,7 +171,8 @@ class _Exploring:
         return self.result
 
     def example(self) -> None:
-        drawing = self.drawing
+        drawing, begun = self.drawing, time.perf_counter()
+        self._shown = ""
         fresh = not self.corpus or drawing.random.random() < FRESH
         actions = drawing.fresh() if fresh else drawing.mutated(self.corpus)
         clients = self.clients(self, self.config)
@@ -162,7 +191,15 @@ class _Exploring:
             clients.last()
         assert clients.referee is not None
         log = clients.referee.log
-        self.result.reached.update(sorted(features(log, self.config)))
+        reached = features(log, self.config)
+        self.result.reached.update(sorted(reached))
+        if self._shown:
+            self.result.shown[self._shown] += 1
+        if self.task.watch:
+            how = "drawn afresh" if fresh else "changed from one that was kept"
+            commands = tuple(entry.command for entry in log)
+            seconds, new = time.perf_counter() - begun, frozenset(reached - self.seen)
+            self.result.observed.append(Observed(commands, how, self._shown, reached, new, seconds))
         if clients.broken and well:
             return  # seen as it ended: whatever is made of it ends so
         self.keep(done, log[:-1] if clients.broken else log)
@@ -195,5 +232,6 @@ class _Exploring:
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
         """Note what is new; the task goes on."""
+        self._shown = mark(referee.log[-1], lead(violations)).id
         self.judging.saw(referee, violations, self.task.first + self.result.examples + 1)
         return False

@@ -6,7 +6,7 @@ Hypothesis draws; shrinking is done on the commands, by
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hypothesis import stateful
@@ -36,7 +36,8 @@ def machine_for(
 
     for each in rules_of(clients):
         strategies: dict[str, Any] = {name: domain.strategy for name, domain in each.fields.items()}
-        drawn = stateful.rule(**strategies)(each.do)
+        make: Callable[[Callable[..., None]], Callable[..., None]] = stateful.rule(**strategies)
+        drawn = make(each.do)
         if each.sent or not each.offered:
             drawn = stateful.precondition(each.applies)(drawn)
         setattr(Machine, each.name, drawn)

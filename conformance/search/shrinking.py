@@ -110,6 +110,7 @@ class _Shrinking:
         trace = replace(
             self.of.trace,
             rows=rows_of(log),
+            states=True,
             violations=violations,
             minimal=minimal,
             set_aside=set_aside,

@@ -23,15 +23,34 @@ from slotproof.conformance.search.judging import Tell
 from slotproof.conformance.search.schedule import Stop
 from slotproof.model.pool import Pool
 
+R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Event = Callable[[int, Finding | int], None]
 """Told, with the number of the task, what the task tells."""
+Done = Callable[[int, Any], None]
+"""Told, with its number, the result of a task as soon as there is one."""
 
 
 class Task(Protocol[R_co]):
     """Data with a method; the same data gives the same result."""
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> R_co: ...
+
+
+def no_matter(number: int, result: Any) -> None:
+    """Whoever waits for all results."""
+
+
+class Workers(Protocol):
+    """What runs tasks, ``jobs`` of them at once."""
+
+    jobs: int
+
+    def map(self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = ...) -> list[R]:
+        """Results in the order of the tasks; a task's own failure is raised."""
+
+    def close(self) -> None:
+        """End what was started for it."""
 
 
 class Here:
@@ -42,11 +61,15 @@ class Here:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def map(self, tasks: Sequence[Task[R_co]], event: Event, stop: Stop) -> list[R_co]:
+    def map(
+        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
+    ) -> list[R]:
         """Results in the order of the tasks."""
-        return [
-            task.run(self.engine, partial(event, number), stop) for number, task in enumerate(tasks)
-        ]
+        results: list[R] = []
+        for number, task in enumerate(tasks):
+            results.append(task.run(self.engine, partial(event, number), stop))
+            done(number, results[-1])
+        return results
 
     def close(self) -> None:
         """The engine is its owner's."""
@@ -67,23 +90,29 @@ class Processes:
         self._pool = Pool(jobs, context, _begin, (spec, self._told, self._stop))
         self._call = 0
 
-    def map(self, tasks: Sequence[Task[R_co]], event: Event, stop: Stop) -> list[R_co]:
+    def map(
+        self, tasks: Sequence[Task[R]], event: Event, stop: Stop, done: Done = no_matter
+    ) -> list[R]:
         """Results in the order of the tasks; a task's own failure is raised."""
         self._call += 1
         if not stop():
             self._stop.clear()  # what ended the tasks before need not end these
-        futures: list[Future[R_co]] = [
+        futures: list[Future[R]] = [
             self._pool.submit(_work, self._call, number, task) for number, task in enumerate(tasks)
         ]
-        open_: set[Future[R_co]] = set(futures)
+        numbers = {future: number for number, future in enumerate(futures)}
+        open_: set[Future[R]] = set(futures)
         patience = math.inf
         while open_:
             if stop():
                 self._stop.set()
             if interrupts.arrived():
                 patience = min(patience, time.monotonic() + bounds.PARTING_SECONDS)
-            open_ = wait(open_, 0.1, FIRST_COMPLETED).not_done
+            ended, open_ = wait(open_, 0.1, FIRST_COMPLETED)
             self._drain(event)
+            for future in sorted(ended, key=numbers.__getitem__):
+                if not future.exception():
+                    done(numbers[future], future.result())
             if time.monotonic() > patience:  # what was told is kept
                 raise KeyboardInterrupt
         try:
@@ -121,7 +150,7 @@ def _begin(spec: EngineSpec, told: Any, stop: multiprocessing.synchronize.Event)
     _Mine.spec, _Mine.told, _Mine.stop = spec, told, stop
 
 
-def _work(call: int, number: int, task: Task[R_co]) -> R_co:
+def _work(call: int, number: int, task: Task[R]) -> R:
     if _Mine.engine is None:
         _Mine.engine = _Mine.spec.open()
         Finalize(None, _Mine.engine.close, exitpriority=10)
@@ -131,9 +160,9 @@ def _work(call: int, number: int, task: Task[R_co]) -> R_co:
 
 
 @contextmanager
-def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> Iterator[Here | Processes]:
+def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> Iterator[Workers]:
     """The engine that is there, or so many processes."""
-    workers = Processes(spec, jobs) if jobs > 1 else Here(engine)
+    workers: Workers = Processes(spec, jobs) if jobs > 1 else Here(engine)
     try:
         yield workers
     finally:

@@ -27,6 +27,7 @@ COST = ("--durations=10", "--durations-min=1")
 
 _COMMANDS = (
     "conformance/*.py",
+    "conformance/campaigns",
     "conformance/cli",
     "conformance/engines",
     "conformance/lockstep",
@@ -110,7 +111,7 @@ PARTS = {
     ),
     "kills": Part(
         pytest_of(f"{QUALITY}/test_kills.py"),
-        {"SLOTPROOF_KILLS": "3"},
+        {"SLOTPROOF_KILLS": "3", "SLOTPROOF_CAMPAIGN_KILLS": "20"},
         (
             *_COMMANDS,
             "conformance/environments",

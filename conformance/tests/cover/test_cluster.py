@@ -1,0 +1,175 @@
+"""Campaigns on a Ray cluster of this machine: the same, also when a worker is killed.
+
+Without Ray (an extra, ``slotproof[ray]``) what needs it is skipped, and the end of pytest says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.campaigns import cluster as clusters
+from slotproof.conformance.campaigns.cluster import cluster
+from slotproof.conformance.campaigns.journal import canonical
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.search.findings import Finding, Mark
+from slotproof.conformance.tests.processes import Descent, finished
+from slotproof.conformance.traces.trace import Trace
+
+MUTANT = "reference:22213-double-count"
+NAME = "reference 1 with 22213-double-count"
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None,
+    reason="campaigns on a Ray cluster were NOT tested: there is no ray (pip install '.[ray]')",
+)
+
+
+BLANK = Trace("e", "s", "reference", EngineConfig(), 0, [], [], minimal=False)
+
+
+class Killing:
+    """A task: the first worker that gets it is killed, the next one does it."""
+
+    def __init__(self, number: int, note: Path | None) -> None:
+        self.number, self.note = number, note
+
+    def run(self, engine: Any, tell: Any, stop: Any) -> tuple[int, str]:
+        tell(Finding(Mark("INV-ONCE.reported", (), "step"), BLANK, self.number))
+        if self.note is not None and not self.note.exists():
+            self.note.write_text("")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.number, engine.version
+
+
+class Failing:
+    """A task that fails by itself, or ends any worker."""
+
+    def __init__(self, deadly: bool) -> None:
+        self.deadly = deadly
+
+    def run(self, engine: Any, tell: Any, stop: Any) -> None:
+        if self.deadly:
+            os._exit(7)
+        raise ZeroDivisionError("of its own")
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Any]:
+    """Two workers. What they run comes from this file: it has to be found there, too."""
+    ray = pytest.importorskip("ray")
+    there = sys.modules[__name__]
+    ray.cloudpickle.register_pickle_by_value(there)
+    with cluster("local", EngineSpec(MUTANT, step_timeout=600), 2, NAME) as workers:
+        yield workers
+
+
+@pytest.mark.slow
+@needs_ray
+def test_a_lost_workers_task_is_run_again(two: Any, tmp_path: Path) -> None:
+    told: list[tuple[int, Any]] = []
+    done: list[tuple[int, Any]] = []
+    tasks = [Killing(0, None), Killing(1, tmp_path / "killed"), Killing(2, None)]
+    results = two.map(
+        tasks,
+        lambda n, what: told.append((n, what)),
+        lambda: False,
+        lambda *each: done.append(each),
+    )
+    assert results == [(number, "1 with 22213-double-count") for number in range(3)]
+    assert sorted(done) == [(number, results[number]) for number in range(3)]
+    assert two.lost == 1
+    assert {(number, what.first) for number, what in told} == {(0, 0), (1, 1), (2, 2)}, "no less"
+
+
+@pytest.mark.slow
+@needs_ray
+def test_what_a_task_raises_is_raised_and_who_kills_all_is_told(two: Any) -> None:
+    with pytest.raises(ZeroDivisionError, match="of its own"):
+        two.map([Failing(deadly=False)], lambda *_: None, lambda: False)
+    with pytest.raises(EngineUnusable, match="a task was lost with 3 workers") as raised:
+        two.map([Failing(deadly=True)], lambda *_: None, lambda: False)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.slow
+@needs_ray
+def test_a_campaign_with_a_worker_killed_is_the_same(descent: Descent, tmp_path: Path) -> None:
+    """And nothing is left of the cluster."""
+    plan = ["--engine", MUTANT, "--config", "p1", "--config", "p4", "--steps", "12", "--task", "5"]
+    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "campaign", *plan]
+    argv += ["--examples", "60", "--step-timeout", "600", "--journal"]
+    assert finished([*argv, tmp_path / "here"]).returncode == 1
+    process = subprocess.Popen(
+        [*argv, str(tmp_path / "ray"), "--ray", "local", "--jobs", "2"],
+        env=descent.environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        killed = kill_one(process, descent, tmp_path / "ray" / "journal.jsonl")
+        _, err = process.communicate(timeout=600)
+    finally:
+        process.kill()
+        process.communicate()
+    assert killed and process.returncode == 1, err
+    assert canonical(tmp_path / "ray") == canonical(tmp_path / "here")
+    assert descent.outlive(20.0) == {}
+
+
+def kill_one(process: subprocess.Popen[str], descent: Descent, journal: Path) -> bool:
+    """A worker, once a task is done; whether there was one."""
+    while process.poll() is None:
+        time.sleep(0.02)
+        if journal.exists() and b'"kind":"task"' in journal.read_bytes():
+            workers = [pid for pid, said in descent.alive().items() if "ray::Worker" in said]
+            for pid in workers[:1]:
+                os.kill(pid, signal.SIGKILL)
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("nowhere", "neither local, nor auto, nor HOST:PORT"),
+        ("127.0.0.1:1", "no cluster answers there: Connection refused"),
+        ("ray://127.0.0.1:1", "no cluster answers there: Connection refused"),
+        ("127.0.0.1:99999", "no cluster answers there"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_one_line(
+    address: str,
+    says: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clusters, "_imported", lambda: None)
+    argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", address]
+    assert status(argv) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("\n") == 1 and says in err
+
+
+def test_no_ray_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray.util.scheduling_strategies", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", "local"]
+    assert status(argv) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("\n") == 1 and "pip install 'slotproof[ray]'" in err
