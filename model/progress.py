@@ -34,13 +34,11 @@ from slotproof.model.invariants import DERIVED, ENVIRONMENT
 from slotproof.model.obligations import Goal, Result, Spec, Task, conjuncts, own_facts, primed
 from slotproof.model.profiles import PROFILES
 from slotproof.model.prove import Prover, Vacuity
-from slotproof.model.transition import Transition
 from slotproof.model.state import (
     MATCHED,
     WAITING,
     begun,
     config,
-    frame,
     full,
     has_kv,
     is_plain,
@@ -51,6 +49,7 @@ from slotproof.model.state import (
     slot,
     swa,
 )
+from slotproof.model.transition import Transition
 
 NAME = "PROGRESS"
 
@@ -85,7 +84,7 @@ _one_more: dict[str, Expr] = {
     some.name: some | mine,
 }
 _counted: dict[str, Expr] = {
-    "counted": conj(*(each >= 0 for each in OTHERS.values())),
+    "counted": conj(*(each >= 0 for each in OTHERS.values()), OTHERS["ahead"] <= OTHERS["with_kv"]),
     "some": iff(some, OTHERS["with_kv"] + OTHERS["slots"] >= 1),
     "nobody": implies(~some, conj(*(each == 0 for each in state.FRAME))),
 }
@@ -274,7 +273,7 @@ def _step(spec: Spec, helper: Helper, hypotheses: dict[str, Expr]) -> Iterator[T
 
 
 def _running(spec: Spec, hypotheses: dict[str, Expr]) -> Iterator[Task]:
-    """Nobody has anything: the tree has nothing of the prompt, and all of it is prefilled at once."""
+    """Nobody has anything: of the prompt the tree has nothing, and all of it is prefilled."""
     match, extend = spec.transitions[MATCH], spec.transitions[EXTEND]
     nothing = {f"param.{name}": lift(0) for name in match.names}
     matched = {name: substitute(expr, nothing) for name, expr in match.full_effect.items()}

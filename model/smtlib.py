@@ -1,13 +1,13 @@
 """Obligations as SMT-LIB 2, for whoever does not trust Z3, or us.
 
 A script has everything about one transition on one layer at one page size: the constants, the
-hypotheses with their names, then obligation by obligation, between ``push`` and ``pop``, its name and
-the negation of what is to be proved. Any solver of linear integer arithmetic must say ``unsat`` as
-often as there are obligations. What holds by framing is no question, and is left out.
+hypotheses with their names, then obligation by obligation, between ``push`` and ``pop``, its name
+and the negation of what is to be proved. Any solver of linear integer arithmetic must say
+``unsat`` as often as there are obligations. What holds by framing is no question, and is left out.
 
-It is a reading of its own, from the tree to text: of ``symbolic`` it uses nothing but which variables
-are aligned. Here ⌊x⌋ is ``(* P (div x P))``; with P a symbol it is a constant with the same facts as
-there. The same spec gives the same text on any machine.
+It is a reading of its own, from the tree to text: of ``symbolic`` it uses nothing but which
+variables are aligned. Here ⌊x⌋ is ``(* P (div x P))``; with P a symbol it is a constant with the
+same facts as there. The same spec gives the same text on any machine.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOTHING = Inside()
 
 
 class Text:
-    """Terms of SMT-LIB for expressions over named variables: what ``symbolic.Symbols`` is for Z3."""
+    """Terms of SMT-LIB for expressions over named variables: as ``symbolic.Symbols`` for Z3."""
 
     def __init__(self, page_size: int | None, multiples: frozenset[str] = frozenset()) -> None:
         self.page_size = page_size
@@ -62,7 +62,7 @@ class Text:
         self.definitions: dict[str, tuple[str, str]] = {}
         """Sort and text, by name; each uses earlier ones only."""
         self.inside: dict[str, Inside] = {}
-        self._floors: dict[str, str] = {}
+        self.floors: dict[str, str] = {}
         """By name, what it is the floor of (P a symbol)."""
         self._known: dict[tuple[str, ...], str] = {}
         if page_size is None:
@@ -145,8 +145,8 @@ class Text:
             return a
         if self.page_size is not None:
             return self._new(Sort.INT, f"(* {self.page} (div {a} {self.page}))", [a])
-        name = self._constant(f"floor{len(self._floors) + 1}", Sort.INT)
-        self._floors[name] = a
+        name = self._constant(f"floor{len(self.floors) + 1}", Sort.INT)
+        self.floors[name] = a
         self.inside[name] |= self.inside[a] | Inside(floors=frozenset([name]))
         self._multiple(name)
         return name
@@ -167,9 +167,9 @@ class Text:
         if self.page_size is not None:
             return
         yield "(<= 1 P)"
-        floors = [name for name in self._floors if name in inside.floors]
+        floors = [name for name in self.floors if name in inside.floors]
         for name in floors:
-            yield f"(and (<= {name} {self._floors[name]}) (< {self._floors[name]} (+ {name} P)))"
+            yield f"(and (<= {name} {self.floors[name]}) (< {self.floors[name]} (+ {name} P)))"
         for index, name in enumerate(floors):
             others = sorted(inside.multiples - {*floors[: index + 1]})
             for other in others:

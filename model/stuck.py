@@ -1,9 +1,9 @@
 """Who can never run again: a small world, explored whole, as the counterexample to progress.
 
 One session and one request without one. In each state, the shortest way first, it is asked of
-whoever waits and would fit alone (``progress.ADMISSIBLE``): is there a way, of steps of the scheduler and
-of the tree alone, to where all of its prompt is prefilled? All ways are looked at, so "never" is what
-it says: no step of theirs leads anywhere else.
+whoever waits and would fit alone (``progress.ADMISSIBLE``): is there a way, of steps of the
+scheduler and of the tree alone, to where all of its prompt is prefilled? All ways are looked at, so
+"never" is what it says: no step of theirs leads anywhere else.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ def _explore(explorer: Explorer, spec: Spec) -> _World:
                     came_from[target] = (at, move)
                     order.append(target)
                 if spec.transitions[move.transition].by in _BY:
-                    runs = None
-                    if move.transition == EXTEND and actor is not None:
-                        # ``t`` is its first parameter
-                        if move.params[0] == actor[_PROMPT] + actor[_OUTPUT]:
-                            runs = int(births is not SESSION)
-                    mine.append((target, runs))
+                    done = move.transition == EXTEND and actor is not None and _all_of(actor, move)
+                    mine.append((target, int(births is not SESSION) if done else None))
     return _World(explorer, order, came_from, steps)
+
+
+def _all_of(actor: Values, move: Move) -> bool:
+    """Whether the prefill comes to the end: ``t``, its first parameter, is what is known."""
+    return move.params[0] == actor[_PROMPT] + actor[_OUTPUT]
 
 
 def _can_run(world: _World, who: int) -> set[State]:

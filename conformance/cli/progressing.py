@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 OUT = Path("slotproof-traces")
 THEOREM = (
-    "from every reachable state, with any number of sessions and requests, one that waits and would "
-    "fit alone can be brought to run: all of its prompt prefilled, its next token sampled"
+    "from every reachable state, with any number of sessions and requests, one that waits and "
+    "would fit alone can be brought to run: all of its prompt prefilled, its next token sampled"
 )
 CHOICE = "T-DISCARD"
 NEVER_DROPS = frozenset(["vllm"])
@@ -124,8 +124,8 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
     invariants = document["invariants"]
     if invariants["proved_on_this_spec"]:
         yield from _said(
-            "rests on", f"the invariants: all {invariants['obligations']} obligations of `slotproof "
-            "prove` were proved on this spec (cores.json)"
+            "rests on", f"the invariants: all {invariants['obligations']} obligations of "
+            "`slotproof prove` were proved on this spec (cores.json)"
         )  # fmt: skip
     else:
         yield "NOT proved on this spec: the invariants; `slotproof prove --export model/cores.json`"
@@ -159,13 +159,13 @@ def _counterexample(
     yield f"INV-PROGRESS.starved violated by the spec {_name(missing)}: {who} waits for ever"
     yield from transitions(decode(document["itf"]))
     yield (
-        f"for ever: scheduler and tree can lead to {found.reachable} states from there, and in none of "
-        f"them {who} has run; shortest: {len(found.path)} transitions"
+        f"for ever: scheduler and tree can lead to {found.reachable} states from there, and in "
+        f"none of them {who} has run; shortest: {len(found.path)} transitions"
     )
 
 
 def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
-    """The way there as an ITF document of transitions; ``s1`` is the session, ``r1`` the request."""
+    """The way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
     from slotproof.model import state
     from slotproof.model.stuck import named
 

@@ -37,7 +37,7 @@ def write_scripts(
         say_json({"status": 0, "folder": str(folder), "files": files, "obligations": obligations})
     else:
         say(
-            f"{obligations} obligations in {files} files of {folder}; a solver says `unsat` to each, as "
-            f"`cvc5 --incremental FILE` or `z3 FILE`"
+            f"{obligations} obligations in {files} files of {folder}; a solver says `unsat` to "
+            f"each: `cvc5 --incremental FILE` or `z3 FILE`"
         )
     return 0

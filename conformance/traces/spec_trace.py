@@ -1,13 +1,14 @@
-"""A trace of the spec alone, as ``prove --mutant`` and ``--progress`` write it: transitions, no commands."""
+"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
+and no commands."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import FailFast, Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, open_shape
