@@ -35,7 +35,8 @@ Not(name) == PrintT(<<"does not hold", name>>) /\ FALSE
 RECURSIVE Sum(_, _)
 Sum(f, S) == IF S = {} THEN 0 ELSE LET b == CHOOSE b \in S : TRUE IN f[b] + Sum(f, S \ {b})
 RECURSIVE Longest(_, _)
-Longest(f, S) == IF S = {} THEN 0 ELSE LET b == CHOOSE b \in S : TRUE IN Max(f[b], Longest(f, S \ {b}))
+Longest(f, S) ==
+  IF S = {} THEN 0 ELSE LET b == CHOOSE b \in S : TRUE IN Max(f[b], Longest(f, S \ {b}))
 
 Tokens == {n * P : n \in 0 .. (full_total \div P)}
 SwaTokens == IF has_swa THEN Tokens ELSE {0}
@@ -489,7 +490,8 @@ Holds ==
        pools.swa_protected, InTree_swa, InOwn_swa)
   /\ \/ /\ freerows \cup UNION {RowsOf(seen[a]) : a \in Actors} = Lines
         /\ Cardinality(freerows) = pools.rows_free
-        /\ pools.rows_free + Sum([a \in Actors |-> Cardinality(RowsOf(seen[a]))], Actors) = rows_total
+        /\ pools.rows_free + Sum([a \in Actors |-> Cardinality(RowsOf(seen[a]))], Actors)
+             = rows_total
      \/ Not("INV-ROW")
 \* T-OPEN. A client opens a session: empty history, no slot, nothing in flight.
 T_OPEN(a, x) ==
