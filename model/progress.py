@@ -94,7 +94,7 @@ _counted: dict[str, Expr] = {
 def less(now: Mapping[str, Expr], before: Mapping[str, Expr]) -> Expr:
     """Smaller in the first place in which they differ."""
     result: Expr = FALSE
-    for name in reversed(before):
+    for name in reversed(list(before)):
         result = (now[name] < before[name]) | ((now[name] == before[name]) & result)
     return result
 
@@ -125,7 +125,7 @@ class Helper:
     """These, and of an unlock whatever the tree says: the rank falls with any legal ``u``."""
 
 
-_HELPERS = (
+_HELPERS: tuple[tuple[str, Expr, dict[str, Expr]], ...] = (
     ("T-RESULT", behind, {"k": lift(0), "n": lift(1)}),
     ("T-REFUSE", req.phase == MATCHED, {}),
     ("T-RETRACT", is_turn & begun & ~behind & config.retract_keeps, {}),
@@ -225,9 +225,7 @@ def _choices(profile: str | None) -> dict[str, Expr]:
     says = PROFILES[profile].choices
     known_ = {var.name.removeprefix("config."): var for var in state.CONFIG}
     return {
-        f"profile.{name}": known_[name] == value  # type: ignore[dict-item]  # a choice is a number or a truth
-        for name, value in says.items()
-        if name in known_
+        f"profile.{name}": known_[name] == value for name, value in says.items() if name in known_
     }
 
 

@@ -233,11 +233,11 @@ PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, 
         /\ Cardinality(l.free) + Cardinality(l.tree)
              + Sum([a \in Actors |-> Cardinality(owned[a])], Actors) = total \div P
      \/ Not("INV-OWNER")
+  /\ all \subseteq l.tree \/ Not("INV-PIN.tree")
   /\ \/ /\ available = P * Cardinality(l.free)
         /\ evictable = P * Cardinality(l.tree \ all)
         /\ protected = P * Cardinality(all)
      \/ Not("INV-PIN: figures")
-  /\ all \subseteq l.tree \/ Not("INV-PIN.tree")
   /\ \A a \in Actors :
      /\ \A at \in owned[a] \cup needed[a] : l.row[a][at] # 0 \/ Not("INV-BACKED")
      /\ At(l, a, needed[a]) \subseteq l.lock[a] \/ Not("INV-PIN.covers")
