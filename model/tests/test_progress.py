@@ -134,7 +134,7 @@ def test_it_rests_on_the_invariants(clause: str, layer: str, goal: str) -> None:
 def test_a_theorem_about_no_state_is_vacuous() -> None:
     """Invariants under which nobody ever waits would prove everything."""
     kind = INVARIANTS["INV-KIND"]
-    nobody = {**kind.conjuncts, "waits": req.phase != t.WAITING}
+    nobody = {**kind.conjuncts, "waits": req.phase != WAITING}
     spec = Spec(invariants={**INVARIANTS, "INV-KIND": replace(kind, conjuncts=nobody)})
     _, vacuity = prove_progress(spec, (4,))
     assert "PROGRESS [T-MATCH]" in {each.transition for each in vacuity if each.vacuous}

@@ -46,7 +46,7 @@ def test_it_has_every_transition_and_every_invariant_of_figures() -> None:
 
 
 def test_guards_are_those_of_the_module_with_one_actor() -> None:
-    """Which a test reads back and evaluates (test_tla.py): only whose variables they are differs."""
+    """Which test_tla.py reads back and evaluates: only whose variables they are differs."""
     text = " ".join(module().split())
     for transition in TRANSITIONS.values():
         for expr in transition.full_guard.values():
@@ -62,12 +62,9 @@ def test_a_small_model_gives_every_constant_a_value() -> None:
 
 
 def test_the_models_are_those_that_are_promised() -> None:
-    """Three actors in the full pool, two with a window; a rule or a guard is put back in each hole."""
-    assert [(each.actors, bool(each.window)) for each in MODELS] == [
-        (3, False),
-        (3, False),
-        (2, True),
-    ]
+    """Three actors in the full pool, two with a window; in each hole a rule is left out."""
+    sizes = [(each.actors, bool(each.window)) for each in MODELS]
+    assert sizes == [(3, False), (3, False), (2, True)]
     assert all(not each.unruled for each in MODELS)
     assert all(each.bounds.unruled for each in HOLES)
     assert len({each.sentence for each in HOLES}) == len(HOLES) >= 5
