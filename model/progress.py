@@ -198,7 +198,8 @@ def tasks_of(
         **chosen,
     }
     yield from _counting(spec)
-    steps = list(helpers(without))
+    there = [id_ for id_ in HELPERS if _possible(spec.transitions[id_], profile)]
+    steps = [each for each in helpers(without) if each.id in there]
     covered: Expr = FALSE
     for helper in steps:
         covered = covered | helper.when
@@ -217,6 +218,13 @@ def tasks_of(
     yield Task(NAME, "end", {**base, **nobody, **tree}, {}, end)
     zero = {f"rank.zero.{name}": expr == 0 for name, expr in RANK.items()}
     yield from _running(spec, {**base, **waiting, **zero})
+
+
+def _possible(transition: Transition, profile: str | None) -> bool:
+    """Whether engines of the profile take it at all: of what they never do nothing is asked."""
+    says = PROFILES[profile].choices if profile is not None else {}
+    chosen = {f"config.{name}": value for name, value in says.items()}
+    return all(chosen.get(name, value) == value for name, value in transition.choices.items())
 
 
 def _choices(profile: str | None) -> dict[str, Expr]:

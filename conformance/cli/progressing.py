@@ -105,10 +105,8 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
     yield from _said("theorem", THEOREM)
     yield from _said("rank", ", then ".join(document["rank"]))
     steps = ", ".join(document["steps"])
-    yield from _said(
-        "steps", f"{steps}: while the rank is not zero one of them can be taken and lowers it; "
-        "then T-MATCH and T-EXTEND"
-    )  # fmt: skip
+    rule = "while the rank is not zero one of them can be taken and lowers it"
+    yield from _said("steps", f"{steps}: {rule}; then T-MATCH and T-EXTEND")
     if document["profile"] is not None:
         yield from _said("profile", document["profile"])
     if document["without"]:
@@ -123,10 +121,9 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
         yield f"vacuous: {each['transition']} at P={each['page_size'] or 'any'}: {each['problem']}"
     invariants = document["invariants"]
     if invariants["proved_on_this_spec"]:
-        yield from _said(
-            "rests on", f"the invariants: all {invariants['obligations']} obligations of "
-            "`slotproof prove` were proved on this spec (cores.json)"
-        )  # fmt: skip
+        count, where = invariants["obligations"], "were proved on this spec (cores.json)"
+        what = f"the invariants: all {count} obligations of `slotproof prove` {where}"
+        yield from _said("rests on", what)
     else:
         yield "NOT proved on this spec: the invariants; `slotproof prove --export model/cores.json`"
     yield (
