@@ -37,6 +37,15 @@ BROWSER := (browser or not browser)
 BROWSER_SAYS := Pages were tested in $(CHROMIUM)
 endif
 
+# A model checker in Java looks at the spec; `make test-all` says so where there is none.
+JAVA := $(shell command -v java)
+ifeq ($(JAVA),)
+JAVA_SAYS := TLC was NOT run: there is no java on the PATH
+WITHOUT += --without tlc
+else
+JAVA_SAYS := TLC was run with $(JAVA)
+endif
+
 .PHONY: run check test test-all test-changed lint layout types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
@@ -78,6 +87,7 @@ test-all: lint types $(ENVIRONMENTS)
 	@echo "$(BUILDS_SAYS)"
 	@echo "$(VLLM_SAYS)"
 	@echo "$(BROWSER_SAYS)"
+	@echo "$(JAVA_SAYS)"
 
 # make test sees to the part `spec` itself.
 test-changed: $(VENV)/.tested

@@ -246,7 +246,7 @@ def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
     return Task(transition.id, "unlock", {**hypotheses, **rest}, {}, goals)
 
 
-def _own(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
+def own_facts(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
     """State conjuncts that speak of these variables and the configuration alone."""
     mine = {*names, *_CONSTANTS}
     return {
@@ -262,7 +262,7 @@ def _frame(spec: Spec) -> Task:
 
     Of that actor nothing is assumed but what speaks of it alone.
     """
-    own = _own(spec, (var.name for var in state.ACTOR))
+    own = own_facts(spec, (var.name for var in state.ACTOR))
     known = {**ENVIRONMENT, **DERIVED}
     environment = {f"environment.{name}": expr for name, expr in known.items()}
     goals = [
@@ -280,7 +280,7 @@ def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Tas
     """
     prompt = next(var for var in transition.params if var.name == "param.prompt")
     alone = state.alone(prompt)
-    own = _own(spec, alone)
+    own = own_facts(spec, alone)
     width = {"environment.width": ENVIRONMENT["width"]}
     goals = tuple(Goal(clause, primed(expr)) for clause, expr in own.items())
     return Task(transition.id, "detached", {**guard, **width}, alone, goals)

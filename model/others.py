@@ -12,13 +12,14 @@ it is part of what the other one knows as everybody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
 
 import z3
 
 from slotproof.model import pages, state
-from slotproof.model.expr import Expr, ite, variables
+from slotproof.model.expr import Expr, Var, ite, variables
 from slotproof.model.invariant import Kind
 from slotproof.model.invariants import ENVIRONMENT
 from slotproof.model.obligations import LAYERS, ROWS, Result, Spec, Status, anywhere, conjuncts
@@ -42,6 +43,18 @@ _REST: dict[str, dict[str, Expr]] = {
     "line": {_line.rest.name: _line.rest + state.owns_row},
 }
 """What everybody else has of it, and one actor more."""
+_REST_OF = {"page": (_page.rest, _page.pins), "line": (_line.rest,)}
+
+
+class Reading(Protocol):
+    """What terms are made with: Z3's (``symbolic.Symbols``), or text (``smtlib.Text``)."""
+
+    def var(self, var: Var, whose: str = "") -> Term: ...
+    def integer(self, name: str) -> Term: ...
+    def term(self, expr: Expr, values: Mapping[str, Term]) -> Term: ...
+
+
+R = TypeVar("R", bound=Reading)
 
 
 @dataclass(frozen=True)
@@ -52,13 +65,19 @@ class Look:
     seen: dict[str, Term]
     moved: frozenset[str]
     """Variables whose values may have changed for it."""
-    assumed: tuple[Term, ...] = ()
+    assumed: dict[str, Term] = field(default_factory=dict)
+    """Beside what is assumed of figures, by name."""
 
 
-class Pair:
-    """The mover, another actor that stands still, and the frame of both, before and after."""
+class Pair(Generic[R]):
+    """The mover, another actor that stands still, and the frame of both, before and after.
 
-    def __init__(self, spec: Spec, transition: Transition, page_size: int | None) -> None:
+    ``read`` makes a reading in which variables with these names are multiples of the page size.
+    """
+
+    def __init__(
+        self, spec: Spec, transition: Transition, read: Callable[[frozenset[str]], R]
+    ) -> None:
         self.spec, self.transition = spec, transition
         self.invariants = {
             **conjuncts(spec, Kind.STATE),
@@ -68,23 +87,24 @@ class Pair:
         chosen = aligned_variables(transition.full_guard.values())
         chosen &= {var.name for var in transition.params}
         multiples = aligned_variables(self.invariants.values()) | chosen
-        self.symbols = Symbols(page_size, z3.Context(), multiples)
-        self.solver = self.symbols.solver()
+        self.symbols = read(multiples)
+        self.assumed: dict[str, Term] = {}
+        """What holds before the step, by name."""
         shared = {var.name: self.symbols.var(var, "all") for var in _SHARED}
         mover = {**shared, **self._of("mover")}
         other = {**shared, **self._of("other")}
-        rest = {var.name: z3.Int(f"{var.name}.rest", self.symbols.context) for var in state.FRAME}
+        rest = {var.name: self.symbols.integer(f"{var.name}.rest") for var in state.FRAME}
         params = {var.name: self.symbols.var(var) for var in transition.params}
         self.before = {**mover, **self._one_more(rest, other), **params}
         self.other = {**other, **self._one_more(rest, mover)}
-        guard = self.terms(transition.full_guard, self.before)
-        self.solver.add(*guard.values())
-        for seen in (self.before, self.other):
-            self.solver.add(*self.terms(self.invariants, seen).values())
-        alone = {**shared, **rest}
-        self.solver.add(
-            *(self.symbols.term(ENVIRONMENT[name], alone) for name in ("frame", "locks"))
-        )
+        guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
+        self.assumed |= self.terms(guard, self.before)
+        for whose, seen in (("mover", self.before), ("other", self.other)):
+            terms = self.terms(self.invariants, seen)
+            self.assumed |= {f"{name} ({whose})": term for name, term in terms.items()}
+        alone = {name: ENVIRONMENT[name] for name in ("frame", "locks")}
+        terms = self.terms(alone, {**shared, **rest})
+        self.assumed |= {f"environment.{name} (rest)": term for name, term in terms.items()}
         effect = self.terms(transition.full_effect, self.before)
         self.after = {**self.before, **effect}
         pools = {var.name: self.after[var.name] for var in state.POOLS}
@@ -110,7 +130,7 @@ class Pair:
             whose: {var.name: self.symbols.var(var, whose) for var in _OWN[what]}
             for whose in ("mover", "other")
         }
-        rest = {name: z3.Int(f"{name}.rest", self.symbols.context) for name in _REST[what]}
+        rest = {var.name: self.symbols.integer(f"{var.name}.rest") for var in _REST_OF[what]}
         choices = {var.name: self.symbols.var(var) for var in pages.CHOICES}
         values = {whose: {**shared, **each} for whose, each in own.items()}
         actors = {"mover": self.before, "other": self.other}
@@ -123,9 +143,12 @@ class Pair:
             for whose, by in (("mover", "other"), ("other", "mover"))
         }
         mover = {**both["mover"], **choices}
-        assumed = [*self.terms(rules, mover).values(), *(each >= 0 for each in rest.values())]
-        for seen in both.values():
-            assumed += self.terms({**goals, **anywhere(layer)}, seen).values()
+        natural = {f"{var.name} (rest)": var >= 0 for var in _REST_OF[what]}
+        kept = {f"choice.{name}": expr for name, expr in rules.items()}
+        assumed = {**self.terms(kept, mover), **self.terms(natural, rest)}
+        for whose, seen in both.items():
+            terms = self.terms({**goals, **anywhere(layer)}, seen)
+            assumed |= {f"{name} ({whose})": term for name, term in terms.items()}
         new = self.terms(moved, mover)
         then = {**mover, **self.after, **new}
         seen = {
@@ -134,7 +157,7 @@ class Pair:
             **{var.name: then[var.name] for var in _SEEN_BY_ALL[what]},
             **self.terms(_REST[what], {**then, **rest}),
         }
-        return Look(goals, seen, frozenset((*moved, *_REST[what])), tuple(assumed))
+        return Look(goals, seen, frozenset((*moved, *_REST[what])), assumed)
 
 
 def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterator[Result]:
@@ -143,33 +166,46 @@ def results(spec: Spec, transition: Transition, page_size: int | None) -> Iterat
 
     They are tried together first: nearly all hold.
     """
-    pair = Pair(spec, transition, page_size)
-    moved = frozenset(transition.full_effect) & {var.name for var in state.POOLS} | _FRAME
-    whole = Look(pair.invariants, pair.seen, moved)
-    yield from _judged(pair, f"{transition.id} [others]", whole, page_size)
+    pair = Pair(spec, transition, lambda names: Symbols(page_size, z3.Context(), names))
+    solver = pair.symbols.solver()
+    solver.add(*pair.assumed.values())
+    for name, look in looks(pair):
+        yield from _judged(pair, solver, name, look, page_size)
+
+
+def looks(pair: Pair[R]) -> Iterator[tuple[str, Look]]:
+    """The figures, then each layer, with their names."""
+    id_ = pair.transition.id
+    figures = {var.name for var in state.POOLS}
+    moved = frozenset(pair.transition.full_effect) & figures | _FRAME
+    yield f"{id_} [others]", Look(pair.invariants, pair.seen, moved)
     for layer in LAYERS:
         look = pair.layer(layer)
-        look = replace(look, moved=look.moved | moved)
-        yield from _judged(pair, f"{transition.id} [others, {layer}]", look, page_size)
+        yield f"{id_} [others, {layer}]", replace(look, moved=look.moved | moved)
 
 
-def _judged(pair: Pair, name: str, look: Look, page_size: int | None) -> Iterator[Result]:
-    solver = pair.solver
-    touched = {c: e for c, e in look.goals.items() if variables(e) & look.moved}
-    terms = pair.terms(touched, look.seen)
+def touched(look: Look) -> dict[str, Expr]:
+    """What is to be proved: what speaks of nothing that moved was assumed, and stays."""
+    return {c: e for c, e in look.goals.items() if variables(e) & look.moved}
+
+
+def _judged(
+    pair: Pair[Symbols], solver: z3.Solver, name: str, look: Look, page_size: int | None
+) -> Iterator[Result]:
+    terms = pair.terms(touched(look), look.seen)
     pair.symbols.settle(solver)
-    if solver.check(*look.assumed) != z3.sat:
+    assumed = list(look.assumed.values())
+    if solver.check(*assumed) != z3.sat:
         yield Result(name, "possible", page_size, "unknown")
         return
-    # What speaks of nothing that moved was assumed, and stays.
     framed = (each for each in look.goals if each not in terms)
     yield from (Result(name, each, page_size, "proved", (each,)) for each in framed)
     if not terms:
         return
-    if solver.check(*look.assumed, z3.Not(z3.And(*terms.values()))) == z3.unsat:
+    if solver.check(*assumed, z3.Not(z3.And(*terms.values()))) == z3.unsat:
         yield from (Result(name, clause, page_size, "proved") for clause in terms)
         return
     for clause, term in terms.items():
-        answer = solver.check(*look.assumed, z3.Not(term))
+        answer = solver.check(*assumed, z3.Not(term))
         status: Status = "refuted" if answer == z3.sat else "unknown"
         yield Result(name, clause, page_size, "proved" if answer == z3.unsat else status)

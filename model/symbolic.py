@@ -75,6 +75,10 @@ class Symbols:
         constant = z3.Int(name, self.context)
         return self._is_multiple(constant) if var.name in self.multiples else constant
 
+    def integer(self, name: str) -> Term:
+        """A constant that is no variable of the spec."""
+        return z3.Int(name, self.context)
+
     def term(self, expr: Expr, values: Mapping[str, Term]) -> Term:
         """The term of an expression, its variables given by name."""
         if isinstance(expr, Const):

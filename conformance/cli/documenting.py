@@ -22,7 +22,9 @@ def docs(
         str | None,
         typer.Option("--diff", metavar="REV", help="What the spec says now and did not at REV."),
     ] = None,
-    tla: Annotated[bool, typer.Option("--tla", help="The TLA+ module and its model only.")] = False,
+    tla: Annotated[
+        bool, typer.Option("--tla", help="The TLA+ modules and their models only.")
+    ] = False,
     out: Annotated[Path, typer.Option("--out", help="The folder of the documents.")] = FOLDER,
     as_json: JsonOption = False,
 ) -> int:

@@ -20,7 +20,9 @@ from slotproof.conformance.cli.options import (
     writing,
     z3_missing,
 )
+from slotproof.conformance.cli.progressing import prove_progress
 from slotproof.conformance.cli.refuting import refute
+from slotproof.conformance.cli.scripting import write_scripts
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.terminal import json_text, say, say_all, say_json
 from slotproof.model.cores import needed_a_proof
@@ -56,6 +58,20 @@ def prove(
         Path | None,
         typer.Option("--export", help="Prove everything; keep what the proofs used in this file."),
     ] = None,
+    progress: Annotated[
+        bool, typer.Option("--progress", help="That whoever waits can be brought to run, instead.")
+    ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="With --progress: an engine never takes this step."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="With --progress: engines of this profile.")
+    ] = None,
+    smtlib: Annotated[
+        Path | None,
+        typer.Option("--smtlib", help="Prove nothing; write the obligations here as SMT-LIB."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Prove the spec's invariants: counts and pages, at some page sizes or at any."""
@@ -67,6 +83,13 @@ def prove(
     for name in transition or ():
         if name != INIT and name not in TRANSITIONS:
             raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
+    other = transition or jobs or mutant is not None or depth is not None or export is not None
+    if progress and (other or smtlib is not None):
+        raise UsageProblem("--progress takes --page-size, --any, --without, --profile, --json")
+    if not progress and (without or profile is not None):
+        raise UsageProblem("--without and --profile go with --progress")
+    if smtlib is not None and (mutant is not None or depth is not None or export is not None):
+        raise UsageProblem("--smtlib takes --page-size, --any, --transition, --json")
     if export is not None:
         if transition or any_page_size or page_size or mutant is not None or depth is not None:
             raise UsageProblem("--export proves everything: give it --jobs and --json at most")
@@ -80,7 +103,11 @@ def prove(
     if any_page_size:
         sizes.append(None)
     if not sizes:
-        sizes = list(proofs.PAGE_SIZES)
+        sizes = [*proofs.PAGE_SIZES, *([None] if progress or smtlib is not None else [])]
+    if progress:
+        return prove_progress(sizes, without or [], profile, as_json)
+    if smtlib is not None:
+        return write_scripts(smtlib, sizes, transition, as_json)
     started = time.perf_counter()
     results, vacuity = proofs.prove(
         page_sizes=sizes, jobs=jobs_count(jobs, 0) or None, only=transition

@@ -16,7 +16,17 @@ import jinja2
 from slotproof.conformance.spec_documents import facts, limits
 from slotproof.conformance.spec_documents.diagram import picture
 from slotproof.conformance.spec_documents.schemas import schemas
-from slotproof.model import invariants, life, named, profiles, render, state, tla, transitions
+from slotproof.model import (
+    invariants,
+    life,
+    named,
+    profiles,
+    render,
+    state,
+    tla,
+    tla_actors,
+    transitions,
+)
 from slotproof.model.expr import Expr
 from slotproof.model.words import word
 
@@ -35,12 +45,17 @@ def documents() -> dict[str, str]:
 
 
 def tla_files() -> dict[str, str]:
-    """The spec in TLA+, and a small model of it.
+    """The spec in TLA+, of one actor and of several, and a small model of each.
 
     >>> list(tla_files())
-    ['Slotproof.tla', 'Slotproof.cfg']
+    ['Slotproof.tla', 'Slotproof.cfg', 'SlotproofActors.tla', 'SlotproofActors.cfg']
     """
-    return {f"{tla.MODULE}.tla": tla.module(), f"{tla.MODULE}.cfg": tla.configuration()}
+    return {
+        f"{tla.MODULE}.tla": tla.module(),
+        f"{tla.MODULE}.cfg": tla.configuration(),
+        f"{tla_actors.MODULE}.tla": tla_actors.module(),
+        f"{tla_actors.MODULE}.cfg": tla_actors.SMALL.configuration(),
+    }
 
 
 def pictures() -> dict[str, str]:

@@ -83,6 +83,8 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
+    "cvc5": Part((sys.executable, "-m", "slotproof.model.second"), inputs=("model",)),
+    "tlc": Part((sys.executable, "-m", "slotproof.model.tlc"), inputs=("model",)),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(

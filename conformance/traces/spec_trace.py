@@ -1,10 +1,11 @@
-"""A trace of the spec alone, as ``prove --mutant`` writes it: transitions, no commands."""
+"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
+and no commands."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
@@ -23,6 +24,8 @@ class SpecMeta(TypedDict):
     mutant: Name
     violated: Annotated[list[Name], Field(min_length=1)]
     page_size: Count
+    again: NotRequired[Name]
+    """The command that finds it, where that is not ``prove --mutant``."""
 
 
 _Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
@@ -72,7 +75,8 @@ def _lines(document: Any) -> Iterator[str]:
     yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
     yield from transitions(document)
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
-    yield f"again: slotproof prove --mutant {mutant} --page-size {size}"
+    again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
+    yield f"again: {again}"
 
 
 def transitions(document: Any) -> Iterator[str]:

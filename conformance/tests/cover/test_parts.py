@@ -14,7 +14,7 @@ from slotproof.conformance.tests.selecting import together
 
 pytest_plugins = ["pytester"]
 
-MORE = {"spec", "systematic", "interrupts", "kills", "fuzz"}
+MORE = {"spec", "cvc5", "tlc", "systematic", "interrupts", "kills", "fuzz"}
 """Those that `make test` runs only a little of, or nothing."""
 
 

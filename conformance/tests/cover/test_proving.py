@@ -1,8 +1,9 @@
-"""`prove --mutant`, `run`'s word on shorter traces, `matrix --spec`."""
+"""`prove --mutant`, `--progress`, `--smtlib`, `run`'s word on shorter traces, `matrix --spec`."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.report import compare
 from slotproof.conformance.tests.cover.test_cli import wrong
 from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.model import cores
 from slotproof.model.kill import Verdict
 
 
@@ -92,3 +94,83 @@ def test_the_table_of_spec_mutants() -> None:
     assert "| INV-PHASE | 1 |" in table.markdown()
     assert "survives: T-OPEN/drop-guard/y" in table.markdown()
     assert table.document()["fates"] == {"killed": 1, "equivalent": 1, "survives": 1}
+
+
+# Progress, and the obligations as files ---------------------------------------------------
+
+
+def test_progress_is_a_theorem_with_its_rank_and_its_choice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert status(["prove", "--progress", "--page-size", "4"]) == 0
+    said = capsys.readouterr().out
+    for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
+        assert word in said
+    assert status(["prove", "--progress", "--any", "--profile", "sglang", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["failed"] == [] and found["itf"] is None
+    assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
+    assert found["explored"]["waiting"] > 100
+
+
+@pytest.mark.parametrize("argv", [["--without", "T-DISCARD"], ["--profile", "vllm"]])
+def test_without_the_choice_an_idle_session_keeps_others_waiting(
+    argv: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """docs/findings/idle-session-pins.md, of the spec."""
+    monkeypatch.chdir(tmp_path)
+    assert status(["prove", "--progress", "--page-size", "1", *argv]) == 1
+    said = capsys.readouterr().out
+    assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
+    assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
+    assert "  6  T-PLAIN-SUBMIT prompt=2" in said
+    (trace,) = tmp_path.glob("slotproof-traces/*.itf.json")
+    assert status(["show", str(trace)]) == 0
+    assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
+
+
+def test_a_proof_of_another_spec_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The theorem rests on the invariants: cores.json must be about this spec."""
+    known = replace(cores.load(), spec="another")
+    monkeypatch.setattr(cores, "load", lambda: known)
+    assert status(["prove", "--progress", "--page-size", "1"]) == 1
+    assert "NOT proved on this spec: the invariants" in capsys.readouterr().out
+
+
+def test_obligations_are_written_as_smt_lib(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["prove", "--smtlib", str(tmp_path / "a"), "--transition", "T-PARK", "--page-size", "4"]
+    assert status([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    texts = [path.read_text() for path in (tmp_path / "a").iterdir()]
+    assert found["files"] == len(texts) and found["files"] > 3
+    assert sum(text.count("(check-sat)") for text in texts) == found["obligations"]
+    assert status(argv) == 0
+    assert (
+        f"{found['obligations']} obligations in {found['files']} files" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["--progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
+        (["--progress", "--profile", "nobody"], "unknown profile 'nobody'"),
+        (["--progress", "--transition", "T-OPEN"], "--progress takes"),
+        (["--progress", "--smtlib", "x"], "--progress takes"),
+        (["--without", "T-DISCARD"], "go with --progress"),
+        (["--profile", "vllm"], "go with --progress"),
+        (["--smtlib", "x", "--mutant", "22790d-two-in-flight"], "--smtlib takes"),
+        (["--smtlib", "/dev/null"], "is no folder"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line(
+    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert text in wrong(["prove", *argv], capfd)

@@ -1,0 +1,1223 @@
+--------------------------- MODULE SlotproofActors ---------------------------
+EXTENDS Integers, FiniteSets, TLC
+
+(* The accounting of KV in an LLM serving engine, with several actors. Generated from
+   slotproof's model/ by `slotproof docs --tla`: do not edit. Lengths are tokens. *)
+
+CONSTANTS
+  P, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
+  abort_publishes, overlap, loan_publishes, keeps_slack, full_total,
+  swa_total, rows_total, Actors, Kept, Steps, News, Prompts, Drafts,
+  MaxHistory, MaxOutput, MaxTree
+
+VARIABLES pools, actors, pages, freerows, broken
+vars == <<pools, actors, pages, freerows, broken>>
+
+KindNone == 0
+KindTurn == 1
+KindPlain == 2
+PhaseAbsent == 0
+PhaseWaiting == 1
+PhaseMatched == 2
+PhaseParked == 3
+PhaseRunning == 4
+NoRow == -1
+
+Min(a, b) == IF a <= b THEN a ELSE b
+Max(a, b) == IF a >= b THEN a ELSE b
+IfSwa(n) == IF has_swa THEN n ELSE 0
+Floor(x) == (x \div P) * P
+Ceil(x) == Floor(x + P - 1)
+Aligned(x) == Floor(x) = x
+Cut(n, E) == IF E <= n THEN n ELSE Floor(n)
+Not(name) == PrintT(<<"does not hold", name>>) /\ FALSE
+
+RECURSIVE Sum(_, _)
+Sum(f, S) == IF S = {} THEN 0 ELSE LET b == CHOOSE b \in S : TRUE IN f[b] + Sum(f, S \ {b})
+RECURSIVE Longest(_, _)
+Longest(f, S) ==
+  IF S = {} THEN 0 ELSE LET b == CHOOSE b \in S : TRUE IN Max(f[b], Longest(f, S \ {b}))
+
+Tokens == {n * P : n \in 0 .. (full_total \div P)}
+SwaTokens == IF has_swa THEN Tokens ELSE {0}
+Lines == 0 .. rows_total - 1
+Places == {n * P : n \in 0 .. (width + P - 1) \div P}
+SlotPrivate(x) ==
+  Ceil(x.slot_A) - x.slot_Q
+SlotPrivateSwa(x) ==
+  IfSwa(Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))
+SlotLocks(x) ==
+  IF x.slot_locked THEN x.slot_Q ELSE 0
+ReqPrivate(x) ==
+  Ceil(x.req_A) - x.req_Q
+ReqPrivateSwa(x) ==
+  IfSwa(Ceil(x.req_A) - Max(x.req_Q, x.req_E))
+ReqLocks(x) ==
+  IF x.req_locked THEN x.req_Q ELSE 0
+Known(x) ==
+  x.req_prompt + x.req_output
+HasKv(x) ==
+  PhaseMatched <= x.req_phase
+Begun(x) ==
+  \/ x.req_phase = PhaseRunning
+  \/ x.req_phase = PhaseParked
+OnLoan(x) ==
+  /\ HasKv(x)
+  /\ x.slot_holding
+  /\ x.req_kind = KindTurn
+  /\ x.req_row = x.slot_row
+LocksTree(x) ==
+  \/ x.req_locked
+  \/ x.slot_lent /\ x.slot_locked
+LocksEither(x) ==
+  IF LocksTree(x) THEN x.req_Q ELSE 0
+Reusable(x) ==
+  IF aligned_reuse THEN Floor(Min(x.slot_C, Known(x) - reserve)) ELSE Min(x.slot_C, Known(x) - reserve)
+Held(x) ==
+  IF x.slot_holding /\ ~x.slot_lent THEN SlotPrivate(x) ELSE 0
+Uncached(x) ==
+  IF HasKv(x) THEN ReqPrivate(x) ELSE 0
+SwaHeld(x) ==
+  IF x.slot_holding /\ ~x.slot_lent THEN SlotPrivateSwa(x) ELSE 0
+SwaUncached(x) ==
+  IF HasKv(x) THEN ReqPrivateSwa(x) ELSE 0
+SlotRows(x) ==
+  IF x.slot_holding THEN 1 ELSE 0
+ReqRows(x) ==
+  IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN 1 ELSE 0
+LockSum(x) ==
+  SlotLocks(x) + ReqLocks(x)
+LockMax(x) ==
+  Max(SlotLocks(x), ReqLocks(x))
+ActorHasKv(x) ==
+  \/ x.slot_holding
+  \/ HasKv(x)
+OwnC(x) ==
+  IF HasKv(x) THEN x.req_C ELSE x.slot_C
+OwnA(x) ==
+  IF HasKv(x) THEN x.req_A ELSE x.slot_A
+OwnQ(x) ==
+  IF HasKv(x) THEN x.req_Q ELSE x.slot_Q
+OwnE(x) ==
+  IF HasKv(x) THEN x.req_E ELSE x.slot_E
+
+Share(x) == [held |-> Held(x), uncached |-> Uncached(x), swa_held |-> SwaHeld(x), swa_uncached |-> SwaUncached(x), rows |-> SlotRows(x) + ReqRows(x), lock_max |-> LockMax(x), lock_sum |-> LockSum(x)]
+View(pl, own, share, others) ==
+  [full_available |-> pl.full_available,
+   full_evictable |-> pl.full_evictable,
+   full_protected |-> pl.full_protected,
+   swa_available |-> pl.swa_available,
+   swa_evictable |-> pl.swa_evictable,
+   swa_protected |-> pl.swa_protected,
+   rows_free |-> pl.rows_free,
+   session_open |-> own.session_open,
+   session_closing |-> own.session_closing,
+   session_inflight |-> own.session_inflight,
+   session_history |-> own.session_history,
+   slot_holding |-> own.slot_holding,
+   slot_lent |-> own.slot_lent,
+   slot_row |-> own.slot_row,
+   slot_C |-> own.slot_C,
+   slot_A |-> own.slot_A,
+   slot_Q |-> own.slot_Q,
+   slot_E |-> own.slot_E,
+   slot_locked |-> own.slot_locked,
+   req_kind |-> own.req_kind,
+   req_phase |-> own.req_phase,
+   req_prompt |-> own.req_prompt,
+   req_output |-> own.req_output,
+   req_row |-> own.req_row,
+   req_C |-> own.req_C,
+   req_A |-> own.req_A,
+   req_Q |-> own.req_Q,
+   req_E |-> own.req_E,
+   req_locked |-> own.req_locked,
+   frame_held |-> Sum([b \in others |-> share[b].held], others),
+   frame_uncached |-> Sum([b \in others |-> share[b].uncached], others),
+   frame_swa_held |-> Sum([b \in others |-> share[b].swa_held], others),
+   frame_swa_uncached |-> Sum([b \in others |-> share[b].swa_uncached], others),
+   frame_rows |-> Sum([b \in others |-> share[b].rows], others),
+   frame_lock_max |-> Longest([b \in others |-> share[b].lock_max], others),
+   frame_lock_sum |-> Sum([b \in others |-> share[b].lock_sum], others)]
+Shares == [b \in Actors |-> Share(actors[b])]
+Seen(a, share) == View(pools, actors[a], share, Actors \ {a})
+OwnOf(y) == [session_open |-> y.session_open, session_closing |-> y.session_closing, session_inflight |-> y.session_inflight, session_history |-> y.session_history, slot_holding |-> y.slot_holding, slot_lent |-> y.slot_lent, slot_row |-> y.slot_row, slot_C |-> y.slot_C, slot_A |-> y.slot_A, slot_Q |-> y.slot_Q, slot_E |-> y.slot_E, slot_locked |-> y.slot_locked, req_kind |-> y.req_kind, req_phase |-> y.req_phase, req_prompt |-> y.req_prompt, req_output |-> y.req_output, req_row |-> y.req_row, req_C |-> y.req_C, req_A |-> y.req_A, req_Q |-> y.req_Q, req_E |-> y.req_E, req_locked |-> y.req_locked]
+PoolsOf(y) == [full_available |-> y.full_available, full_evictable |-> y.full_evictable, full_protected |-> y.full_protected, swa_available |-> y.swa_available, swa_evictable |-> y.swa_evictable, swa_protected |-> y.swa_protected, rows_free |-> y.rows_free]
+Nobody == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindNone, req_phase |-> PhaseAbsent, req_prompt |-> 0, req_output |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
+Alone(prompt) == [session_open |-> FALSE, session_closing |-> FALSE, session_inflight |-> FALSE, session_history |-> 0, slot_holding |-> FALSE, slot_lent |-> FALSE, slot_row |-> NoRow, slot_C |-> 0, slot_A |-> 0, slot_Q |-> 0, slot_E |-> 0, slot_locked |-> FALSE, req_kind |-> KindPlain, req_phase |-> PhaseWaiting, req_prompt |-> prompt, req_output |-> 0, req_row |-> NoRow, req_C |-> 0, req_A |-> 0, req_Q |-> 0, req_E |-> 0, req_locked |-> FALSE]
+
+InTree_full(x, at) ==
+  /\ 0 <= at /\ at < OwnQ(x)
+InOwn_full(x, at) ==
+  /\ OwnQ(x) <= at /\ at < Ceil(OwnA(x))
+InTree_swa(x, at) ==
+  /\ 0 <= at /\ at < OwnQ(x)
+  /\ OwnE(x) <= at
+  /\ Floor(Max(0, OwnQ(x) - W)) <= at
+InOwn_swa(x, at) ==
+  /\ Max(OwnQ(x), OwnE(x)) <= at /\ at < Ceil(OwnA(x))
+HasLock(x) == (x.slot_locked \/ x.req_locked)
+
+(* Pages by number, of one pool. 0 is no page. An entry of a row that does not count is 0. *)
+
+Empty(total) ==
+  [free |-> 1 .. (total \div P), tree |-> {},
+   row |-> [a \in Actors |-> [at \in Places |-> 0]], lock |-> [a \in Actors |-> {}]]
+LockedBy(l, S) == UNION {l.lock[a] : a \in S}
+Between(low, high) == {at \in Places : low <= at /\ at < high}
+At(l, a, S) == {l.row[a][at] : at \in S} \ {0}
+Lowest(S) == CHOOSE p \in S : \A each \in S : p <= each
+
+\* the row's pages in [low, high) become free
+Freed(l, a, low, high) ==
+  LET S == Between(low, high) IN
+  [l EXCEPT !.free = @ \cup At(l, a, S),
+            !.row[a] = [at \in Places |-> IF at \in S THEN 0 ELSE l.row[a][at]]]
+\* they become the tree's
+Shared(l, a, low, high) == [l EXCEPT !.tree = @ \cup At(l, a, Between(low, high))]
+\* free pages go to the row; one is as good as another
+RECURSIVE Taken(_, _, _, _)
+Taken(l, a, low, high) ==
+  IF low >= high \/ l.free = {} THEN l
+  ELSE LET p == Lowest(l.free) IN
+       Taken([l EXCEPT !.free = @ \ {p}, !.row[a][low] = p], a, low + P, high)
+\* the row points to pages of the tree: to each at most once, and wherever it needs one
+Pointed(l, a, low, high, y, Needs(_, _)) ==
+  LET S == Between(low, high)
+      T == l.tree \ At(l, a, Places \ S)
+  IN {[l EXCEPT !.row[a] = [at \in Places |-> IF at \in S THEN f[at] ELSE l.row[a][at]]] :
+        f \in {f \in [S -> T \cup {0}] :
+          /\ \A i \in S : (Needs(y, i) /\ "found" \in Kept) => f[i] # 0
+          /\ \A i, j \in S : (i # j /\ f[i] # 0) => f[i] # f[j]}}
+\* what the lock must cover, and what it may
+Must(l, a, y, Needs(_, _)) == At(l, a, {at \in Places : Needs(y, at)}) \cap l.tree
+May(l, a, y) == At(l, a, Between(0, OwnQ(y))) \cap l.tree
+Locked(l, a, u, y, Needs(_, _)) ==
+  LET must == IF "covers" \in Kept THEN Must(l, a, y, Needs) \ l.lock[a] ELSE {}
+      others == LockedBy(l, Actors)
+  IN {[l EXCEPT !.lock[a] = @ \cup D] :
+        D \in {D \in SUBSET (May(l, a, y) \ l.lock[a]) :
+          /\ must \subseteq D
+          /\ "first_pin" \in Kept => u = P * Cardinality(D \ others)}}
+\* the lock is dropped as a whole; an insert may drop what the window has left
+Unlocked(l, a, u, y, Needs(_, _), again) ==
+  LET others == LockedBy(l, Actors \ {a})
+      gone == IF ~HasLock(y) THEN {IF "released" \in Kept THEN l.lock[a] ELSE {}}
+              ELSE IF again THEN SUBSET (l.lock[a] \ Must(l, a, y, Needs)) ELSE {{}}
+  IN {[l EXCEPT !.lock[a] = @ \ D] :
+        D \in {D \in gone : "last_pin" \in Kept => u = P * Cardinality(D \ others)}}
+\* the tree gives up pages that nobody locks
+Evicted(l, n) ==
+  LET T == IF "unpinned" \in Kept THEN l.tree \ LockedBy(l, Actors) ELSE l.tree IN
+  {[l EXCEPT !.tree = @ \ E, !.free = @ \cup E] :
+     E \in {E \in SUBSET T : P * Cardinality(E) = n}}
+Tidy(l, a, y, Needs(_, _), Owns(_, _)) ==
+  [l EXCEPT !.row[a] = [at \in Places |->
+     IF \/ ActorHasKv(y) /\ (Needs(y, at) \/ Owns(y, at))
+        \/ l.row[a][at] \in l.lock[a]
+     THEN l.row[a][at] ELSE 0]]
+
+MyRow(x) == IF HasKv(x) THEN x.req_row ELSE x.slot_row
+RowsOf(x) == (IF x.slot_holding THEN {x.slot_row} ELSE {})
+  \cup (IF HasKv(x) /\ ~x.slot_lent /\ x.req_row # NoRow THEN {x.req_row} ELSE {})
+
+\* what the number of pages and the lengths of everybody say of a pool
+PoolHolds(l, seen, total, available, evictable, protected, Needs(_, _), Owns(_, _)) ==
+  LET owned == [a \in Actors |->
+        IF ActorHasKv(seen[a]) THEN {at \in Places : Owns(seen[a], at)} ELSE {}]
+      needed == [a \in Actors |->
+        IF ActorHasKv(seen[a]) THEN {at \in Places : Needs(seen[a], at)} ELSE {}]
+      all == LockedBy(l, Actors)
+  IN
+  /\ \/ /\ l.free \cup l.tree \cup UNION {At(l, a, owned[a]) : a \in Actors} = 1 .. (total \div P)
+        /\ Cardinality(l.free) + Cardinality(l.tree)
+             + Sum([a \in Actors |-> Cardinality(owned[a])], Actors) = total \div P
+     \/ Not("INV-OWNER")
+  /\ all \subseteq l.tree \/ Not("INV-PIN.tree")
+  /\ \/ /\ available = P * Cardinality(l.free)
+        /\ evictable = P * Cardinality(l.tree \ all)
+        /\ protected = P * Cardinality(all)
+     \/ Not("INV-PIN: figures")
+  /\ \A a \in Actors :
+     /\ \A at \in owned[a] \cup needed[a] : l.row[a][at] # 0 \/ Not("INV-BACKED")
+     /\ At(l, a, needed[a]) \subseteq l.lock[a] \/ Not("INV-PIN.covers")
+     /\ \/ l.lock[a] \subseteq At(l, a, Between(0, OwnQ(seen[a]))) \/ Not("INV-PIN.mine")
+     /\ \/ \A i, j \in owned[a] \cup needed[a] : i # j => l.row[a][i] # l.row[a][j]
+        \/ Not("INV-PLACE")
+
+Within(y) ==
+  /\ y.session_history <= MaxHistory
+  /\ y.req_output <= MaxOutput
+  /\ y.full_evictable + y.full_protected <= MaxTree
+  /\ y.swa_evictable + y.swa_protected <= MaxTree
+
+Permuted == Permutations(Actors)
+INV_SUM_FULL(x) ==
+  /\ x.full_available + x.full_evictable + x.full_protected + Held(x) + Uncached(x) + x.frame_held + x.frame_uncached = full_total
+  /\ 0 <= x.full_available
+  /\ 0 <= x.full_evictable
+  /\ 0 <= x.full_protected
+  /\ 0 <= Held(x) + Uncached(x)
+INV_SUM_SWA(x) ==
+  /\ x.swa_available + x.swa_evictable + x.swa_protected + SwaHeld(x) + SwaUncached(x) + x.frame_swa_held + x.frame_swa_uncached = swa_total
+  /\ 0 <= x.swa_available
+  /\ 0 <= x.swa_evictable
+  /\ 0 <= x.swa_protected
+  /\ 0 <= SwaHeld(x) + SwaUncached(x)
+INV_ROWS(x) ==
+  /\ x.rows_free + SlotRows(x) + ReqRows(x) + x.frame_rows = rows_total
+  /\ 0 <= x.rows_free
+  /\ (x.slot_holding <=> x.slot_row # NoRow)
+  /\ (x.slot_holding /\ HasKv(x) /\ ~x.slot_lent => x.slot_row # x.req_row)
+  /\ NoRow <= x.slot_row
+  /\ NoRow <= x.req_row
+INV_ONCE(x) ==
+  /\ (OnLoan(x) => Held(x) = 0)
+  /\ (OnLoan(x) => x.slot_lent)
+  /\ (x.slot_lent => OnLoan(x))
+  /\ (x.slot_holding /\ ~OnLoan(x) => Held(x) = SlotPrivate(x))
+INV_INFLIGHT(x) ==
+  /\ (x.session_inflight <=> x.req_kind = KindTurn)
+INV_ORDER(x) ==
+  /\ 0 <= x.slot_Q /\ x.slot_Q <= x.slot_C /\ x.slot_C <= x.slot_A /\ x.slot_A <= width
+  /\ 0 <= x.req_Q /\ x.req_Q <= x.req_C /\ x.req_C <= x.req_A /\ x.req_A <= width
+INV_ALIGN(x) ==
+  /\ Aligned(x.slot_Q)
+  /\ Aligned(x.req_Q)
+  /\ Aligned(x.full_available)
+  /\ Aligned(x.swa_available)
+  /\ Aligned(x.full_evictable)
+  /\ Aligned(x.full_protected)
+  /\ Aligned(x.swa_evictable)
+  /\ Aligned(x.swa_protected)
+INV_CURSOR(x) ==
+  /\ 0 <= x.slot_E /\ x.slot_E <= x.slot_A
+  /\ Aligned(x.slot_E)
+  /\ 0 <= x.req_E /\ x.req_E <= x.req_A
+  /\ Aligned(x.req_E)
+  /\ has_swa \/ (x.slot_E = 0 /\ x.req_E = 0)
+INV_WINDOW(x) ==
+  /\ (has_swa /\ HasKv(x) => x.req_E <= Max(0, x.req_C - W))
+INV_COVER(x) ==
+  /\ (x.slot_holding /\ ~x.session_inflight => x.slot_C <= x.session_history)
+  /\ (x.slot_holding /\ x.session_inflight /\ ~x.slot_lent => x.slot_C <= Known(x))
+  /\ (HasKv(x) => x.req_C <= Known(x) + (IF overlap /\ x.req_phase = PhaseRunning THEN 1 ELSE 0))
+INV_LOCK(x) ==
+  /\ (x.slot_locked <=> x.slot_holding)
+  /\ (x.req_locked <=> HasKv(x) /\ ~x.slot_lent)
+  /\ (HasKv(x) => x.req_Q <= x.full_protected)
+  /\ (x.slot_holding => x.slot_Q <= x.full_protected)
+  /\ x.frame_lock_max <= x.full_protected
+  /\ x.full_protected <= x.frame_lock_sum + LockSum(x)
+  /\ x.swa_protected <= x.frame_lock_sum + LockSum(x)
+INV_DRAIN(x) ==
+  /\ (/\ ~x.session_open
+      /\ x.req_kind = KindNone
+      /\ x.frame_held + x.frame_uncached = 0
+      /\ x.frame_swa_held + x.frame_swa_uncached = 0
+      /\ x.frame_rows = 0 /\ x.frame_lock_sum = 0) =>
+         /\ x.full_available + x.full_evictable = full_total
+         /\ x.swa_available + x.swa_evictable = swa_total
+         /\ x.rows_free = rows_total
+INV_ABSENT(x) ==
+  /\ \/ x.session_open
+     \/ ~x.slot_holding /\ ~x.session_inflight /\ ~x.session_closing /\ x.session_history = 0
+  /\ x.slot_holding \/ (~x.slot_lent /\ x.slot_C = 0 /\ x.slot_A = 0 /\ x.slot_Q = 0 /\ x.slot_E = 0)
+  /\ (x.req_kind = KindNone => x.req_phase = PhaseAbsent /\ x.req_prompt = 0 /\ x.req_output = 0)
+  /\ HasKv(x) \/ (x.req_row = NoRow /\ x.req_C = 0 /\ x.req_A = 0 /\ x.req_Q = 0 /\ x.req_E = 0)
+INV_KIND(x) ==
+  /\ KindNone <= x.req_kind /\ x.req_kind <= KindPlain
+  /\ PhaseAbsent <= x.req_phase /\ x.req_phase <= PhaseRunning
+  /\ (x.req_kind = KindNone <=> x.req_phase = PhaseAbsent)
+  /\ (x.req_kind = KindPlain => ~x.session_open)
+INV_PHASE(x) ==
+  /\ (~x.slot_lent /\ x.req_phase = PhaseMatched => x.req_row = NoRow /\ x.req_A = x.req_Q)
+  /\ (PhaseParked <= x.req_phase => x.req_row # NoRow)
+  /\ (x.req_phase = PhaseParked => x.req_C < Known(x))
+INV_LOAN(x) ==
+  /\ (x.req_kind = KindTurn /\ HasKv(x) /\ x.slot_holding => x.slot_lent)
+  /\ (x.slot_lent => x.req_Q = x.slot_Q)
+  /\ x.slot_lent /\ x.req_phase = PhaseMatched => x.req_C = x.slot_C /\ x.req_A = x.slot_A /\ x.req_E = x.slot_E
+INV_TOKENS(x) ==
+  /\ 0 <= x.session_history
+  /\ 0 <= x.req_prompt
+  /\ 0 <= x.req_output
+  /\ (x.req_kind = KindTurn => x.session_history <= x.req_prompt)
+INV_ROWS_STEP(x, y) ==
+  /\ (y.slot_holding => y.slot_row = (IF x.slot_holding THEN x.slot_row ELSE x.req_row))
+  /\ (HasKv(x) /\ HasKv(y) /\ x.req_row # NoRow => y.req_row = x.req_row)
+INV_ALIGN_STEP(x, y) ==
+  /\ Aligned(y.full_available - x.full_available)
+  /\ Aligned(y.swa_available - x.swa_available)
+  /\ (x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ aligned_reuse => Aligned(y.req_C))
+INV_INFLIGHT_STEP(x, y) ==
+  /\ (x.session_inflight /\ ~y.session_inflight => y.req_kind # KindTurn)
+  /\ (x.session_inflight /\ y.session_inflight => y.req_prompt = x.req_prompt)
+  /\ (~x.session_closing /\ y.session_closing => x.session_inflight)
+  /\ (x.session_closing /\ ~x.session_inflight => ~y.session_inflight)
+  /\ (x.session_open /\ ~y.session_open => ~x.session_inflight)
+  /\ (x.session_closing /\ y.session_open => y.session_closing)
+INV_HISTORY(x, y) ==
+  /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
+         y.session_history <= Known(x)
+  /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
+         /\ x.session_inflight
+         /\ ~y.session_inflight
+         /\ x.req_phase = PhaseRunning
+         /\ x.req_prompt <= y.session_history
+         /\ y.slot_holding
+         /\ ~y.slot_lent
+  /\ (~x.session_open => ~(y.session_open /\ y.session_history # x.session_history))
+INV_LIFE_STEP(x, y) ==
+  /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => y.req_kind = x.req_kind)
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_kind = KindPlain =>
+         y.req_prompt = x.req_prompt
+  /\ (x.req_kind = KindNone => y.req_phase <= PhaseWaiting)
+  /\ (y.req_phase = PhaseMatched => x.req_phase <= PhaseMatched)
+  /\ (y.req_phase = PhaseRunning => HasKv(x))
+  /\ (y.req_phase = PhaseParked => Begun(x))
+INV_COVER_STEP(x, y) ==
+  /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => x.req_output <= y.req_output)
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_output < y.req_output =>
+         Known(y) - 1 <= y.req_C
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind # KindNone
+      /\ x.req_phase = PhaseRunning
+      /\ x.req_C < y.req_C) =>
+         Known(x) - 1 <= x.req_C
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind = KindNone
+      /\ y.session_open
+      /\ x.session_history < y.session_history) =>
+         x.req_prompt <= x.req_C
+  /\ ActorHasKv(x) /\ ActorHasKv(y) /\ OwnC(x) < OwnC(y) =>
+         /\ y.req_phase = PhaseRunning
+         /\ OwnE(y) = OwnE(x)
+         /\ OwnQ(y) = OwnQ(x)
+  /\ (x.req_phase # PhaseRunning /\ y.req_phase = PhaseRunning => y.req_C <= Known(x))
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_phase = PhaseRunning /\ HasKv(y) =>
+         \/ y.req_C <= x.req_C + y.req_output - x.req_output
+         \/ overlap /\ y.req_C <= Known(x) + 1
+  /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
+         /\ y.req_phase = PhaseRunning
+         /\ OwnE(y) = OwnE(x)
+         /\ OwnQ(y) = OwnQ(x)
+         /\ overlap \/ x.req_phase # PhaseRunning \/ OwnC(x) < OwnC(y)
+INV_KEEP_STEP(x, y) ==
+  /\ (x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched => y.req_C + reserve <= Known(x))
+  /\ ActorHasKv(x) /\ ActorHasKv(y) /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched =>
+         Min(OwnC(x), Cut(Reusable(x), OwnE(x))) <= OwnC(y)
+  /\ ActorHasKv(x) /\ ActorHasKv(y) /\ x.req_kind # KindNone /\ y.req_kind = KindNone =>
+         Min(OwnC(x), Cut(y.session_history, OwnE(x))) <= OwnC(y)
+  /\ (/\ ActorHasKv(x)
+      /\ ActorHasKv(y)
+      /\ ~(x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched)
+      /\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone)) =>
+         OwnC(x) <= OwnC(y)
+  /\ (HasKv(x) /\ ~Begun(x) /\ y.req_phase = PhaseWaiting => y.slot_holding <=> x.slot_holding)
+INV_CURSOR_STEP(x, y) ==
+  /\ (ActorHasKv(x) /\ ActorHasKv(y) /\ OwnE(x) < OwnE(y) => Begun(x) /\ PhaseParked <= y.req_phase)
+  /\ (ActorHasKv(x) /\ ActorHasKv(y) => Min(OwnE(x), OwnC(y)) <= OwnE(y))
+INV_QUEUED_STEP(x, y) ==
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind = KindNone
+      /\ x.req_phase = PhaseWaiting
+      /\ ~(x.slot_holding /\ x.session_history < x.slot_C)) =>
+         /\ (y.slot_holding <=> x.slot_holding)
+         /\ y.slot_A = x.slot_A
+         /\ y.full_available = x.full_available
+INV_LOCK_STEP(x, y) ==
+  /\ y.full_protected - x.full_protected <= Max(0, LockSum(y) - LockSum(x))
+  /\ 0 - (y.full_protected - x.full_protected) <= Max(0, LockSum(x) - LockSum(y))
+  /\ y.swa_protected - x.swa_protected <= (IF PhaseParked <= x.req_phase /\ PhaseParked <= y.req_phase THEN LockSum(y) ELSE Max(0, LockSum(y) - LockSum(x)))
+  /\ 0 - (y.swa_protected - x.swa_protected) <= (IF PhaseParked <= x.req_phase /\ PhaseParked <= y.req_phase THEN LockSum(x) ELSE Max(0, LockSum(x) - LockSum(y)))
+  /\ has_swa /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ ~x.slot_holding =>
+         y.req_Q - Floor(Max(0, y.req_Q - W)) <= y.swa_protected
+INV_PUBLISH_STEP(x, y) ==
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind = KindNone
+      /\ x.req_kind = KindTurn
+      /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
+         PhaseParked <= x.req_phase
+  /\ (/\ x.req_kind # KindNone
+      /\ y.req_kind = KindNone
+      /\ x.req_kind = KindPlain
+      /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
+         x.req_phase = PhaseRunning
+  /\ y.full_evictable + y.full_protected - x.full_evictable - x.full_protected <= (IF ActorHasKv(x) THEN Max(0, Floor(Min(OwnC(x), IF HasKv(x) \/ x.session_inflight THEN Known(x) ELSE x.session_history)) - OwnQ(x)) ELSE 0)
+  /\ y.swa_evictable + y.swa_protected - x.swa_evictable - x.swa_protected <= (IF ActorHasKv(x) THEN Max(0, Floor(Min(OwnC(x), IF HasKv(x) \/ x.session_inflight THEN Known(x) ELSE x.session_history)) - Max(OwnQ(x), OwnE(x))) ELSE 0)
+StatesHold(x) ==
+  /\ INV_SUM_FULL(x) \/ Not("INV-SUM-FULL")
+  /\ INV_SUM_SWA(x) \/ Not("INV-SUM-SWA")
+  /\ INV_ROWS(x) \/ Not("INV-ROWS")
+  /\ INV_ONCE(x) \/ Not("INV-ONCE")
+  /\ INV_INFLIGHT(x) \/ Not("INV-INFLIGHT")
+  /\ INV_ORDER(x) \/ Not("INV-ORDER")
+  /\ INV_ALIGN(x) \/ Not("INV-ALIGN")
+  /\ INV_CURSOR(x) \/ Not("INV-CURSOR")
+  /\ INV_WINDOW(x) \/ Not("INV-WINDOW")
+  /\ INV_COVER(x) \/ Not("INV-COVER")
+  /\ INV_LOCK(x) \/ Not("INV-LOCK")
+  /\ INV_DRAIN(x) \/ Not("INV-DRAIN")
+  /\ INV_ABSENT(x) \/ Not("INV-ABSENT")
+  /\ INV_KIND(x) \/ Not("INV-KIND")
+  /\ INV_PHASE(x) \/ Not("INV-PHASE")
+  /\ INV_LOAN(x) \/ Not("INV-LOAN")
+  /\ INV_TOKENS(x) \/ Not("INV-TOKENS")
+StepHolds(x, y) ==
+  /\ INV_ROWS_STEP(x, y) \/ Not("INV-ROWS-STEP")
+  /\ INV_ALIGN_STEP(x, y) \/ Not("INV-ALIGN-STEP")
+  /\ INV_INFLIGHT_STEP(x, y) \/ Not("INV-INFLIGHT-STEP")
+  /\ INV_HISTORY(x, y) \/ Not("INV-HISTORY")
+  /\ INV_LIFE_STEP(x, y) \/ Not("INV-LIFE-STEP")
+  /\ INV_COVER_STEP(x, y) \/ Not("INV-COVER-STEP")
+  /\ INV_KEEP_STEP(x, y) \/ Not("INV-KEEP-STEP")
+  /\ INV_CURSOR_STEP(x, y) \/ Not("INV-CURSOR-STEP")
+  /\ INV_QUEUED_STEP(x, y) \/ Not("INV-QUEUED-STEP")
+  /\ INV_LOCK_STEP(x, y) \/ Not("INV-LOCK-STEP")
+  /\ INV_PUBLISH_STEP(x, y) \/ Not("INV-PUBLISH-STEP")
+
+
+Holds ==
+  LET share == Shares
+      seen == [a \in Actors |-> Seen(a, share)]
+  IN
+  /\ ~broken
+  /\ \A a \in Actors : StatesHold(seen[a])
+  /\ PoolHolds(pages.full, seen, full_total, pools.full_available, pools.full_evictable,
+       pools.full_protected, InTree_full, InOwn_full)
+  /\ has_swa => PoolHolds(pages.swa, seen, swa_total, pools.swa_available, pools.swa_evictable,
+       pools.swa_protected, InTree_swa, InOwn_swa)
+  /\ \/ /\ freerows \cup UNION {RowsOf(seen[a]) : a \in Actors} = Lines
+        /\ Cardinality(freerows) = pools.rows_free
+        /\ pools.rows_free + Sum([a \in Actors |-> Cardinality(RowsOf(seen[a]))], Actors)
+             = rows_total
+     \/ Not("INV-ROW")
+\* T-OPEN. A client opens a session: empty history, no slot, nothing in flight.
+T_OPEN(a, x) ==
+  /\ ~x.session_open
+  /\ x.req_kind = KindNone
+  /\ LET y == [x EXCEPT !.session_open = TRUE, !.session_closing = FALSE, !.session_inflight = FALSE, !.session_history = 0] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-CLOSE. A session with nothing in flight is closed: its slot is released at once.
+T_CLOSE(a, x) ==
+  /\ x.session_open
+  /\ ~x.session_closing
+  /\ ~x.session_inflight
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= SlotLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.session_open = FALSE, !.session_closing = FALSE, !.session_history = 0, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, SlotRows(x))] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-CLOSE-DEFER. A close that finds a turn in flight waits for it; no new turn is taken.
+T_CLOSE_DEFER(a, x) ==
+  /\ x.session_open
+  /\ ~x.session_closing
+  /\ x.session_inflight
+  /\ LET y == [x EXCEPT !.session_closing = TRUE] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-REAP. A deferred close happens, or an idle session times out (time is environment).
+T_REAP(a, x) ==
+  /\ x.session_open
+  /\ ~x.session_inflight
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= SlotLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.session_open = FALSE, !.session_closing = FALSE, !.session_history = 0, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, SlotRows(x))] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF SlotRows(x) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-SUBMIT. A turn is queued: its prompt is the history and new tokens; it is now in flight.
+T_SUBMIT(a, x) ==
+  /\ x.session_open
+  /\ ~x.session_closing
+  /\ ~x.session_inflight
+  /\ \E new \in News :
+     /\ 0 <= new
+     /\ 1 <= x.session_history + new
+     /\ LET y == [x EXCEPT !.req_kind = KindTurn, !.req_phase = PhaseWaiting, !.req_prompt = x.session_history + new, !.req_output = 0, !.session_inflight = TRUE] IN
+        /\ Within(y)
+        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {pages.full} :
+           \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-REJECT. A turn while one is in flight becomes a stub: turn, slot and history stay as they are.
+T_REJECT(a, x) ==
+  /\ x.session_open
+  /\ x.session_inflight \/ x.session_closing
+  /\ \E prompt \in Prompts :
+     /\ 0 <= prompt
+     /\ LET y == x IN
+        /\ Within(y)
+        /\ \E b \in Actors \ {a} :
+             /\ actors[b] = Nobody
+             /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {pages.full} :
+           \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-DOOM. A turn known to be aborted leaves its session before it is matched; the slot is untouched.
+T_DOOM(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ x.req_phase = PhaseWaiting
+  /\ (x.slot_holding => x.slot_C <= x.session_history)
+  /\ \E prompt \in Prompts :
+     /\ 0 <= prompt
+     /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
+        /\ Within(y)
+        /\ \E b \in Actors \ {a} :
+             /\ actors[b] = Nobody
+             /\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {pages.full} :
+           \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-PLAIN-SUBMIT. A request without a session is queued.
+T_PLAIN_SUBMIT(a, x) ==
+  /\ x.req_kind = KindNone
+  /\ ~x.session_open
+  /\ ~x.session_inflight
+  /\ \E prompt \in Prompts :
+     /\ 1 <= prompt
+     /\ LET y == [x EXCEPT !.req_kind = KindPlain, !.req_phase = PhaseWaiting, !.req_prompt = prompt, !.req_output = 0] IN
+        /\ Within(y)
+        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {pages.full} :
+           \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-MATCH. A request without a slot to restore locks what the tree has of its prompt: Q = m; in the sliding-window pool, at least its window.
+T_MATCH(a, x) ==
+  /\ x.req_phase = PhaseWaiting
+  /\ x.req_kind = KindPlain \/ (x.req_kind = KindTurn /\ ~x.slot_holding)
+  /\ \E m \in Tokens :
+     /\ 0 <= m /\ m <= Known(x) - reserve
+     /\ Aligned(m)
+     /\ m <= width
+     /\ \E u \in Tokens :
+        /\ 0 <= u /\ u <= m /\ m <= x.full_protected + u
+        /\ Aligned(u)
+        /\ Max(0, u) <= x.full_evictable
+        /\ \E swa_u \in SwaTokens :
+           /\ 0 <= swa_u /\ swa_u <= IfSwa(m)
+           /\ Aligned(swa_u)
+           /\ IfSwa(m - Floor(Max(0, m - W))) <= x.swa_protected + swa_u
+           /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable
+           /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.full_evictable = x.full_evictable - Max(0, u), !.full_protected = x.full_protected + Max(0, u), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_u)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u))] IN
+              /\ Within(y)
+              /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+              /\ pools' = PoolsOf(y)
+              /\ broken' = ~StepHolds(x, y)
+              /\ freerows' = freerows
+              /\ \E one \in UNION {Locked(l, a, u, y, InTree_full) : l \in UNION {Pointed(l, a, 0, m, y, InTree_full) : l \in {pages.full}}} :
+                 \E two \in IF has_swa THEN UNION {Locked(l, a, swa_u, y, InTree_swa) : l \in UNION {Pointed(l, a, 0, m, y, InTree_swa) : l \in {pages.swa}}} ELSE {pages.swa} :
+                    pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail cut it to what is reusable: whole pages past that are freed.
+T_RESTORE(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ x.req_phase = PhaseWaiting
+  /\ x.slot_holding
+  /\ ~x.slot_lent
+  /\ x.slot_Q <= Reusable(x)
+  /\ Min(x.slot_E, Cut(Reusable(x), x.slot_E)) <= Max(0, Cut(Reusable(x), x.slot_E) - W)
+  /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(Reusable(x), x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), !.slot_E = Min(x.slot_E, Cut(Reusable(x), x.slot_E)), !.req_C = Min(x.slot_C, Cut(Reusable(x), x.slot_E)), !.req_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), !.req_E = Min(x.slot_E, Cut(Reusable(x), x.slot_E)), !.req_row = x.slot_row, !.req_Q = x.slot_Q, !.req_locked = FALSE, !.slot_lent = TRUE, !.req_phase = PhaseMatched, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E)))] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
+        \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-DISCARD. The slot is released while the session stays open: memory pressure, no reusable prefix, or a lost window.
+T_DISCARD(a, x) ==
+  /\ x.slot_holding
+  /\ ~x.slot_lent
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= SlotLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, 1)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF 1 = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.slot_Q, Ceil(x.slot_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.slot_Q, x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-REFUSE. No budget for a matched request this time: it waits again, the slot is as free_tail left it, nothing is on loan; without a slot the lock is dropped.
+T_REFUSE(a, x) ==
+  /\ x.req_phase = PhaseMatched
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= ReqLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = freerows
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {pages.full}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {pages.swa}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-EXTEND. Prefill up to position t; when nothing is left to prefill one token may be sampled.
+T_EXTEND(a, x) ==
+  /\ x.req_phase = PhaseMatched \/ x.req_phase = PhaseParked
+  /\ Max(0, IF x.req_row = NoRow THEN 1 ELSE 0) <= x.rows_free
+  /\ \E t \in 0 .. width :
+     /\ x.req_C <= t /\ t <= Known(x)
+     /\ t <= width
+     /\ Max(0, Ceil(t) - Ceil(x.req_A)) <= x.full_available
+     /\ IfSwa(Max(0, Ceil(t) - Ceil(x.req_A))) <= x.swa_available
+     /\ \E sampled \in {0, 1} :
+        /\ 0 <= sampled /\ sampled <= 1
+        /\ (sampled = 1 => t = Known(x))
+        /\ \E row \in Lines :
+           /\ 0 <= row
+           /\ (x.req_row # NoRow => row = x.req_row)
+           /\ LET y == [x EXCEPT !.req_phase = PhaseRunning, !.req_output = x.req_output + sampled, !.req_row = row, !.req_C = t, !.req_A = Max(x.req_A, t), !.rows_free = x.rows_free - Max(0, IF x.req_row = NoRow THEN 1 ELSE 0), !.full_available = x.full_available - Max(0, Ceil(t) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(t) - Ceil(x.req_A)))] IN
+              /\ Within(y)
+              /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+              /\ pools' = PoolsOf(y)
+              /\ broken' = ~StepHolds(x, y)
+              /\ ((IF x.req_row = NoRow THEN 1 ELSE 0) = 1 /\ "fresh" \in Kept) => row \in freerows
+              /\ freerows' = (freerows \ (IF (IF x.req_row = NoRow THEN 1 ELSE 0) = 1 THEN {row} ELSE {}))
+              /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t))) : l \in {pages.full}} :
+                 \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(t))) : l \in {pages.swa}} ELSE {pages.swa} :
+                    pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-PARK. Between two chunks of its prefill a request is parked: in no batch, but it keeps its KV.
+T_PARK(a, x) ==
+  /\ x.req_phase = PhaseRunning
+  /\ x.req_C < Known(x)
+  /\ LET y == [x EXCEPT !.req_phase = PhaseParked] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-INSERT. Valid KV of a request without a slot is shared up to q: where the tree has these tokens already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. [0, q) is locked, in the sliding-window pool at least its window. Where loans publish, so is that of a turn that has its slot on loan: the slot then describes the same KV as the turn.
+T_INSERT(a, x) ==
+  /\ Begun(x)
+  /\ (x.slot_lent => loan_publishes)
+  /\ \E q \in Tokens :
+     /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
+     /\ Aligned(q)
+     /\ \E dup \in Tokens :
+        /\ 0 <= dup /\ dup <= q - x.req_Q
+        /\ Aligned(dup)
+        /\ \E swa_dup \in SwaTokens :
+           /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
+           /\ Aligned(swa_dup)
+           /\ \E u \in Tokens :
+              /\ q - x.req_Q - dup <= u /\ u <= q - x.req_Q
+              /\ Aligned(u)
+              /\ q <= x.full_protected + u
+              /\ Max(0, u) <= x.full_evictable + Max(0, q - (x.req_Q + dup))
+              /\ \E swa_u \in SwaTokens :
+                 /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
+                 /\ Aligned(swa_u)
+                 /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup)))
+                 /\ \E swa_x \in SwaTokens :
+                    /\ 0 <= swa_x /\ swa_x <= IfSwa(x.req_Q)
+                    /\ Aligned(swa_x)
+                    /\ swa_x <= x.swa_protected
+                    /\ x.swa_protected - swa_x + swa_u <= x.frame_lock_sum + q
+                    /\ LET y == [x EXCEPT !.req_Q = q, !.slot_Q = (IF x.slot_lent THEN q ELSE x.slot_Q), !.slot_C = (IF x.slot_lent THEN x.req_C ELSE x.slot_C), !.slot_A = (IF x.slot_lent THEN x.req_A ELSE x.slot_A), !.slot_E = (IF x.slot_lent THEN x.req_E ELSE x.slot_E), !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) - Max(0, u) + Max(0, 0), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x)), !.full_protected = x.full_protected + Max(0, u) - Max(0, 0), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))] IN
+                       /\ Within(y)
+                       /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                       /\ pools' = PoolsOf(y)
+                       /\ broken' = ~StepHolds(x, y)
+                       /\ freerows' = freerows
+                       /\ \E one \in UNION {Locked(l, a, u, y, InTree_full) : l \in UNION {Pointed(l, a, x.req_Q, x.req_Q + dup, y, InTree_full) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
+                          \E two \in IF has_swa THEN UNION {Locked(l, a, swa_u, y, InTree_swa) : l \in UNION {Unlocked(l, a, swa_x, y, InTree_swa, TRUE) : l \in UNION {Pointed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup, y, InTree_swa) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}}} ELSE {pages.swa} :
+                             pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-DECODE. One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a speculative round may commit from slack allocated before.
+T_DECODE(a, x) ==
+  /\ ~overlap
+  /\ x.req_phase = PhaseRunning
+  /\ Known(x) - 1 <= x.req_C
+  /\ \E d \in Drafts :
+     /\ 0 <= d
+     /\ x.req_A + d <= width
+     /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
+     /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
+     /\ \E k \in Drafts :
+        /\ 0 <= k
+        /\ x.req_C + k <= x.req_A + d
+        /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.req_output = x.req_output + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = freerows
+           /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
+              \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-LAUNCH. A decoding round is launched before the result of the one before is known: d tokens allocated, KV for k computed, of which one token may not be known yet.
+T_LAUNCH(a, x) ==
+  /\ overlap
+  /\ x.req_phase = PhaseRunning
+  /\ Known(x) - 1 <= x.req_C
+  /\ \E d \in Drafts :
+     /\ 0 <= d
+     /\ x.req_A + d <= width
+     /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
+     /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
+     /\ \E k \in Drafts :
+        /\ 0 <= k
+        /\ x.req_C + k <= x.req_A + d
+        /\ x.req_C + k <= Known(x) + 1
+        /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = freerows
+           /\ \E one \in {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.full}} :
+              \E two \in IF has_swa THEN {Taken(l, a, Ceil(x.req_A), Ceil(Ceil(x.req_A + d))) : l \in {pages.swa}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-RESULT. The result of a round that was launched reaches the scheduler: n tokens become known, k of them by a speculative round, whose KV counts from now on.
+T_RESULT(a, x) ==
+  /\ overlap
+  /\ x.req_phase = PhaseRunning
+  /\ \E k \in Drafts :
+     /\ 0 <= k
+     /\ x.req_C + k <= x.req_A
+     /\ \E n \in Tokens :
+        /\ k <= n
+        /\ Known(x) + n <= x.req_C + k + 1
+        /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + n] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = freerows
+           /\ \E one \in {pages.full} :
+              \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window reaches below it.
+T_SWA_ADVANCE(a, x) ==
+  /\ has_swa
+  /\ Begun(x)
+  /\ \E e \in Tokens :
+     /\ x.req_E < e /\ e <= Floor(x.req_C - W)
+     /\ Aligned(e)
+     /\ LET y == [x EXCEPT !.req_E = e, !.full_available = x.full_available + Max(0, 0), !.swa_available = x.swa_available + IfSwa(Max(0, e - Max(x.req_Q, x.req_E)))] IN
+        /\ Within(y)
+        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {pages.full} :
+           \E two \in IF has_swa THEN {Freed(l, a, Max(x.req_Q, x.req_E), e) : l \in {pages.swa}} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-SAVE. A turn finishes with F output tokens: what speculation left past them is trimmed, its KV goes to the slot, the history grows, nothing is in flight.
+T_SAVE(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ x.session_inflight
+  /\ x.req_phase = PhaseRunning
+  /\ x.req_prompt <= x.req_C
+  /\ \E F \in 0 .. MaxOutput :
+     /\ 0 <= F /\ F <= x.req_output
+     /\ x.req_Q <= x.req_prompt + F
+     /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Cut(x.req_prompt + F, x.req_E)), !.slot_A = Min(x.req_A, IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), !.slot_E = Min(x.req_E, Cut(x.req_prompt + F, x.req_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.session_history = x.req_prompt + F, !.full_available = x.full_available + Max(0, Ceil(x.req_A) - Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E)))] IN
+        /\ Within(y)
+        /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+        /\ pools' = PoolsOf(y)
+        /\ broken' = ~StepHolds(x, y)
+        /\ freerows' = freerows
+        /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), Ceil(x.req_A)) : l \in {pages.full}} :
+           \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E), Ceil(x.req_A)) : l \in {pages.swa}} ELSE {pages.swa} :
+              pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-ABORT. A matched, parked or running turn is aborted: all its KV, its row and its lock go back and the slot disappears; the history stays as after the last finished turn.
+T_ABORT(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ HasKv(x)
+  /\ (x.slot_holding => x.slot_lent)
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= LocksEither(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-ABORT-PUBLISH. A running or parked turn is aborted as by T-ABORT, but [Q, q) goes to the tree, or is freed where the tree had it.
+T_ABORT_PUBLISH(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ HasKv(x)
+  /\ (x.slot_holding => x.slot_lent)
+  /\ Begun(x)
+  /\ abort_publishes
+  /\ \E q \in Tokens :
+     /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
+     /\ Aligned(q)
+     /\ \E dup \in Tokens :
+        /\ 0 <= dup /\ dup <= q - x.req_Q
+        /\ Aligned(dup)
+        /\ \E swa_dup \in SwaTokens :
+           /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
+           /\ Aligned(swa_dup)
+           /\ \E u \in Tokens :
+              /\ 0 <= u /\ u <= LocksEither(x)
+              /\ Aligned(u)
+              /\ x.frame_lock_max <= x.full_protected - u
+              /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+              /\ \E swa_u \in SwaTokens :
+                 /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
+                 /\ Aligned(swa_u)
+                 /\ 0 <= x.swa_protected - swa_u
+                 /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+                 /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+                    /\ Within(y)
+                    /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                    /\ pools' = PoolsOf(y)
+                    /\ broken' = ~StepHolds(x, y)
+                    /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+                    /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
+                       \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
+                          pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-OOM. A turn that is alone and outgrows the pool ends as an abort with a message.
+T_OOM(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ HasKv(x)
+  /\ (x.slot_holding => x.slot_lent)
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= LocksEither(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-ABORT-WAITING. A queued turn is aborted: it holds nothing and frees nothing.
+T_ABORT_WAITING(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ x.req_phase = PhaseWaiting
+  /\ ~x.slot_lent
+  /\ (x.slot_holding => x.slot_C <= x.session_history)
+  /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-ABORT-PARTIAL. A queued turn that a retract left with a partial slot is aborted: the slot is cut to the history (where that is impossible it is discarded first).
+T_ABORT_PARTIAL(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ x.req_phase = PhaseWaiting
+  /\ ~x.slot_lent
+  /\ x.slot_holding
+  /\ x.session_history < x.slot_C
+  /\ x.slot_Q <= x.session_history
+  /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(x.session_history, x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), !.slot_E = Min(x.slot_E, Cut(x.session_history, x.slot_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E)))] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {Freed(l, a, Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), Ceil(x.slot_A)) : l \in {pages.full}} :
+        \E two \in IF has_swa THEN {Freed(l, a, Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E), Ceil(x.slot_A)) : l \in {pages.swa}} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-RETRACT. A turn is taken out of the batch, or from between two chunks, and keeps its KV in the slot, made if absent; it waits and is still in flight.
+T_RETRACT(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ Begun(x)
+  /\ retract_keeps
+  /\ x.req_C <= Known(x)
+  /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = x.req_C, !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
+     /\ Within(y)
+     /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+     /\ pools' = PoolsOf(y)
+     /\ broken' = ~StepHolds(x, y)
+     /\ freerows' = freerows
+     /\ \E one \in {pages.full} :
+        \E two \in IF has_swa THEN {pages.swa} ELSE {pages.swa} :
+           pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-RETRACT-WIPE. A turn is taken out of the batch, or from between two chunks, and gives up all its KV and its slot; it waits and is still in flight.
+T_RETRACT_WIPE(a, x) ==
+  /\ x.req_kind = KindTurn
+  /\ Begun(x)
+  /\ ~retract_keeps
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= LocksEither(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
+        /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-EVICT. The tree gives up unlocked pages.
+T_EVICT(a, x) ==
+  /\ \E n \in Tokens :
+     /\ 0 <= n
+     /\ Aligned(n)
+     /\ Max(0, n) <= x.full_evictable
+     /\ \E swa_n \in SwaTokens :
+        /\ 0 <= swa_n
+        /\ Aligned(swa_n)
+        /\ IfSwa(Max(0, swa_n)) <= x.swa_evictable
+        /\ LET y == [x EXCEPT !.full_evictable = x.full_evictable - Max(0, n), !.full_available = x.full_available + Max(0, n), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_n)), !.swa_available = x.swa_available + IfSwa(Max(0, swa_n))] IN
+           /\ Within(y)
+           /\ actors' = actors
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = freerows
+           /\ \E one \in UNION {Evicted(l, n) : l \in {pages.full}} :
+              \E two \in IF has_swa THEN UNION {Evicted(l, swa_n) : l \in {pages.swa}} ELSE {pages.swa} :
+                 pages' = [full |-> one, swa |-> two]
+
+\* T-PLAIN-FINISH. A request without a session ends: prompt and output go to the tree up to q, the rest is freed, its lock and its row are given back.
+T_PLAIN_FINISH(a, x) ==
+  /\ x.req_kind = KindPlain
+  /\ x.req_phase = PhaseRunning
+  /\ \E q \in Tokens :
+     /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
+     /\ Aligned(q)
+     /\ \E dup \in Tokens :
+        /\ 0 <= dup /\ dup <= q - x.req_Q
+        /\ Aligned(dup)
+        /\ \E swa_dup \in SwaTokens :
+           /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
+           /\ Aligned(swa_dup)
+           /\ \E u \in Tokens :
+              /\ 0 <= u /\ u <= ReqLocks(x)
+              /\ Aligned(u)
+              /\ x.frame_lock_max <= x.full_protected - u
+              /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+              /\ \E swa_u \in SwaTokens :
+                 /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
+                 /\ Aligned(swa_u)
+                 /\ 0 <= x.swa_protected - swa_u
+                 /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+                 /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+                    /\ Within(y)
+                    /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+                    /\ pools' = PoolsOf(y)
+                    /\ broken' = ~StepHolds(x, y)
+                    /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+                    /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Shared(l, a, x.req_Q + dup, q) : l \in {Freed(l, a, q, Ceil(x.req_A)) : l \in {Freed(l, a, x.req_Q, x.req_Q + dup) : l \in {pages.full}}}}} :
+                       \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Shared(l, a, Max(x.req_Q, x.req_E) + swa_dup, q) : l \in {Freed(l, a, Max(q, x.req_E), Ceil(x.req_A)) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Max(x.req_Q, x.req_E) + swa_dup) : l \in {pages.swa}}}}} ELSE {pages.swa} :
+                          pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-PLAIN-ABORT. A request without a session is aborted, queued or running: whatever it holds goes back.
+T_PLAIN_ABORT(a, x) ==
+  /\ x.req_kind = KindPlain
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= ReqLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+        /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+\* T-PLAIN-RETRACT. A request without a session is taken out of the batch, or from between two chunks, and gives everything back; it waits.
+T_PLAIN_RETRACT(a, x) ==
+  /\ x.req_kind = KindPlain
+  /\ Begun(x)
+  /\ \E u \in Tokens :
+     /\ 0 <= u /\ u <= ReqLocks(x)
+     /\ Aligned(u)
+     /\ x.frame_lock_max <= x.full_protected - u
+     /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+     /\ \E swa_u \in SwaTokens :
+        /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
+        /\ Aligned(swa_u)
+        /\ 0 <= x.swa_protected - swa_u
+        /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
+        /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
+           /\ Within(y)
+           /\ actors' = [actors EXCEPT ![a] = OwnOf(y)]
+           /\ pools' = PoolsOf(y)
+           /\ broken' = ~StepHolds(x, y)
+           /\ freerows' = (freerows \cup (IF (IF x.req_row # NoRow THEN 1 ELSE 0) = 1 THEN {MyRow(x)} ELSE {}))
+           /\ \E one \in UNION {Unlocked(l, a, u, y, InTree_full, FALSE) : l \in {Freed(l, a, x.req_Q, Ceil(x.req_A)) : l \in {pages.full}}} :
+              \E two \in IF has_swa THEN UNION {Unlocked(l, a, swa_u, y, InTree_swa, FALSE) : l \in {Freed(l, a, Max(x.req_Q, x.req_E), Ceil(x.req_A)) : l \in {pages.swa}}} ELSE {pages.swa} :
+                 pages' = [full |-> Tidy(one, a, y, InTree_full, InOwn_full), swa |-> Tidy(two, a, y, InTree_swa, InOwn_swa)]
+
+Init ==
+  /\ pools = [full_available |-> full_total, full_evictable |-> 0, full_protected |-> 0, swa_available |-> swa_total, swa_evictable |-> 0, swa_protected |-> 0, rows_free |-> rows_total]
+  /\ actors = [a \in Actors |-> Nobody]
+  /\ pages = [full |-> Empty(full_total), swa |-> Empty(swa_total)]
+  /\ freerows = Lines
+  /\ broken = FALSE
+
+Next ==
+  LET share == Shares IN
+  \/ \E a \in Actors : LET x == Seen(a, share) IN
+       \/ "T-OPEN" \in Steps /\ T_OPEN(a, x)
+       \/ "T-CLOSE" \in Steps /\ T_CLOSE(a, x)
+       \/ "T-CLOSE-DEFER" \in Steps /\ T_CLOSE_DEFER(a, x)
+       \/ "T-REAP" \in Steps /\ T_REAP(a, x)
+       \/ "T-SUBMIT" \in Steps /\ T_SUBMIT(a, x)
+       \/ "T-REJECT" \in Steps /\ T_REJECT(a, x)
+       \/ "T-DOOM" \in Steps /\ T_DOOM(a, x)
+       \/ "T-PLAIN-SUBMIT" \in Steps /\ T_PLAIN_SUBMIT(a, x)
+       \/ "T-MATCH" \in Steps /\ T_MATCH(a, x)
+       \/ "T-RESTORE" \in Steps /\ T_RESTORE(a, x)
+       \/ "T-DISCARD" \in Steps /\ T_DISCARD(a, x)
+       \/ "T-REFUSE" \in Steps /\ T_REFUSE(a, x)
+       \/ "T-EXTEND" \in Steps /\ T_EXTEND(a, x)
+       \/ "T-PARK" \in Steps /\ T_PARK(a, x)
+       \/ "T-INSERT" \in Steps /\ T_INSERT(a, x)
+       \/ "T-DECODE" \in Steps /\ T_DECODE(a, x)
+       \/ "T-LAUNCH" \in Steps /\ T_LAUNCH(a, x)
+       \/ "T-RESULT" \in Steps /\ T_RESULT(a, x)
+       \/ "T-SWA-ADVANCE" \in Steps /\ T_SWA_ADVANCE(a, x)
+       \/ "T-SAVE" \in Steps /\ T_SAVE(a, x)
+       \/ "T-ABORT" \in Steps /\ T_ABORT(a, x)
+       \/ "T-ABORT-PUBLISH" \in Steps /\ T_ABORT_PUBLISH(a, x)
+       \/ "T-OOM" \in Steps /\ T_OOM(a, x)
+       \/ "T-ABORT-WAITING" \in Steps /\ T_ABORT_WAITING(a, x)
+       \/ "T-ABORT-PARTIAL" \in Steps /\ T_ABORT_PARTIAL(a, x)
+       \/ "T-RETRACT" \in Steps /\ T_RETRACT(a, x)
+       \/ "T-RETRACT-WIPE" \in Steps /\ T_RETRACT_WIPE(a, x)
+       \/ "T-PLAIN-FINISH" \in Steps /\ T_PLAIN_FINISH(a, x)
+       \/ "T-PLAIN-ABORT" \in Steps /\ T_PLAIN_ABORT(a, x)
+       \/ "T-PLAIN-RETRACT" \in Steps /\ T_PLAIN_RETRACT(a, x)
+  \/ /\ "T-EVICT" \in Steps
+     /\ T_EVICT(0, View(pools, Nobody, share, Actors))
+
+Spec == Init /\ [][Next]_vars
+==============================================================================
