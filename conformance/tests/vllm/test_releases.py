@@ -341,6 +341,7 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
     "placeholder kept": (9, *LIVES["a batch ahead"][:2], {"INV-COVER.idle"}),
     "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
+    "newest first": (18, "p4", [*LIVES["turns wait"][1][:4], steps(12)], {"INV-HISTORY.prompt"}),
 }
 
 
