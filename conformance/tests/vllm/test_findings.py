@@ -38,7 +38,7 @@ LAST = {
     "first-max-tokens-outgrows": "0.30.0",
     "resumed-behind-waiting": "0.30.0",
     "stop-in-round": "0.32.0",
-    "stop-ahead": "LAST_AHEAD",
+    "stop-ahead": "0.30.0",
     "session-outgrows-context": NEW,
     "never-filled-block": NEW,
     "paused-session-pins": NEW,
