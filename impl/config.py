@@ -56,6 +56,8 @@ class EngineConfig:
     """A session's history leaves out the last token of each answer, as in vLLM."""
     queues_turns: bool = False
     """A turn that finds one in flight waits for it, as in vLLM, and is not rejected."""
+    keeps_slack: bool = False
+    """What a round allocated past the end of a turn stays with its slot, as in vLLM."""
     checker_level: int = CHECKER_VERBOSE
     """0: no memory check, 1: log lines only when one fails, 2: log every line."""
     num_layers: int = 2

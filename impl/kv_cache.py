@@ -36,6 +36,7 @@ class KVCache:
     ) -> None:
         self.page_size = config.page_size
         self.window = config.window
+        self.keeps_slack = config.keeps_slack
         self.device = config.device
         tokens = {FULL: config.total_tokens, SWA: config.swa_tokens}
         layers = {
@@ -164,11 +165,18 @@ class KVCache:
 
         [0, m)              kept; m is n or, see cut_point, a little less
         [m, ceil(m))        stays allocated with the page it is in, to be written again
-        [ceil(m), ceil(A))  freed
+        [ceil(m), ceil(A))  freed; where slack is kept, and the cursor is not past n, it stays
         """
         m = self.cut_point(kv, n)
+        if self.keeps_slack and kv.swa_evicted_seqlen <= n:
+            self.uncount(kv, m)
+            return
         self.free_kv(kv, self.tail_start(m), self.ceil_page(kv.kv_allocated_len))
         self.cap(kv, m)
+
+    def uncount(self, kv: KVRecord, m: int) -> None:
+        """What is past ``m`` is not valid any more, and stays allocated. Moves no memory."""
+        kv.kv_committed_len = min(kv.kv_committed_len, m)
 
     def cap(self, kv: KVRecord, m: int) -> None:
         """No length of ``kv`` is past ``m``, the cursor included (#22900). Moves no memory."""

@@ -120,8 +120,8 @@ class Conversation:
             opens = [n for n, each in enumerate(later) if each.do == "open"]
             fitting = [each for each in later[: min(opens, default=None)] if told in each.answers]
         sure = [each for each in fitting if each.do != "abort" or told != "closed"]
-        if told == "refused":  # a close may be answered later, an open may not
-            sure.sort(key=lambda each: "closed" in each.answers)
+        if told == "refused":  # a close may be answered later, an open may not; an abort need not
+            sure.sort(key=lambda each: (each.do == "abort", "closed" in each.answers))
         answered = (*sure, *fitting, None)[0]
         if answered is None:
             return self._hears_otherwise(told)

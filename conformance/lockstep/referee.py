@@ -84,6 +84,7 @@ class Setup:
                 "loan_publishes": self.config.loan_publishes or base.choices["loan_publishes"],
                 "drops_last": self.config.drops_last or base.choices["drops_last"],
                 "queues_turns": self.config.queues_turns or base.choices["queues_turns"],
+                "keeps_slack": self.config.keeps_slack or base.choices["keeps_slack"],
             },
         )
 

@@ -43,11 +43,13 @@ class EngineConfig:
     overlap: bool = False
     """A batch is launched before the result of the one before is known: SGLang's default loop."""
     loan_publishes: bool = False
-    """A turn publishes its KV while its slot is on loan, too: vLLM's way, as are the next two."""
+    """A turn publishes its KV while its slot is on loan, too: vLLM's way, as are the next three."""
     drops_last: bool = False
     """A session's history leaves out the last token of each answer."""
     queues_turns: bool = False
     """A turn that finds one in flight waits for it, and so does a close."""
+    keeps_slack: bool = False
+    """What a round allocated past the end of a turn stays with its slot."""
 
     def __post_init__(self) -> None:
         wrong = SOME.misfit(vars(self))
@@ -117,7 +119,7 @@ class EngineConfig:
         return cls(**data)
 
 
-LATER = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns"})
+LATER = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
 """Fields that came to the protocol later: told only to an engine that says it takes them."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
@@ -163,6 +165,8 @@ CONFIGS |= {
     ),
 }
 """Rows that idle slots can hold together, no time-out; chunks where there is a window."""
-_vllm = replace(_base, retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True)
-CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8)}
+_vllm = replace(
+    _base, retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
+)
+CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8, draft=2)}
 """All that the profile `vllm` does."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from slotproof.impl.kv_cache import KVCache
 from slotproof.impl.mutants.registry import Mutant, swap
-from slotproof.impl.req import Req, Session
+from slotproof.impl.req import KVRecord, Req, Session
 from slotproof.impl.scheduler import ABORT
 from slotproof.impl.session_cache import SessionCache
 from slotproof.impl.session_controller import SessionController
@@ -31,6 +32,11 @@ class KeepsLastToken(SessionCache):
     def kept_len(self, finished_len: int) -> int:
         """All outputs, the last one included."""
         return finished_len
+
+
+class CountsSlack(KVCache):
+    def uncount(self, kv: KVRecord, m: int) -> None:
+        """What a round accepted past the end of its turn stays valid, as it stays allocated."""
 
 
 class RejectsThird(TurnQueue):
@@ -64,6 +70,7 @@ class CloseAbortsQueue(SessionController):
 
 
 LENDS, QUEUES = {"loan_publishes": True}, {"queues_turns": True}
+SLACK = {"keeps_slack": True}
 
 MUTANTS = (
     Mutant(
@@ -89,6 +96,14 @@ MUTANTS = (
         ("INV-HISTORY",),
         swap(cache=KeepsLastToken),
         {"drops_last": True},
+    ),
+    Mutant(
+        "slack-counts",
+        "vLLM up to 0.32.0",
+        "what a round accepts past the end of its turn stays, and counts as the session's",
+        ("INV-COVER", "INV-STEP"),
+        swap(kv=CountsSlack),
+        SLACK,
     ),
     Mutant(
         "queue-rejects-third",

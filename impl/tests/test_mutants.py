@@ -454,6 +454,11 @@ def _(d: Any) -> None:
     turn1(d).submit("s", "r2", [1], 1).drain()
 
 
+@scenario("slack-counts", set(), draft=2, keeps_slack=True)
+def _(d: Any) -> None:
+    d.open("s").submit("s", "r1", [5, 6], 2).step().do("accept", rid="r1", tokens=3).drain()
+
+
 @scenario("queue-rejects-third", set(), queues_turns=True)
 @scenario("queue-loses-third", set(), queues_turns=True)
 @scenario("queue-newest-first", set(), queues_turns=True)
@@ -642,18 +647,23 @@ def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
 
 
 def test_mutants_of_vllm_are_wrong_where_the_audit_does_not_look(drive: Any) -> None:
-    """The slot's prefix, who locks what, the history, and what clients are told."""
+    """The slot's prefix and length, who locks what, the history, and what clients are told."""
 
     def seen(d: Any) -> dict[str, Any]:
         slots, sessions = d.engine.cache.slots.values(), d.engine.controller.sessions.values()
         return {
             "prefixes": [slot.cache_protected_len for slot in slots],
+            "lengths": [slot.kv_committed_len for slot in slots],
             "protected": d.figures()[2],
             "histories": [len(session.history) for session in sessions],
             "told": heard(d),
         }
 
-    shows = {"lent-leaves-prefix": "prefixes", "lent-keeps-lock": "protected"}
+    shows = {
+        "lent-leaves-prefix": "prefixes",
+        "lent-keeps-lock": "protected",
+        "slack-counts": "lengths",
+    }
     for mutant in vllm.MUTANTS:
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)

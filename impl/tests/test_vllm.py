@@ -67,6 +67,24 @@ def test_otherwise_a_loan_publishes_nothing(drive: Any) -> None:
     assert "T-INSERT" not in d.tids
 
 
+# What a round allocated past the end -------------------------------------------
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_round_allocated_past_the_end_stays_with_the_slot(drive: Any, keeps: bool) -> None:
+    """T-SAVE, T-RESTORE: C is cut, A is not, and the next turn needs no more."""
+    d = drive(draft=4, keeps_slack=keeps).open("s").submit("s", "r1", [5, 6], 2).step()
+    d.do("accept", rid="r1", tokens=5).step()
+    slot = d.engine.cache.slots["s"]
+    assert (slot.kv_committed_len, slot.kv_allocated_len) == (4, 7 if keeps else 4)
+    available = d.figures()[0]
+    d.submit("s", "r2", [8, 9], 1).step()
+    assert available - d.figures()[0] == (0 if keeps else 2)
+    assert d.drain().broken() == set()
+    d.do("close", session="s").step()
+    assert d.figures() == (98, 2, 0, 0, 0)
+
+
 # The last token of an answer ---------------------------------------------------
 
 

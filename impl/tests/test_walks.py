@@ -29,6 +29,7 @@ def configuration(r: random.Random) -> dict[str, Any]:
         "loan_publishes": r.random() < 0.5,
         "drops_last": r.random() < 0.3,
         "queues_turns": r.random() < 0.3,
+        "keeps_slack": r.random() < 0.3,
     }
 
 

@@ -20,7 +20,7 @@ from slotproof.model.profiles import PROFILES
 
 VLLM = CONFIGS["p4-vllm"]
 OWN: dict[str, dict[str, Any]] = {
-    name: {name: False} for name in ("drops_last", "loan_publishes", "queues_turns")
+    name: {name: False} for name in ("drops_last", "loan_publishes", "queues_turns", "keeps_slack")
 }
 """Each choice of its own, as it is made elsewhere."""
 OPEN: Command = {"do": "open", "session": "s1"}
@@ -54,6 +54,14 @@ def clauses(
 LENT = [OPEN, turn("r1"), step(3), turn("r2", 9), step(2)]
 ANSWERED = [OPEN, turn("r1"), step(3)]
 WAITS = [OPEN, turn("r1", new=4), turn("r2"), turn("r3"), step()]
+SLACK: list[Command] = [
+    OPEN,
+    turn("r1", 5),
+    step(),
+    {"do": "accept", "rid": "r1", "tokens": 3},
+    step(3),
+]
+"""Its last round accepts more than it may have."""
 CLOSES = [OPEN, turn("r1", new=4), turn("r2"), step(), CLOSE, step()]
 
 
@@ -70,8 +78,7 @@ def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
 
 def test_the_default_plan_has_the_profile() -> None:
     choices = Setup(VLLM).choices(InProcessEngine().capabilities).choices
-    by_profile = {"keeps_slack": True}  # no configuration asks for it
-    assert {**choices, **by_profile} == PROFILES["vllm"].choices
+    assert choices == PROFILES["vllm"].choices
 
 
 def test_an_engine_that_does_not_name_them_is_not_asked_for_them() -> None:
@@ -108,6 +115,7 @@ def test_and_wrong_under_another() -> None:
         ("lent-leaves-prefix", LENT, "INV-LOAN.prefix", "loan_publishes"),
         ("lent-keeps-lock", LENT, "INV-LOCK.count", "loan_publishes"),
         ("last-token-kept", ANSWERED, "INV-HISTORY.history", "drops_last"),
+        ("slack-counts", SLACK, "INV-COVER.idle", "keeps_slack"),
         ("queue-rejects-third", WAITS, "INV-ANSWER.unasked", "queues_turns"),
         ("queue-newest-first", [*WAITS, step(5)], "INV-SESSION.order", "queues_turns"),
         ("queue-loses-third", [*WAITS, step(12)], "INV-ANSWER.never_silent", "queues_turns"),
@@ -320,6 +328,19 @@ def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
     for _ in range(4):
         made.settle({}, True)
     assert not session.asked and session.open, "it was not closed"
+
+
+@pytest.mark.parametrize("told", [("closed", "refused"), ("closed", "refused", "refused")])
+def test_an_abort_that_ended_nothing_takes_no_answer(told: tuple[str, ...]) -> None:
+    """INV-SESSION.answered: of two closes behind it both are answered, with it or without."""
+    made = client(aborts_close=True)
+    for command in (turn("r1"), ABORT, CLOSE, CLOSE):
+        tell(made, command, 1)
+    finish(made, "r1", ())
+    for each in told:
+        made.hears({"type": each, "session": "s1"})
+    assert made.unexpected == []
+    assert not [each for each in made.sessions["s1"].asked if each.do == "close"]
 
 
 @pytest.mark.parametrize("engine", [InProcessEngine, AbortCloses])

@@ -217,6 +217,19 @@ def preempted_forgotten(scheduler: Any) -> None:
     scheduler._preempt_request = wrong
 
 
+def newest_first(scheduler: Any) -> None:
+    """Of the turns that wait for their session, the one that came last is taken first."""
+    stopped = scheduler._handle_stopped_request
+
+    def wrong(request: Any) -> Any:
+        queue = request.streaming_queue
+        if queue and queue[-1] is not None:  # that one is the close
+            queue.rotate(1)
+        return stopped(request)
+
+    scheduler._handle_stopped_request = wrong
+
+
 FAULTS: list[Callable[[Any], None]] = [
     nothing,
     blocks_swapped,
@@ -236,6 +249,7 @@ FAULTS: list[Callable[[Any], None]] = [
     entry_stays,
     end_not_told,
     preempted_forgotten,
+    newest_first,
 ]
 
 

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[3]
 FINDINGS = ROOT / "docs" / "findings"
 SCRIPTS = FINDINGS / "scripts-vllm"
 TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
-ALONE = sorted((FINDINGS / "turns-alone").glob("vllm-*.itf.json"))
+OPTIONS = ("turns-alone", "priority")
+"""Of the driver; traces that take one are in a folder of its name."""
+WITH = [(each, path) for each in OPTIONS for path in sorted((FINDINGS / each).glob("vllm-*.json"))]
 DRIVER = ROOT / "conformance" / "drivers" / "vllm"
 BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
 """The ends, and the releases around which most was mended."""
@@ -35,7 +37,10 @@ LAST = {
     "first-max-tokens": "0.30.0",
     "first-max-tokens-outgrows": "0.30.0",
     "resumed-behind-waiting": "0.30.0",
+    "stop-in-round": "0.32.0",
+    "stop-ahead": "0.30.0",
     "session-outgrows-context": NEW,
+    "never-filled-block": NEW,
     "paused-session-pins": NEW,
     "resumed-sessions-deadlock": NEW,
 }
@@ -59,7 +64,7 @@ def engine(build: str, python_of: Callable[[str], Path]) -> Iterator[Engine]:
 def test_every_finding_has_a_page_a_script_and_a_trace() -> None:
     scripts = {path.stem for path in SCRIPTS.glob("*.py")} - {"harness"}
     pages = {name for name in LAST if (FINDINGS / f"{name}.md").exists()}
-    assert {named(path) for path in [*TRACES, *ALONE]} == set(LAST)
+    assert {named(path) for path in [*TRACES, *(path for _, path in WITH)]} == set(LAST)
     assert scripts == pages == set(LAST) - {"first-max-tokens-outgrows"}  # on the other's page
 
 
@@ -94,15 +99,16 @@ def test_an_answer_that_may_outgrow_the_context_was_not_refused(engine: Engine) 
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("path", ALONE, ids=named)
-def test_a_trace_of_turns_that_are_looked_at_alone(
-    path: Path, build: str, python_of: Callable[[str], Path]
+@pytest.mark.parametrize(("option", "path"), WITH, ids=OPTIONS)
+def test_a_trace_that_takes_an_option_of_the_driver(
+    option: str, path: Path, build: str, python_of: Callable[[str], Path]
 ) -> None:
+    """Turns that are looked at alone; requests of different priorities."""
     trace = itf.load(path)
-    spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --turns-alone", step_timeout=60)
+    spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --{option}", step_timeout=60)
     with closing(spec.open()) as opened:
         found = {each.clause for each in again(opened, trace)[-1].violations}
-    assert found == {"INV-ALIVE.crash"}
+    assert found == {each.clause for each in trace.violations}
 
 
 @pytest.mark.parametrize("build", BUILDS)

@@ -291,6 +291,22 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
         assert {each.clause for each in log[-1].violations} == found
 
 
+def test_with_priorities_a_block_that_was_filled_stays_shared(
+    python_of: Callable[[str], Path],
+) -> None:
+    """r2 gives way in the batch after the one that filled its blocks, and was not scheduled."""
+    commands = [plain("r2", 2, 10), STEP, {**plain("r1", 0, 10), "tokens": tokens(100, 3)}]
+    for _ in range(9):
+        commands += [accept("r1", 2), accept("r2", 2), STEP]
+    small = replace(CONFIGS["p1-draft"], total_tokens=20, context_len=20, draft=1, topk=1)
+    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
+        setup = Setup(replace(small, max_running=2, rows=2), set_aside=HELD)
+        log = play(engine, setup, commands).log
+    assert log[-1].violations == [] and len(log) == len(commands)
+    told = {event[0] for each in log for seen in each.snapshots for event in seen["events"]}
+    assert "T-PLAIN-RETRACT" in told
+
+
 @pytest.mark.parametrize("fault", ["round swapped", "rejected kept", "trimmed kept"])
 def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault: str) -> None:
     """The same commands without drafts find nothing."""
@@ -325,6 +341,7 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
     "placeholder kept": (9, *LIVES["a batch ahead"][:2], {"INV-COVER.idle"}),
     "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
+    "newest first": (18, "p4", [*LIVES["turns wait"][1][:4], steps(12)], {"INV-HISTORY.prompt"}),
 }
 
 

@@ -4,6 +4,7 @@ For the scripts beside it. Serves 0.15.0 to 0.33.0. Everything that a script sho
 the engine's own objects; the methods below only build its inputs, and stand in for its worker.
 """
 
+import dataclasses
 import inspect
 import logging
 import os
@@ -56,13 +57,14 @@ stubs.install(
 )
 
 import vllm
-from vllm.config import CacheConfig, DeviceConfig, SchedulerConfig, VllmConfig
+from vllm.config import CacheConfig, DeviceConfig, SchedulerConfig, SpeculativeConfig, VllmConfig
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core import kv_cache_utils
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
@@ -84,19 +86,48 @@ class Model:
             raise AttributeError(name)
 
 
-def call(function, **offered):
-    """``function(…)`` with those arguments that this release takes."""
-    taken = inspect.signature(function).parameters
+def call(function, like=None, **offered):
+    """``function(…)`` with those arguments that this release takes, of it or of what it is like."""
+    taken = inspect.signature(like or function).parameters
     return function(**{name: value for name, value in offered.items() if name in taken})
+
+
+def speculative(drafts, method):
+    """Speculative decoding, without a model to look into."""
+    made = object.__new__(SpeculativeConfig)
+    for each in dataclasses.fields(SpeculativeConfig):
+        factory = each.default_factory
+        value = each.default if factory is dataclasses.MISSING else factory()
+        value = getattr(value, "default", value)  # of pydantic
+        object.__setattr__(made, each.name, None if value is dataclasses.MISSING else value)
+    object.__setattr__(made, "method", method)
+    object.__setattr__(made, "num_speculative_tokens", drafts)
+    return made
 
 
 class Engine:
     """One scheduler. `answers` has what each finished request's client was told, `tokens` what it
-    was sent, `kv` the token whose KV the worker wrote to each (block, offset)."""
+    was sent, `late` what was sent when nobody waited, `kv` the token whose KV the worker wrote to
+    each (block, offset).
 
-    def __init__(self, tokens=64, block_size=1, running=4, context=48):
+    `drafts` tokens are proposed each time, and all of them are what follows. With `ahead` a batch
+    is scheduled before the output of the one before is processed (asynchronous scheduling). With
+    `priority` a request has the priority that it is sent with; the least is the most important."""
+
+    def __init__(
+        self,
+        tokens=64,
+        block_size=1,
+        running=4,
+        context=48,
+        drafts=0,
+        method="ngram",
+        ahead=False,
+        priority=False,
+    ):
         self.size, self.kv, self.worker = block_size, {}, {}
         self.answers, self.tokens, self.turns, self.sent = {}, {}, {}, 0
+        self.drafts, self.ahead, self.under_way, self.late = drafts, ahead, [], []
         budget = 2 * context * running
         config = VllmConfig(
             device_config=DeviceConfig("cpu"),
@@ -115,13 +146,19 @@ class Engine:
         config.cache_config.enable_prefix_caching = True
         config.cache_config.block_size = block_size
         config.cache_config.num_gpu_blocks = tokens // block_size + 1  # and the null block
-        config.scheduler_config.async_scheduling = False
+        config.scheduler_config.async_scheduling = ahead
+        if priority:
+            config.scheduler_config.policy = "priority"
+        if drafts:
+            object.__setattr__(config, "speculative_config", speculative(drafts, method))
         config.scheduler_config.max_num_batched_tokens = budget
         object.__setattr__(config, "model_config", Model(context))
         attention = FullAttentionSpec(
             block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32
         )
+        made = AsyncScheduler if ahead else Scheduler
         self.scheduler = call(
+            made,
             Scheduler,
             vllm_config=config,
             kv_cache_config=KVCacheConfig(
@@ -138,11 +175,11 @@ class Engine:
 
     # What clients send; it arrives at once.
 
-    def submit(self, rid, tokens, max_new, session=None):
+    def submit(self, rid, tokens, max_new, session=None, stop=(), priority=0):
         """A plain request; a turn of a session is one more request of its id, and resumable."""
         key = session or rid
         self.turns.setdefault(key, []).append(rid)
-        self._send(key, tokens, max_new, session is not None)
+        self._send(key, tokens, max_new, session is not None, stop, priority)
 
     def close(self, session):
         """As `AsyncLLM` ends a session when the stream of inputs is over."""
@@ -151,49 +188,69 @@ class Engine:
     def abort(self, key):
         self.scheduler.finish_requests(key, RequestStatus.FINISHED_ABORTED)
 
-    def _send(self, key, tokens, max_new, resumable):
+    def _send(self, key, tokens, max_new, resumable, stop=(), priority=0):
         self.sent += 1
+        sampling = SamplingParams(max_tokens=max_new, ignore_eos=True, stop_token_ids=list(stop))
         self.scheduler.add_request(
             call(
                 Request,
                 request_id=key,
                 prompt_token_ids=list(tokens),
-                sampling_params=SamplingParams(max_tokens=max_new, ignore_eos=True),
+                sampling_params=sampling,
                 pooling_params=None,
                 eos_token_id=None,
                 arrival_time=float(self.sent),
                 block_hasher=self.hasher,
                 resumable=resumable,
+                priority=priority,
             )
         )
 
-    # One iteration of the engine's loop.
+    # One iteration of the engine's loop: `EngineCore.step`, or `step_with_batch_queue`.
 
     def step(self, count=1):
         for _ in range(count):
-            if self.scheduler.has_requests():
-                self._iterate()
+            self._iterate()
 
     def _iterate(self):
-        batch = self.scheduler.schedule()
+        if self.scheduler.has_requests():
+            batch = self.scheduler.schedule()
+            self.under_way.append((batch, self._execute(batch)))
+            if self.ahead and len(self.under_way) < 2:
+                return
+        if self.under_way:
+            self._process(*self.under_way.pop(0))
+
+    def _execute(self, batch):
         self._update(batch)
-        sampled = {key: self._run(key, n) for key, n in batch.num_scheduled_tokens.items()}
+        drafts = batch.scheduled_spec_decode_tokens
+        count = batch.num_scheduled_tokens
+        return {key: self._run(key, count[key], drafts.get(key, ())) for key in count}
+
+    def _process(self, batch, sampled):
         output = call(
             ModelRunnerOutput,
             req_ids=list(sampled),
             req_id_to_index={key: index for index, key in enumerate(sampled)},
-            sampled_token_ids=list(sampled.values()),
+            sampled_token_ids=[list(tokens) for tokens in sampled.values()],
             logprobs=None,
             prompt_logprobs_dict={},
             pooler_output=[],
         )
         for told in self.scheduler.update_from_output(batch, output).values():
             for each in told.outputs:
+                if not self.turns[each.request_id]:  # up to 0.25.0: of a turn that is over
+                    self.late.extend(each.new_token_ids)
+                    continue
                 rid = self.turns[each.request_id][0]
                 self.tokens.setdefault(rid, []).extend(each.new_token_ids)
                 if each.finish_reason is not None:
                     self.answers[rid] = each.finish_reason.name.lower()
                     self.turns[each.request_id].pop(0)
+        if self.drafts and not self.ahead:
+            proposed = {key: self._follow(key) for key in sampled}
+            ids = DraftTokenIds(list(proposed), list(proposed.values()))
+            self.scheduler.update_draft_token_ids(ids)
 
     # The worker: tokens and block table of each request, as the scheduler told it.
 
@@ -215,21 +272,36 @@ class Engine:
                 state[0], state[1] = list(cached.all_token_ids.get(key, state[0])), []
             state[1].extend(blocks[0] if blocks else ())
 
-    def _run(self, key, count):
-        """Write the KV of what is scheduled; the next token depends on all that is read."""
+    def _run(self, key, count, drafts):
+        """Write the KV of what is scheduled; the next token depends on all that is read, and a
+        draft is accepted if it is that token."""
         tokens, blocks, computed = self.worker[key]
-        end, read = computed + count, 0
+        end, read, sampled = computed + count, 0, []
+        given = [*tokens[: end - len(drafts)], *drafts]
+        whole = end - len(drafts) >= len(tokens)  # else it is a chunk
         for position in range(end):
             if position >= len(blocks) * self.size:
                 raise NoBlock(f"{key}: position {position} is beyond its {len(blocks)} blocks")
             place = blocks[position // self.size], position % self.size
             if position >= computed:
-                self.kv[place] = tokens[position]
-            read = (31 * read + self.kv[place]) % 199
-        if end < len(tokens):
-            return []
-        tokens.append(1 + read)
-        return tokens[-1:]
+                self.kv[place] = given[position]
+            read = follows(read, self.kv.get(place, 0))
+            accepted = not sampled or given[position] == sampled[-1]
+            if whole and accepted and position >= len(tokens) - 1 + len(sampled):
+                sampled.append(1 + read)
+        tokens.extend(sampled)
+        return sampled
+
+    def _follow(self, key):
+        """The tokens that a perfect drafter proposes."""
+        tokens, read = self.worker[key][0], 0
+        for token in tokens:
+            read = follows(read, token)
+        proposed = []
+        while len(proposed) < self.drafts:
+            proposed.append(1 + read)
+            read = follows(read, proposed[-1])
+        return proposed
 
     # What is seen.
 
@@ -254,6 +326,11 @@ class Engine:
     def waiting(self):
         """Requests and turns that are not answered while nothing runs."""
         return [rid for rids in self.turns.values() for rid in rids]
+
+
+def follows(read, token):
+    """What is read of all KV before, with that of one more token."""
+    return (31 * read + token) % 199
 
 
 class NoBlock(Exception):

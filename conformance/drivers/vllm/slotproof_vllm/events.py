@@ -225,7 +225,10 @@ class Watcher:
                 self.round, session, rid, d=layout.asked[key] - had, k=int(self.overlap)
             )
             self._rounds[key] = self._scheduled[key] = event
-        self._shared(request, before)
+        shared = self._shared(request, before)
+        if shared is not None:  # before it is filled
+            blocks = layout.owned[key][before // page : layout.shared(key) // page]
+            self._fresh[key] = shared, [(each, each.block_hash) for each in blocks]
         return result
 
     def _cache(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -234,16 +237,14 @@ class Watcher:
         self._shared(request, before)
         return result
 
-    def _shared(self, request: Any, before: int) -> None:
+    def _shared(self, request: Any, before: int) -> Event | None:
         """Blocks of it may have got their hash."""
         after = self.layout.shared(request.request_id)
-        if after > before:
-            session, rid, _ = self.clients.of(request.request_id)
-            more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
-            event = self.emit("T-INSERT", session, rid, q=after, **more)
-            page = self.layout.page_size
-            blocks = self.layout.owned[request.request_id][before // page : after // page]
-            self._fresh[request.request_id] = event, [(each, each.block_hash) for each in blocks]
+        if after <= before:
+            return None
+        session, rid, _ = self.clients.of(request.request_id)
+        more = {"dup": 0, "swa_dup": 0, "u": after - before, "swa_u": 0, "swa_x": 0}
+        return self.emit("T-INSERT", session, rid, q=after, **more)
 
     def _free(self, original: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         key = request.request_id
