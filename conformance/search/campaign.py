@@ -140,6 +140,7 @@ class _Campaign:
                 config_name=name,
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
+                mends=engine.capabilities.mends,
             )
             for name, config in _possible(engine, plan, self.outcome).items()
         }
