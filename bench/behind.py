@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.observation import Violation
@@ -61,7 +61,7 @@ class Marking(Referee):
 
     known = Known()
     blank: Trace
-    met: Counter[str] = Counter()
+    met: ClassVar[Counter[str]] = Counter()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -74,9 +74,7 @@ class Marking(Referee):
         if not left:
             return []
         log = self.log[-1]
-        entry = Iteration(
-            log.command, log.snapshots, left, [], log.judged + 1, log.observations
-        )
+        entry = Iteration(log.command, log.snapshots, left, [], log.judged + 1, log.observations)
         first = lead(left)
         found = mark(entry, first)
         trace = replace(
@@ -175,9 +173,13 @@ def run(release: str, way: str, seconds: float, seed: int, out: Path) -> dict[st
         gate = Gate(engine, name, known_bugs(), plan)
         gate.replay()
         Marking.known, Marking.met = gate.known, Counter()
-        Marking.blank = Trace(name, release, engine.capabilities.profile, EngineConfig(), 0, [], [], False)
+        Marking.blank = Trace(
+            name, release, engine.capabilities.profile, EngineConfig(), 0, [], [], False
+        )
         if way == "marks":
-            Setup.referee = lambda self, *args, **kwargs: Marking(args[0], self, *args[1:], **kwargs)  # type: ignore[method-assign]
+            Setup.referee = lambda self, *args, **kwargs: Marking(
+                args[0], self, *args[1:], **kwargs
+            )  # type: ignore[method-assign]
         if way == "doors":
             examples.machine_for = avoiding
         outcome = campaign.run(engine, release, plan, accepted=gate.known)

@@ -68,8 +68,8 @@ MendOption = Annotated[
     list[str] | None,
     typer.Option(
         "--mend",
-        help="Repair a known bug of an SGLang build in its process (`slotproof list mends`); may be "
-        "repeated; all: those that fit.",
+        help="Repair a known bug of an SGLang build in its process (`slotproof list mends`); may "
+        "be repeated; all: those that fit.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]

@@ -137,6 +137,11 @@ class EngineSpec:
         if self.mends != mends_for(self.text, self.mends):
             able = " and ".join(name for name, each in RECIPES.items() if each.mends)
             raise EngineUnusable(f"--mend is for {able}; there are no mends for {self.text}")
+        for name in self.mends:
+            if name != "all" and name not in RECIPES[self._family() or self.text].mends:
+                raise EngineUnusable(
+                    f"there is no mend {name!r}; `slotproof list mends` shows them"
+                )
 
     def _without_python(self, family: str | None = None) -> None:
         if self.python is None:
@@ -156,6 +161,8 @@ class EngineSpec:
         try:
             return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
         except EngineUnusable as error:
+            if self.mends and "does not fit" in str(error):
+                raise
             raise EngineUnusable(
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
             ) from None

@@ -37,7 +37,8 @@ class Scenario:
 
     ``engine`` is an ``--engine`` argument; ``python`` the interpreter of its environment, for
     engines that have one. ``config`` has the fields of the protocol's configuration; what is
-    missing has its default; ``mends`` are known bugs that its driver is to repair. Raises :class:`EngineUnusable` if the engine can't start.
+    missing has its default; ``mends`` are known bugs that its driver is to repair. Raises
+    :class:`EngineUnusable` if the engine can't start.
     """
 
     def __init__(

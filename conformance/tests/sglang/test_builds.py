@@ -50,7 +50,7 @@ def on_a_build(
     """Run the pytest file of a trace, in this process, on a build that is kept."""
 
     def run(path: Path, engine: str) -> None:
-        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text))
+        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text, spec.mends))
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run
