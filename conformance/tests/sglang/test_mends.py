@@ -22,8 +22,12 @@ NOT_FOR = {
     "0.5.23": {"empty-first-turn", "queued-abort", "swa-chunked-prompt", "swa-deferred-free"},
 }
 """Mends of bugs that a release has not."""
-NOT_MENDED = {"sglang-0.5.23-waits-rows"}
-"""That a slot goes when others need its room is more than a small change (idle-session-pins.md)."""
+NOT_MENDED = {
+    "sglang-0.5.23-waits-rows",
+    "sglang-0.5.23-own-row-waits",
+    "sglang-0.5.23-abort-waits",
+}
+"""Of which their pages say that there is none."""
 TRACES = [
     (release, path)
     for release in NOT_FOR
