@@ -16,7 +16,7 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import LONGEST, JsonOption, ProfileOption, known_profile
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.engines.registry import EngineSpec, mends_for
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.terminal import plain, say, say_json
 from slotproof.conformance.traces import forms, itf, sides
@@ -67,7 +67,8 @@ def diff(
         if known is not None:
             played.append(sides.recorded(known))
         else:
-            spec = EngineSpec(text, python, "cpu", step_timeout, start_timeout)
+            mends = mends_for(text, commands.mends)
+            spec = EngineSpec(text, python, "cpu", step_timeout, start_timeout, mends)
             played.append(_play(spec, commands, choices))
     try:
         found = sides.differences(*played)

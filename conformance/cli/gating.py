@@ -17,6 +17,7 @@ from slotproof.conformance.cli.options import (
     ConfigOption,
     EngineOption,
     JsonOption,
+    MendOption,
     ProfileOption,
     PythonOption,
     StartOption,
@@ -78,6 +79,7 @@ def gate(
         bool, typer.Option("--mended-fails", help="Status 1 where a group is mended, too.")
     ] = False,
     profile: ProfileOption = None,
+    mend: MendOption = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", help="Write the results as JUnit XML, too.")
     ] = None,
@@ -106,7 +108,13 @@ def gate(
     writable_file(sarif, "--sarif")
     if update:
         writable_file(baseline, "BASELINE")
-    spec = EngineSpec(engine, python, step_timeout=step_timeout, start_timeout=start_timeout)
+    spec = EngineSpec(
+        engine,
+        python,
+        step_timeout=step_timeout,
+        start_timeout=start_timeout,
+        mends=(*(mend or ()),),
+    )
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)

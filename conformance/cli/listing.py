@@ -9,6 +9,7 @@ import typer
 
 from slotproof.conformance.cli.options import JsonOption
 from slotproof.conformance.engines.mutants import known_mutants
+from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.terminal import say, say_json
 from slotproof.model.expr import show
@@ -37,6 +38,7 @@ class Things(StrEnum):
 
     ENGINES = "engines"
     MUTANTS = "mutants"
+    MENDS = "mends"
     TRANSITIONS = "transitions"
     INVARIANTS = "invariants"
     PROFILES = "profiles"
@@ -46,7 +48,7 @@ class Things(StrEnum):
 def list_things(
     what: Annotated[Things, typer.Argument(help="What to list.")], as_json: JsonOption = False
 ) -> int:
-    """List engines, mutants, transitions, invariants, profiles or configs."""
+    """List engines, mutants, mends, transitions, invariants, profiles or configs."""
     table = _table(what)
     if as_json:
         say_json(table)
@@ -65,6 +67,12 @@ def _table(what: Things) -> dict[str, Any]:
             return {
                 name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
                 for name, each in known_mutants().items()
+            }
+        case Things.MENDS:
+            return {
+                name: {"sentence": sentence, "engine": recipe.engine}
+                for recipe in RECIPES.values()
+                for name, sentence in recipe.mends.items()
             }
         case Things.TRANSITIONS:
             return {

@@ -64,6 +64,14 @@ SetAsideOption = Annotated[
         help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
     ),
 ]
+MendOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mend",
+        help="Repair a known bug of an SGLang build in its process (`slotproof list mends`); may "
+        "be repeated; all: those that fit.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
 LogOption = Annotated[

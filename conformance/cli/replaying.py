@@ -25,7 +25,7 @@ from slotproof.conformance.cli.options import (
 )
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
-from slotproof.conformance.engines.registry import EngineSpec, is_ours
+from slotproof.conformance.engines.registry import EngineSpec, is_ours, mends_for
 from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.referee import play
 from slotproof.conformance.terminal import say, say_json, say_text
@@ -48,6 +48,14 @@ def replay(
     step_timeout: TimeoutOption = 10.0,
     start_timeout: StartOption = START_TIMEOUT,
     profile: ProfileOption = None,
+    mend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--mend",
+            help="Repair this known bug of an SGLang build, in place of what the trace was found "
+            "with; may be repeated; none: nothing.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the trace of this replay to a file.")
     ] = None,
@@ -64,7 +72,9 @@ def replay(
         )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     spec = engine or old.spec
-    wanted = EngineSpec(spec, python, device, step_timeout, start_timeout)
+    mends = mends_for(spec, old.mends) if mend is None else (*mend,)
+    mends = () if mends == ("none",) else mends
+    wanted = EngineSpec(spec, python, device, step_timeout, start_timeout, mends)
     with logged(wanted.open(), log) as under_test:
         demand(under_test, old.config, old.commands)
         setup = replace(old.setup, profile=choices)
@@ -85,6 +95,7 @@ def replay(
             chosen_profile=choices,
             explained=explain(referee) if violations else None,
             set_aside=tuple(sorted(referee.set_aside)),
+            mends=under_test.capabilities.mends,
         )
     if out is not None:
         with writing(out):

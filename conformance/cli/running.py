@@ -19,6 +19,7 @@ from slotproof.conformance.cli.options import (
     EngineOption,
     JsonOption,
     LogOption,
+    MendOption,
     ProfileOption,
     PythonOption,
     SetAsideOption,
@@ -64,6 +65,7 @@ def run(
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
+    mend: MendOption = None,
     out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
         "slotproof-traces"
     ),
@@ -98,7 +100,7 @@ def run(
         distinct=None if everything else Plan.distinct,
     )
     writable(out)
-    wanted = EngineSpec(engine, python, device, step_timeout, start_timeout)
+    wanted = EngineSpec(engine, python, device, step_timeout, start_timeout, (*(mend or ()),))
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number

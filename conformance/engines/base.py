@@ -67,6 +67,8 @@ class Capabilities:
     """What else it answers than the protocol lists, and when: other reasons of a finish;
     ``refused`` for an open of a session that is not open; ``closed`` for an abort of a turn, which
     ends its session."""
+    mends: tuple[str, ...] = ()
+    """Known bugs of the build that its driver has repaired in its own process, by name."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
@@ -76,6 +78,7 @@ class Capabilities:
             "transitions": frozenset,
             "pools": tuple,
             "page_sizes": tuple,
+            "mends": tuple,
         }
         known = {each.name for each in fields(cls)} & data.keys()
         return cls(**{name: kinds.get(name, lambda x: x)(data[name]) for name in known})

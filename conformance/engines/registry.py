@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,8 @@ class EngineSpec:
     device: str = "cpu"
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
+    mends: tuple[str, ...] = ()
+    """Known bugs that the driver repairs in its process: names of mends."""
 
     @property
     def stem(self) -> str:
@@ -55,11 +58,13 @@ class EngineSpec:
         'sglang-old-3d9a7d68'
         """
         name = slug(self.text)
-        if self.python is None and len(name) <= STEM:
+        if self.python is None and not self.mends and len(name) <= STEM:
             return name
         home = self.python.absolute().parent.parent if self.python else Path()
-        number = zlib.crc32(f"{self.text} {self.python and self.python.absolute()}".encode())
-        return f"{slug(f'{name[:STEM]} {home.name}')}-{number:08x}"
+        whole = f"{self.text} {self.python and self.python.absolute()}"
+        number = zlib.crc32(" ".join((whole, *self.mends)).encode())
+        mended = "mended" if self.mends else ""
+        return f"{slug(f'{name[:STEM]} {home.name} {mended}')}-{number:08x}"
 
     @property
     def options(self) -> str:
@@ -76,7 +81,9 @@ class EngineSpec:
             if self.start_timeout != START_TIMEOUT
             else None,
         }
-        return " ".join(f"{name} {shlex.quote(str(each))}" for name, each in said.items() if each)
+        given = [(name, each) for name, each in said.items() if each]
+        given += [("--mend", each) for each in self.mends]
+        return " ".join(f"{name} {shlex.quote(str(each))}" for name, each in given)
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line.
@@ -86,6 +93,7 @@ class EngineSpec:
         """
         name, _, rest = self.text.partition(":")
         self._on_a_device(name)
+        self._with_mends()
         if self._family():
             return self._release()
         if name == "cmd" or rest or name in MODELS:
@@ -106,7 +114,7 @@ class EngineSpec:
         name, _, rest = self.text.partition(":")
         if family := self._family():
             self._without_python(family)
-            return [str(of_release(self.text).python), str(RECIPES[family].driver)]
+            return [str(of_release(self.text).python), *self._program(family)]
         if self.text in RECIPES:
             return self._installed()
         self._without_python()
@@ -119,6 +127,21 @@ class EngineSpec:
         """The engine of which a release is named: ``ENGINE==RELEASE``."""
         family, equals, _ = self.text.partition("==")
         return family if equals and family in RECIPES else None
+
+    def _program(self, family: str) -> list[str]:
+        """Driver and arguments."""
+        return [str(RECIPES[family].driver), *(f"--mend={each}" for each in self.mends)]
+
+    def _with_mends(self) -> None:
+        """Raises :class:`EngineUnusable` for an engine of which no bug can be mended."""
+        if self.mends != mends_for(self.text, self.mends):
+            able = " and ".join(name for name, each in RECIPES.items() if each.mends)
+            raise EngineUnusable(f"--mend is for {able}; there are no mends for {self.text}")
+        for name in self.mends:
+            if name != "all" and name not in RECIPES[self._family() or self.text].mends:
+                raise EngineUnusable(
+                    f"there is no mend {name!r}; `slotproof list mends` shows them"
+                )
 
     def _without_python(self, family: str | None = None) -> None:
         if self.python is None:
@@ -138,6 +161,8 @@ class EngineSpec:
         try:
             return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
         except EngineUnusable as error:
+            if self.mends and "does not fit" in str(error):
+                raise
             raise EngineUnusable(
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
             ) from None
@@ -196,7 +221,7 @@ class EngineSpec:
                 f"{python} has no {family}; name an environment that has it with --python, "
                 f"or a release: --engine {family}=={RECIPES[family].example}"
             )
-        return [str(python), str(RECIPES[family].driver)]
+        return [str(python), *self._program(family)]
 
     def _command(self, rest: str) -> list[str]:
         try:
@@ -229,6 +254,16 @@ class EngineSpec:
         if problem is not None:
             raise EngineUnusable(f"{self.text} makes no engine: {problem}")
         return CheckedEngine(TimedEngine(engine, self.step_timeout))
+
+
+def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Mends of a trace, for an engine: none for one that has no bugs to mend.
+
+    >>> mends_for("sglang==0.5.23", ["queued-abort"]), mends_for("reference", ["queued-abort"])
+    (('queued-abort',), ())
+    """
+    recipe = RECIPES.get(text.partition("==")[0])
+    return tuple(wanted) if recipe is not None and recipe.mends else ()
 
 
 def is_ours(text: str) -> bool:

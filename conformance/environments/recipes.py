@@ -62,6 +62,17 @@ class Recipe:
         return self.base or self.engine
 
     @property
+    def mends(self) -> dict[str, str]:
+        """Known bugs of its builds that the driver can repair, and what each mend does.
+
+        >>> "stub-clears-inflight" in SGLANG.mends, VLLM.mends
+        (True, {})
+        """
+        found = sorted((self.driver.parent / "mends").glob("*.diff"))
+        texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in found)
+        return {name: text.partition("\n")[0] for name, text in texts}
+
+    @property
     def first(self) -> str:
         """The line of the requirements that comes from the index of CPU builds."""
         name = f"{self.from_cpu_index}=="

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from slotproof.conformance.engines.base import EngineUnusable, demand
-from slotproof.conformance.engines.registry import EngineSpec, is_ours, with_python
+from slotproof.conformance.engines.registry import EngineSpec, is_ours, mends_for, with_python
 from slotproof.conformance.lockstep.referee import Setup
 from slotproof.conformance.protocol.commands import Command, check
 from slotproof.conformance.protocol.config import EngineConfig
@@ -37,7 +37,8 @@ class Scenario:
 
     ``engine`` is an ``--engine`` argument; ``python`` the interpreter of its environment, for
     engines that have one. ``config`` has the fields of the protocol's configuration; what is
-    missing has its default. Raises :class:`EngineUnusable` if the engine can't start.
+    missing has its default; ``mends`` are known bugs that its driver is to repair. Raises
+    :class:`EngineUnusable` if the engine can't start.
     """
 
     def __init__(
@@ -48,16 +49,26 @@ class Scenario:
         python: str | Path | None = None,
         seed: int = 0,
         profile: str | None = None,
+        mends: Sequence[str] = (),
         step_timeout: float = 30.0,
     ) -> None:
         path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
-        self.engine = EngineSpec(with_python(engine, path), path, step_timeout=step_timeout).open()
+        text = with_python(engine, path)
+        self.engine = EngineSpec(
+            text, path, step_timeout=step_timeout, mends=mends_for(text, mends)
+        ).open()
         self.referee = Setup(chosen, seed, profile).referee(self.engine)
 
     @classmethod
     def asked_for(
-        cls, found_on: str, config: Mapping[str, Any], *, seed: int = 0, profile: str | None = None
+        cls,
+        found_on: str,
+        config: Mapping[str, Any],
+        *,
+        seed: int = 0,
+        profile: str | None = None,
+        mends: Sequence[str] = (),
     ) -> Scenario:
         """On the engine that the environment names, and only ours unasked.
 
@@ -72,7 +83,8 @@ class Scenario:
                 f"{ENGINE}={plain(shlex.quote(found_on))} asks for it, or name another engine there"
             )
         python = os.environ.get(PYTHON)
-        return cls(engine or found_on, config, python=python, seed=seed, profile=profile)
+        text = engine or found_on
+        return cls(text, config, python=python, seed=seed, profile=profile, mends=mends)
 
     def __enter__(self) -> Scenario:
         return self

@@ -98,6 +98,9 @@ class EngineName(TypedDict):
     version: Name
 
 
+MendName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+
+
 @open_shape
 class Offered(TypedDict):
     """Capabilities."""
@@ -117,6 +120,7 @@ class Offered(TypedDict):
     whole_contexts: NotRequired[bool]
     margin: NotRequired[Count]
     answers: NotRequired[dict[Name, Text]]
+    mends: NotRequired[list[MendName]]
 
 
 @shape

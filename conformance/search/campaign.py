@@ -141,6 +141,7 @@ class _Campaign:
                 config_name=name,
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
+                mends=engine.capabilities.mends,
             )
             for name, config in possible(engine, plan, self.outcome).items()
         }

@@ -106,6 +106,11 @@ class Gate:
         reason = self.engine.capabilities.lacks(trace.config, trace.commands)
         if reason is not None:
             return Replayed(group, file, NOT_TRIED, was, f"the engine {reason}")
+        missing = sorted({*trace.mends} - {*self.engine.capabilities.mends})
+        if missing:
+            return Replayed(
+                group, file, NOT_TRIED, was, f"it needs --mend {' --mend '.join(missing)}"
+            )
         seen = self._seen(trace)
         if seen is None:
             return Replayed(group, file, MENDED, was)

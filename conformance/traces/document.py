@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.config import SOME
-from slotproof.conformance.protocol.messages import READ
+from slotproof.conformance.protocol.messages import READ, MendName
 from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
 from slotproof.conformance.traces.runs import PATTERN
 
@@ -196,6 +196,7 @@ class Found(TypedDict):
     ]
     chosen_profile: NotRequired[Name]
     set_aside: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    mends: NotRequired[Annotated[list[MendName], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
     config_name: NotRequired[Name]
     length: NotRequired[Count]
     page_size: NotRequired[Count]

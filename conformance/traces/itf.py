@@ -129,6 +129,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                 "seed": trace.seed,
                 "chosen_profile": trace.chosen_profile or "",
                 "set_aside": list(trace.set_aside),
+                **({"mends": list(trace.mends)} if trace.mends else {}),
                 "length": len(trace.rows),
                 "one_minimal": trace.minimal,
                 "violated": [
@@ -218,6 +219,7 @@ def from_itf(data: Any) -> Trace:
         config_name=mine.get("config_name", ""),
         chosen_profile=mine.get("chosen_profile") or None,
         set_aside=tuple(mine.get("set_aside", ())),
+        mends=tuple(mine.get("mends", ())),
         explained=tuple(Explanation(**each) for each in mine["explained"])
         if "explained" in mine
         else None,

@@ -60,6 +60,8 @@ def _lines(trace: Trace) -> Iterator[str]:
     options = [f"seed={trace.seed}"]
     if trace.chosen_profile:
         options.append(f"profile={literal(trace.chosen_profile)}")
+    if trace.mends:
+        options.append(f"mends={literal(list(trace.mends))}")
     yield f"    with Scenario.asked_for(FOUND_ON, CONFIG, {', '.join(options)}) as engine:"
     for clause in trace.set_aside:
         yield f"        engine.set_aside({literal(clause)})  # known, and only in the reporting"

@@ -103,6 +103,8 @@ def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
     yield from _where_to_look(trace)
     if trace.set_aside:
         yield f"set aside: {', '.join(trace.set_aside)}"
+    if trace.mends:
+        yield f"mended: {', '.join(trace.mends)}"
     short = (
         "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
     )

@@ -53,6 +53,8 @@ class Trace:
     explained: tuple[Explanation, ...] | None = None
     """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
     the spec agrees with the engine's state and only what it says of it is wrong."""
+    mends: tuple[str, ...] = ()
+    """Known bugs of the engine that were repaired when it was found."""
     states: bool = True
     """It says what was seen, not only what was sent."""
 

@@ -34,10 +34,11 @@ def start() -> Iterator[Callable[[str], Engine]]:
     engines: dict[str, Engine] = {}
     opened = EngineSpec.open  # tests may put another in its place
 
-    def once(text: str) -> Any:
-        if text not in engines:
-            engines[text] = opened(EngineSpec(text, step_timeout=30))
-        return Lent(engines[text])
+    def once(text: str, mends: tuple[str, ...] = ()) -> Any:
+        key = " ".join((text, *mends))
+        if key not in engines:
+            engines[key] = opened(EngineSpec(text, step_timeout=30, mends=mends))
+        return Lent(engines[key])
 
     yield once
     for engine in engines.values():

@@ -45,12 +45,12 @@ MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 
 @pytest.fixture
 def on_a_build(
-    start: Callable[[str], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path, str], None]:
     """Run the pytest file of a trace, in this process, on a build that is kept."""
 
     def run(path: Path, engine: str) -> None:
-        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text))
+        monkeypatch.setattr(EngineSpec, "open", lambda spec: start(spec.text, spec.mends))
         run_file(path, engine, tmp_path, monkeypatch)
 
     return run

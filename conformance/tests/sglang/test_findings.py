@@ -26,6 +26,8 @@ SHOWS = {
     "retract-finishes": NEW,
     "retract-abort": NEW,
     "idle-session-pins": NEW,
+    "own-row-waits": NEW,
+    "abort-waits": NEW,
     "out-of-memory": NEW,
     "page-16-waits": NEW,
     "refused-token": NEW,
@@ -67,6 +69,7 @@ MENDED = {
     "idle-slot-row": NEW,
     "page-16-window": NEW,
     "retract-finishes": OLD,
+    "own-row-waits": OLD,
 }
 """A release where the same script shows nothing."""
 

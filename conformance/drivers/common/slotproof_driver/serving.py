@@ -54,6 +54,8 @@ class Driver:
             return
         try:
             self.version = self.load()
+        except UsageError:
+            raise
         except Exception as error:
             text = f"{self.name} can't be imported: {type(error).__name__}: {error}"
             raise UsageError(text) from error

@@ -7,6 +7,7 @@ of one iteration:
 | what is wrapped | events |
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
+| the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
@@ -62,6 +63,7 @@ class Wrapper:
         self._wrap(self.scheduler, "_request_dispatcher", self.intake.dispatch)
         self._wrap(self.scheduler.session_controller, "_close", self.intake.close)
         self._wrap(self.scheduler.session_controller, "maybe_reap", self.intake.reap)
+        self._wrap(self.scheduler.tree_cache, "release_session", self.intake.release)
         batch_module: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._wrap(batch_module.Req, "init_next_round_input", self._match)

@@ -16,6 +16,7 @@ class Intake:
         self.dialect = dialect
         self.tracker = tracker
         self.reaping = False
+        self.aborting = False
         #: Sessions whose close was deferred; the reaper takes their mark off before it closes them.
         self.closing: set[str] = set()
 
@@ -81,7 +82,11 @@ class Intake:
 
     def _abort(self, original: Any, message: Any) -> Any:
         before, slots = self.dialect.waiting(), self.dialect.slots()
-        result = original(message)
+        self.aborting = True
+        try:
+            result = original(message)
+        finally:
+            self.aborting = False
         left = {id(req) for req in self.dialect.waiting()}
         for req in reversed([req for req in before if id(req) not in left]):
             self._left_queue(req, slots)
@@ -92,11 +97,21 @@ class Intake:
         sid = meta.event_session
         if sid is None:
             self.tracker.emit("T-PLAIN-ABORT", None, req.rid, u=0, swa_u=0)
-        elif slots.get(sid) != self.dialect.slots().get(sid):
+        elif slots.get(sid) != self.dialect.slots().get(sid, slots.get(sid)):
             self.tracker.emit("T-ABORT-PARTIAL", sid, req.rid)
         else:
             self.tracker.emit("T-ABORT-WAITING", sid, req.rid)
         self.tracker.end(req)
+
+    def release(self, original: Any, sid: str) -> Any:
+        """A session gives up its slot: with an abort in the queue that is an event of its own."""
+        there, before = sid in self.dialect.slots(), self.dialect.figures()
+        result = original(sid)
+        if self.aborting and there:
+            change = self.dialect.figures() - before
+            dropped = {"u": -change.protected, "swa_u": -change.swa_protected}
+            self.tracker.emit("T-DISCARD", sid, None, **dropped)
+        return result
 
     # Sessions -------------------------------------------------------------------------
 

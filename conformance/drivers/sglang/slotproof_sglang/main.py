@@ -8,11 +8,12 @@ the same state and a crash takes only the child. See `processes.py`.
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 from slotproof_driver import serving
 
-from . import boot, processes
+from . import boot, mends, processes
 
 
 class Driver(serving.Driver):  # type: ignore[misc]  # found as it is run
@@ -20,16 +21,20 @@ class Driver(serving.Driver):  # type: ignore[misc]  # found as it is run
 
     name = "sglang"
 
-    def __init__(self) -> None:
+    def __init__(self, asked: list[str]) -> None:
         super().__init__()
         self.templates = processes.Templates()
+        self.asked = asked
+        #: Mends that are in place.
+        self.mended: list[str] = []
 
     def load(self) -> str:
+        self.mended = mends.apply(self.asked)
         return boot.import_engine()
 
     def capabilities(self) -> dict[str, Any]:
         """Those that a scheduler shows, for its layout decides."""
-        return self.templates.probe(boot.normalise({}))
+        return {**self.templates.probe(boot.normalise({})), "mends": self.mended}
 
     def reset(self, config: dict[str, Any]) -> None:
         self.templates.reset(boot.normalise(config))
@@ -46,4 +51,7 @@ class Driver(serving.Driver):  # type: ignore[misc]  # found as it is run
 
 def main() -> None:
     """Serve until the end of input."""
-    Driver().run()
+    parser = argparse.ArgumentParser(description="The SGLang driver: JSON lines on its pipes.")
+    words = f"repair a known bug: {', '.join(mends.names())}, or {mends.ALL} that fit"
+    parser.add_argument("--mend", action="append", default=[], metavar="NAME", help=words)
+    Driver(parser.parse_args().mend).run()

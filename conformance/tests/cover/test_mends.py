@@ -1,0 +1,163 @@
+"""Mends: known bugs of a build, repaired in the driver's process."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.drivers.sglang.slotproof_sglang import mends
+from slotproof.conformance.engines.base import EngineUnusable
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.environments.recipes import SGLANG
+from slotproof.conformance.traces import itf, scripted
+
+from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
+
+FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
+TRACE = FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"
+CODE = """\
+def first():
+    count = 1
+    return count
+
+
+def second():
+    count = 1
+    return count
+"""
+DIFF = """\
+The first counts two.
+
+--- a/toy_build/inner/code.py
++++ b/toy_build/inner/code.py
+@@ -1,3 +1,3 @@
+ def first():
+-    count = 1
++    count = 2
+     return count
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A build `toy_build` of one module, and its mends; the folder of these."""
+    inner = tmp_path / "site" / "toy_build" / "inner"
+    inner.mkdir(parents=True)
+    for package in (inner, inner.parent):
+        (package / "__init__.py").write_text("")
+    (inner / "code.py").write_text(CODE)
+    folder = tmp_path / "mends"
+    folder.mkdir()
+    (folder / "first-counts.diff").write_text(DIFF)
+    monkeypatch.setattr(mends, "FOLDER", folder)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    for name in ("toy_build", "toy_build.inner", "toy_build.inner.code"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    return folder
+
+
+def test_a_mend_changes_what_is_imported_and_no_file(toy: Path) -> None:
+    assert mends.apply(["first-counts"], "toy_build") == ["first-counts"]
+    code = importlib.import_module("toy_build.inner.code")
+    assert (code.first(), code.second()) == (2, 1)
+    assert linecache.getline(str(code.__file__), 2) == "    count = 2\n"  # as a traceback shows it
+    assert (toy.parent / "site" / "toy_build" / "inner" / "code.py").read_text() == CODE
+
+
+def test_without_mends_nothing_is_put_in_place(toy: Path) -> None:
+    del toy
+    before = [*sys.meta_path]
+    assert mends.apply([], "toy_build") == [] and sys.meta_path == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (" def first():\n", "", "toy_build/inner/code.py has its place 2 times"),
+        (" def first():\n", " def third():\n", "toy_build/inner/code.py has its place 0 times"),
+        ("inner/code.py", "inner/gone.py", "toy_build/inner/gone.py is no file"),
+    ],
+)
+def test_a_mend_that_does_not_fit_is_one_line_or_left_out(
+    toy: Path, old: str, new: str, why: str
+) -> None:
+    (toy / "other.diff").write_text(DIFF.replace(old, new))
+    with pytest.raises(UsageError, match=f"^the mend 'other' does not fit this build: {why}$"):
+        mends.apply(["other"], "toy_build")
+    (toy / "first-counts.diff").unlink()
+    assert mends.apply(["all"], "toy_build") == []
+
+
+def test_a_mend_that_fits_in_part_changes_nothing(toy: Path) -> None:
+    hunk = DIFF.partition("@@")[2].replace("first", "nowhere")
+    (toy / "first-counts.diff").write_text(f"{DIFF}@@{hunk}")
+    assert mends.apply(["all"], "toy_build") == []
+    assert importlib.import_module("toy_build.inner.code").first() == 1
+
+
+def test_of_several_layouts_the_one_that_fits_is_taken(toy: Path) -> None:
+    (toy / "first-counts.diff").rename(toy / "first-counts.new.diff")
+    (toy / "first-counts.gone.diff").write_text(DIFF.replace("first", "nowhere"))
+    assert mends.apply(["first-counts"], "toy_build") == ["first-counts"]
+
+
+def test_a_mend_that_does_not_exist_is_one_line(toy: Path) -> None:
+    del toy
+    with pytest.raises(UsageError, match=r"^there is no mend 'x'; there are: first-counts$"):
+        mends.apply(["x"], "toy_build")
+
+
+def test_an_engine_without_mends_is_one_line() -> None:
+    with pytest.raises(EngineUnusable, match=r"^--mend is for sglang; there are no mends for ref"):
+        EngineSpec("reference", mends=("all",)).open()
+    with pytest.raises(EngineUnusable, match=r"^there is no mend 'x'; `slotproof list mends`"):
+        EngineSpec("sglang==0.5.23", mends=("x",)).open()
+
+
+def test_the_command_that_starts_it_again_has_the_mends() -> None:
+    spec = EngineSpec("sglang==0.5.23", mends=("queued-abort", "refused-token"))
+    assert spec.options == "--mend queued-abort --mend refused-token"
+    assert spec.stem != EngineSpec("sglang==0.5.23").stem
+
+
+def test_a_trace_says_with_which_mends_it_was_found(tmp_path: Path) -> None:
+    old = itf.load(TRACE)
+    assert old.mends == ()
+    itf.save(replace(old, mends=("queued-abort",)), tmp_path / "t.itf.json")
+    new = itf.load(tmp_path / "t.itf.json")
+    assert new.mends == ("queued-abort",)
+    assert 'mends=["queued-abort"]' in scripted.render(new)
+    text = (tmp_path / "t.itf.json").read_text()
+    (tmp_path / "t.itf.json").write_text(text.replace('"queued-abort"', '"--start-timeout"'))
+    with pytest.raises(itf.BadTrace, match="mends"):
+        itf.load(tmp_path / "t.itf.json")
+
+
+def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.itf.json"
+    itf.save(replace(itf.load(TRACE), mends=("queued-abort",)), path)
+    assert status(["replay", str(path), "--engine", "reference"]) == 0
+    assert "mended" not in capfd.readouterr().out
+
+
+def test_every_mend_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixture[str]) -> None:
+    assert status(["list", "mends"]) == 0
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
+    assert listed == mends.names() == sorted(SGLANG.mends)
+    for path in sorted(mends.FOLDER.glob("*.diff")):
+        page = FINDINGS / f"{path.name.partition('.')[0]}.md"
+        assert f"--mend {page.stem}`" in page.read_text("utf-8"), page
+        words = path.read_text("utf-8").partition("--- a/")[0]
+        assert re.fullmatch(r"[A-Z][^\n]+\.\n\n(.+\n\n)?", words, re.DOTALL), path
+        assert mends.hunks(path.read_text("utf-8"))
