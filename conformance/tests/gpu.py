@@ -52,9 +52,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         how = () if there else ("--collect-only", "-q")
         argv = [sys.executable, "-m", "pytest", "-m", "gpu", *how, *arguments, *places]
         done = subprocess.run(argv, cwd=ROOT, check=False).returncode
-    for place, name in lacking.items():
-        if name is not None:
-            print(f"test-gpu: {place} was left out: {sys.executable} has no {name}")
+    for place, lacks in lacking.items():
+        if lacks is not None:
+            print(f"test-gpu: {place} was left out: {sys.executable} has no {lacks}")
     if not there:
         print("test-gpu: torch sees no GPU here: NOTHING was run")
     return done

@@ -61,9 +61,9 @@ def test_every_token_that_is_changed_is_another_one() -> None:
 def test_a_stop_token_was_answered_after_the_same_prompt() -> None:
     """Only then does an engine that computes the same again stop there."""
     texts = [Text([1, 2], [8, 9]), Text([1, 3, 4], []), Text([5], [6])]
-    assert Again(0, 1, 7).of([], texts) == ([5], 6)
-    assert Again(1, 1, 7).of([], texts) == ([1, 2], 9)
-    assert Again(0, 0, 7).of([1], texts) == ([1, 2], 8)
+    assert Again(0, 1, 7).of([], texts) == ([5], [6])
+    assert Again(1, 1, 7).of([], texts) == ([1, 2], [9])
+    assert Again(0, 0, 7).of([1], texts) == ([1, 2], [8])
     assert Again(0, 0, 7).of([1, 2], texts) is None
 
 
