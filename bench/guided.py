@@ -52,6 +52,7 @@ from slotproof.conformance.traces.trace import Trace
 from slotproof.impl.mutants import MUTANTS
 from slotproof.impl.mutants.systematic import SystematicMutant, systematic
 
+MATRIX = Path(__file__).parent.parent / "docs/reference/mutants/matrix.json"
 LAP = 1000
 """Seeds apart: a run whose examples are over goes on as one with another seed."""
 Found = Callable[[Finding], None]
@@ -305,12 +306,20 @@ def of_builds(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(document: dict[str, Any]) -> Iterator[str]:
-    """As Markdown: the medians, and how many tries found nothing."""
-    ways = [name for name in document["mutants"][0] if name in WAYS]
-    yield "| mutant | " + " | ".join(ways) + " |"
-    yield "|---|" + "---|" * len(ways)
+    """As Markdown: the medians, and how many tries found something where some did not.
+
+    Of named mutants the figures of runs by default are those of their own table, of 10 seeds each.
+    """
+    matrix = json.loads(MATRIX.read_text(encoding="utf-8"))
+    sent = {
+        row["name"]: row["cells"][matrix["columns"].index("sent")]["text"] for row in matrix["rows"]
+    }
+    ways = [way for way in WAYS if any(way in row for row in document["mutants"])]
+    known = [] if "unguided" in ways else ["run"]
+    yield f"| mutant | {' | '.join([*known, *ways])} |"
+    yield "|---" * (1 + len(known) + len(ways)) + "|"
     for row in document["mutants"]:
-        cells = []
+        cells = [sent.get(row["mutant"], "-") for _ in known]
         for way in ways:
             if way not in row:
                 cells.append("not tried")

@@ -3,6 +3,7 @@ gives the same result anywhere."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -288,3 +289,13 @@ def test_an_engine_that_fails_beyond_its_example_is_told() -> None:
 
 def test_rounds_begin_with_few_examples() -> None:
     assert [share(lap) for lap in (0, 1, 9)] == [1, 2, 32]
+
+
+def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python bench/guided.py --table bench/results/guided-named.json`` makes its table."""
+    root = Path(__file__).parents[3]
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    bench = importlib.import_module("guided")
+    measured = json.loads((root / "bench/results/guided-named.json").read_text())
+    made = "\n".join(bench.table(measured))
+    assert made.count("\n") > 5 and made in (root / "docs/explanation/guided.md").read_text()
