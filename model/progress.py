@@ -198,8 +198,8 @@ def tasks_of(
         **chosen,
     }
     yield from _counting(spec)
-    possible = [id_ for id_ in HELPERS if _possible(spec.transitions[id_], profile)]
-    steps = [each for each in helpers(without) if each.id in possible]
+    taken = [id_ for id_ in HELPERS if _possible(spec.transitions[id_], profile)]
+    steps = [each for each in helpers(without) if each.id in taken]
     covered: Expr = FALSE
     for helper in steps:
         covered = covered | helper.when

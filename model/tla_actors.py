@@ -90,6 +90,7 @@ def _module(spec: Spec) -> Iterator[str]:
         "MaxHistory",
         "MaxOutput",
         "MaxTree",
+        "Depth",
     ]
     yield from ("  " + line for line in textwrap.wrap(", ".join(constants), 76))
     yield ""
@@ -436,6 +437,7 @@ Within(y) ==
   /\ y.full_evictable + y.full_protected <= MaxTree
   /\ y.swa_evictable + y.swa_protected <= MaxTree
 
+Near == TLCGet("level") <= Depth
 Permuted == Permutations(Actors)
 """
 HOLDS = r"""
@@ -486,6 +488,8 @@ class Bounds:
     tree: int = 9
     profile: str = "reference"
     reserve: int = 0
+    depth: int = 99
+    """Steps from the initial state, at most."""
     steps: tuple[str, ...] = tuple(TRANSITIONS)
     unruled: frozenset[str] = field(default_factory=frozenset)
 
@@ -511,6 +515,7 @@ class Bounds:
             "MaxHistory": self.history,
             "MaxOutput": self.output,
             "MaxTree": self.tree,
+            "Depth": self.depth,
         }
         names = [identifier(var.name) for var in state.CONFIG]
         return {**{name: flags[name] for name in names if name in flags}, **known}
@@ -522,7 +527,7 @@ class Bounds:
             lines.append(f"  {name} = {str(value).upper() if isinstance(value, bool) else value}")
         lines += [f"  a{each} = a{each}" for each in range(1, self.actors + 1)]
         lines += ["SYMMETRY Permuted"] if self.actors > 1 else []  # of one TLC knows no permutation
-        return "\n".join([*lines, "INVARIANT Holds"]) + "\n"
+        return "\n".join([*lines, "CONSTRAINT Near", "INVARIANT Holds"]) + "\n"
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -535,6 +540,6 @@ def _numbers(numbers: Iterable[int]) -> str:
 
 SMALL = Bounds(
     "three requests share prefixes", actors=3, pages=3, rows=2, width=2, prompt=(1, 2),
-    steps=PLAIN, tree=3,
+    steps=PLAIN, tree=3, depth=12,
 )  # fmt: skip
 """Enough for a lock that another one's unlock drops."""

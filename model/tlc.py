@@ -104,11 +104,11 @@ def read(bounds: Bounds, text: str, lines: list[str], seconds: float) -> Checked
 
 MODELS = (
     SMALL,
-    Bounds("three actors, sessions or not", actors=3, pages=2, rows=2, width=1, tree=1),
+    Bounds("three actors, sessions or not", actors=3, pages=2, rows=2, width=1, tree=1, depth=11),
     Bounds("two actors with a window", actors=2, pages=2, rows=2, width=2, window=1, prompt=(2,),
            steps=PLAIN),
 )  # fmt: skip
-"""All states of each."""
+"""All states of each, or all that so many steps lead to."""
 
 
 @dataclass(frozen=True)

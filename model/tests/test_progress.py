@@ -9,7 +9,7 @@ import pytest
 from slotproof.model import transitions as t
 from slotproof.model.altered import becomes, changed, guarded, less
 from slotproof.model.explore_bounds import Bounds
-from slotproof.model.expr import conj, is_aligned
+from slotproof.model.expr import Expr, conj, is_aligned
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.obligations import Spec, framing
 from slotproof.model.profiles import PROFILES
@@ -146,7 +146,7 @@ def test_it_rests_on_the_invariants(clause: str, layer: str, goal: str) -> None:
 def test_a_theorem_about_no_state_is_vacuous() -> None:
     """Invariants under which nobody ever waits would prove everything."""
     kind = INVARIANTS["INV-KIND"]
-    nobody = {**kind.conjuncts, "waits": req.phase != WAITING}
+    nobody: dict[str, Expr] = {**kind.conjuncts, "waits": req.phase != WAITING}
     spec = Spec(invariants={**INVARIANTS, "INV-KIND": replace(kind, conjuncts=nobody)})
     _, vacuity = prove_progress(spec, (4,))
     assert "PROGRESS [T-MATCH]" in {each.transition for each in vacuity if each.vacuous}

@@ -8,7 +8,7 @@ CONSTANTS
   P, has_swa, W, width, reserve, aligned_reuse, retract_keeps,
   abort_publishes, overlap, loan_publishes, keeps_slack, full_total,
   swa_total, rows_total, Actors, Kept, Steps, News, Prompts, Drafts,
-  MaxHistory, MaxOutput, MaxTree
+  MaxHistory, MaxOutput, MaxTree, Depth
 
 VARIABLES pools, actors, pages, freerows, broken
 vars == <<pools, actors, pages, freerows, broken>>
@@ -251,6 +251,7 @@ Within(y) ==
   /\ y.full_evictable + y.full_protected <= MaxTree
   /\ y.swa_evictable + y.swa_protected <= MaxTree
 
+Near == TLCGet("level") <= Depth
 Permuted == Permutations(Actors)
 INV_SUM_FULL(x) ==
   /\ x.full_available + x.full_evictable + x.full_protected + Held(x) + Uncached(x) + x.frame_held + x.frame_uncached = full_total
