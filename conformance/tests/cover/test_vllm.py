@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -331,7 +331,9 @@ def test_what_an_abort_ends_is_one_session_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("told", [("closed", "refused"), ("closed", "refused", "refused")])
-def test_an_abort_that_ended_nothing_takes_no_answer(told: tuple[Any, ...]) -> None:
+def test_an_abort_that_ended_nothing_takes_no_answer(
+    told: tuple[Literal["closed", "refused"], ...],
+) -> None:
     """INV-SESSION.answered: of two closes behind it both are answered, with it or without."""
     made = client(aborts_close=True)
     for command in (turn("r1"), ABORT, CLOSE, CLOSE):
