@@ -195,6 +195,7 @@ def test_what_is_refuted_or_unknown_is_named(answers: list[Any], status: int) ->
     assert len(named) == sum(each != "unsat" for each in answers)
 
 
+@pytest.mark.slow
 def test_the_same_text_every_time() -> None:
     one, two = ([each.text() for each in scripts(Spec(), "T-SAVE", None)] for _ in range(2))
     assert one == two
