@@ -261,6 +261,7 @@ class Head:
             config_name=config,
             chosen_profile=self.chosen_profile,
             set_aside=self.set_aside,
+            mends=self.capabilities.mends,
         )
 
     def to_json(self) -> dict[str, Any]:

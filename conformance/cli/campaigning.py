@@ -27,6 +27,7 @@ from slotproof.conformance.cli.options import (
     DeviceOption,
     EngineOption,
     JsonOption,
+    MendOption,
     ProfileOption,
     PythonOption,
     SetAsideOption,
@@ -99,6 +100,7 @@ def campaign(
     steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
+    mend: MendOption = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -141,7 +143,7 @@ def campaign(
     as_json: JsonOption = False,
 ) -> int:
     """Search a build for long, guided by what is new, with a journal to go on from."""
-    spec = EngineSpec(engine, python, device, step_timeout, start_timeout)
+    spec = EngineSpec(engine, python, device, step_timeout, start_timeout, (*(mend or ()),))
     if merge or only_report:
         if examples is not None or seconds is not None:
             raise UsageProblem("--merge and --report run nothing: leave out --examples, --seconds")

@@ -123,6 +123,12 @@ def test_an_engine_without_mends_is_one_line() -> None:
         EngineSpec("sglang==0.5.23", mends=("x",)).open()
 
 
+@pytest.mark.parametrize("command", ["run", "campaign"])
+def test_every_search_takes_mends(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert status([command, "--engine", "reference", "--mend", "all", "--examples", "1"]) == 2
+    assert "--mend is for sglang; there are no mends for reference" in capfd.readouterr().err
+
+
 def test_the_command_that_starts_it_again_has_the_mends() -> None:
     spec = EngineSpec("sglang==0.5.23", mends=("queued-abort", "refused-token"))
     assert spec.options == "--mend queued-abort --mend refused-token"
