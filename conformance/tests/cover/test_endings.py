@@ -28,7 +28,7 @@ from slotproof.conformance.search import campaign
 from slotproof.conformance.engines.reference import InProcessEngine
 
 def factory():
-    campaign._possible = None
+    campaign.possible = None
     return InProcessEngine()
 
 def leaves():

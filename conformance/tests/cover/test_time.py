@@ -106,7 +106,7 @@ def test_with_only_a_time_it_goes_on_until_that_is_over(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """New seeds in each round; enough of everything is a verdict of its own."""
-    code, said = document(["run", "--all", "--seconds", "540"], capsys)
+    code, said = document(["run", "--all", "--seconds", "600"], capsys)
     assert code == CONFORMS, said["transitions"]["never"]
     assert said["examples"] >= 300 and said["planned"] is None and not said["out_of_time"]
     runs = [each["run"] for each in said["examples_of"].values()]

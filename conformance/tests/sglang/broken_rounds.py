@@ -63,12 +63,13 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 def run() -> None:
     """Run the driver, with the fault put in where a scheduler that speculates is there."""
+    fault = sys.argv.pop(1)  # not the driver\'s
     install = engine.Engine._install
 
     def _install(self: Any) -> None:
         install(self)
         if self.rounds is not None:
-            FAULTS[sys.argv[1]](self.scheduler)
+            FAULTS[fault](self.scheduler)
 
     engine.Engine._install = _install
     main.main()

@@ -99,11 +99,12 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 def run() -> None:
     """Run the driver, with the fault put in where the scheduler is there."""
+    fault = sys.argv.pop(1)  # not the driver\'s
     install = engine.Engine._install
 
     def _install(self: Any) -> None:
         install(self)
-        FAULTS[sys.argv[1]](type(self.scheduler.tree_cache.session))
+        FAULTS[fault](type(self.scheduler.tree_cache.session))
 
     engine.Engine._install = _install
     main.main()
