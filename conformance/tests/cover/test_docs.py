@@ -61,7 +61,9 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_tla_alone(tmp_path: Path) -> None:
     assert status(["docs", "--tla", "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Slotproof.cfg", "Slotproof.tla"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("Slotproof.cfg", "Slotproof.tla", "SlotproofActors.cfg", "SlotproofActors.tla")
+    ]
 
 
 def test_cores_of_another_spec(

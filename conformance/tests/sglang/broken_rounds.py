@@ -63,7 +63,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 def run() -> None:
     """Run the driver, with the fault put in where a scheduler that speculates is there."""
-    fault = sys.argv.pop(1)  # not the driver\'s
+    fault = sys.argv.pop(1)  # not the driver's
     install = engine.Engine._install
 
     def _install(self: Any) -> None:

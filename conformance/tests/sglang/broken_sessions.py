@@ -99,7 +99,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 def run() -> None:
     """Run the driver, with the fault put in where the scheduler is there."""
-    fault = sys.argv.pop(1)  # not the driver\'s
+    fault = sys.argv.pop(1)  # not the driver's
     install = engine.Engine._install
 
     def _install(self: Any) -> None:

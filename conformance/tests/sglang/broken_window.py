@@ -62,7 +62,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
 
 def run() -> None:
     """Run the driver, with the fault put in where a scheduler has been built."""
-    fault = sys.argv.pop(1)  # not the driver\'s
+    fault = sys.argv.pop(1)  # not the driver's
     build = boot.build_scheduler
 
     def build_scheduler(config: dict[str, Any]) -> Any:
