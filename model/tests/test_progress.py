@@ -131,7 +131,7 @@ def test_what_an_unlock_gives_back_does_not_matter() -> None:
     [
         ("INV-SUM-FULL.equation", "T-EXTEND", "ENABLED.full_available"),
         ("INV-ROWS.equation", "T-EXTEND", "ENABLED.a_row"),
-        ("INV-COVER.req", "T-RESULT enabled", "ENABLED.n"),
+        ("INV-COVER.req", "T-RESULT enabled", "ENABLED.running"),
     ],
 )
 def test_it_rests_on_the_invariants(clause: str, layer: str, goal: str) -> None:

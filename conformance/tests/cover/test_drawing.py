@@ -113,9 +113,9 @@ def test_a_request_is_stopped_by_what_was_answered_before() -> None:
     assert isinstance(first.output, list)
     asked = Again(0, 2, 7).of([], [Text([1], first.output)])
     assert asked is not None
-    prompt, stop = asked
+    prompt, stops = asked
     again: Command = {"do": "submit", "session": None, "rid": "r2", "tokens": prompt, "max_new": 8}
-    assert referee.do({**again, "stop": [stop]}) == []
+    assert referee.do({**again, "stop": stops}) == []
     assert referee.do({"do": "step", "n": 8}) == []
     second = referee.client.requests["r2"]
     assert second.reason == "stop" and second.output == first.output[:3]

@@ -20,6 +20,11 @@ MAY_NAME = {
     "model/wrong_life.py": "the same",
     "model/wrong_locks.py": "the same",
     "model/variants.py": "each a transition built otherwise",
+    "model/progress.py": "prescribes the step that helps, for each kind of actor",
+    "model/stuck.py": "looks for who waits where one of them is missing",
+    "model/tla_actors.py": "what a move does to pages, written a second time on purpose",
+    "model/tlc.py": "holes to put back there",
+    "conformance/cli/progressing.py": "which of them may be left out",
     "impl": "an engine says what it does where it does it",
     "conformance/drivers": "so does a driver, which imports nothing of slotproof",
 }

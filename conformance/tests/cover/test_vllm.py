@@ -104,7 +104,7 @@ def test_what_it_does_is_right_under_its_profile(commands: list[Command]) -> Non
 
 
 def test_and_wrong_under_another() -> None:
-    kept = replace(VLLM, drops_last=False)
+    kept = replace(VLLM, drops_last=False, draft=0, keeps_slack=False)
     assert clauses(LENT, config=kept, profile="wipe") == {"INV-STEP.guard"}
     assert "INV-HISTORY.history" in clauses(ANSWERED, profile="wipe")
 
@@ -141,7 +141,8 @@ def test_a_mutant_of_each_choice(
 )
 def test_who_knows_nothing_of_the_choice_sees_nothing(mutant: str, commands: list[Command]) -> None:
     """Under SGLang's contract a turn too many may be rejected, in any order."""
-    config = replace(VLLM, loan_publishes=False, drops_last="last" in mutant)
+    plain = replace(VLLM, draft=0, keeps_slack=False)
+    config = replace(plain, loan_publishes=False, drops_last="last" in mutant)
     assert clauses(commands, mutant, config, profile="wipe") == set()
 
 
