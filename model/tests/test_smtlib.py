@@ -42,7 +42,8 @@ def test_cvc5_proves_a_transition(page_size: int | None) -> None:
 
 
 def test_the_same_is_asked_as_of_z3() -> None:
-    """Every obligation that is not framing, the other actors' included, and no other."""
+    """Every obligation that is not framing, the other actors' included, and none that Z3 is not
+    asked. (Of some that are no framing the clause itself is all that is needed.)"""
     for name in (INIT, "T-CLOSE"):
         results, _ = prove(page_sizes=[4], jobs=1, only=[name])
         of_z3 = {each.name for each in results if each.core != (each.clause,)}
@@ -51,7 +52,7 @@ def test_the_same_is_asked_as_of_z3() -> None:
             for script in scripts(Spec(), name, 4)
             for clause in script.goals
         }
-        assert of_z3 == written
+        assert of_z3 <= written <= {each.name for each in results}
 
 
 @pytest.mark.parametrize("page_size", [1, 4])
