@@ -189,13 +189,22 @@ def touched(look: Look) -> dict[str, Expr]:
     return {c: e for c, e in look.goals.items() if variables(e) & look.moved}
 
 
+def _alone(pair: Pair[Symbols], assumed: list[z3.BoolRef]) -> z3.CheckSatResult:
+    """Whether there is such a state, of a solver that was asked nothing before: one that was may
+    not find it."""
+    solver = pair.symbols.solver()
+    solver.add(*pair.assumed.values(), *assumed)
+    pair.symbols.settle(solver)
+    return solver.check()
+
+
 def _judged(
     pair: Pair[Symbols], solver: z3.Solver, name: str, look: Look, page_size: int | None
 ) -> Iterator[Result]:
     terms = pair.terms(touched(look), look.seen)
     pair.symbols.settle(solver)
     assumed = list(look.assumed.values())
-    if solver.check(*assumed) != z3.sat:
+    if solver.check(*assumed) != z3.sat and _alone(pair, assumed) != z3.sat:
         yield Result(name, "possible", page_size, "unknown")
         return
     framed = (each for each in look.goals if each not in terms)

@@ -83,7 +83,7 @@ def test_another_seed_gives_other_examples() -> None:
 def test_counterexamples_are_kept_as_found_and_then_shorter() -> None:
     """keep() has each trace before it is shrunk, and at last what the outcome has."""
     kept: list[list[Finding]] = []
-    outcome = campaign.run(InProcessEngine(MUTANT), "x", ONE, keep=kept.append)
+    outcome = campaign.run(InProcessEngine(MUTANT), "x", replace(ONE, seed=5), keep=kept.append)
     assert outcome.findings == kept[-1] and all(each.trace.minimal for each in kept[-1])
     first, last = kept[0][0].trace, kept[-1][0].trace
     assert not first.minimal and len(first.rows) > len(last.rows)
