@@ -409,7 +409,12 @@ def test_run_and_replay_leave_logs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert status(["validate", str(log), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["examples"] == 3 and document["status"] == 0
-    assert status([*argv, "--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]) == 1
+    assert (
+        status(
+            [*argv, "--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
+        )
+        == 1
+    )
     found = json.loads(capsys.readouterr().out)
     assert status(["validate", str(log), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
