@@ -1,12 +1,13 @@
 # make run    check the reference engine (installs what it needs into .venv)
 # make check  while you work: formatter, linter, type checker, doctests and the fast tests
-# make test   before a commit: the same and all tests, few of those that are drawn by chance;
-#             SGLANG=no and VLLM=no leave out the builds of these engines, which take a network the
-#             first time;
-#             tests of pages in a browser run where there is a Chromium
+# make test   before a commit: the same and the slow ones; of pages in a browser where there is a
+#             Chromium
 # make test-all  before an issue is closed: everything, part by part, with the minutes of each;
-#             writes down what passed, for make test-changed; PARTS="kills fuzz" is these alone
-# make test-changed  what test-all does more than test, where its inputs changed since it passed
+#             writes down what passed, for make test-changed; PARTS="kills fuzz" is these alone;
+#             SGLANG=no and VLLM=no leave out the builds of these engines, which take a network the
+#             first time
+# make test-changed  what test-all does more than test, where its inputs changed since it passed,
+#             but for other provers
 # make fuzz   files and drivers that nobody vouches for, as long as it is told: SECONDS=600, or
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make mutants  the reference engine's source with one place changed, for places drawn by chance, and
@@ -52,35 +53,32 @@ run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
 
 ifeq ($(SGLANG),no)
-BUILDS := not sglang
 BUILDS_SAYS := SGLang builds were NOT tested: SGLANG=no
 WITHOUT += --without sglang
 else
-BUILDS := (sglang or vllm or not sglang)
-BUILDS_SAYS := SGLang builds were tested: $(SGLANG)
+BUILDS_SAYS := SGLang builds are tested: $(SGLANG)
 ENVIRONMENTS := sglang-envs
 endif
 
 ifeq ($(VLLM),no)
-BUILDS := $(BUILDS) and not vllm
 VLLM_SAYS := vLLM builds were NOT tested: VLLM=no
 WITHOUT += --without vllm
 else
-VLLM_SAYS := vLLM builds were tested: $(VLLM)
+VLLM_SAYS := vLLM builds are tested: $(VLLM)
 ENVIRONMENTS += vllm-envs
 endif
 
 PYTEST := $(BIN)/python -m pytest -n auto --durations-min=1
-FAST := not slow and not quality and not exhaustive and not sglang and not vllm and not browser
+WITHIN := not quality and not exhaustive and not sglang and not vllm
+FAST := $(WITHIN) and not slow and not browser
 
 check: lint types
 	$(PYTEST) --durations=5 -m "$(FAST)"
 
-test: lint types $(ENVIRONMENTS)
-	$(PYTEST) --durations=20 -m "$(BUILDS) and $(BROWSER)"
-	@echo "$(BUILDS_SAYS)"
-	@echo "$(VLLM_SAYS)"
+test: lint types
+	$(PYTEST) --durations=20 -m "$(WITHIN) and $(BROWSER)"
 	@echo "$(BROWSER_SAYS)"
+	@echo "Mutants, builds of engines, kills, interrupts, fuzz: make test-all, or make test-changed"
 
 test-all: lint types $(ENVIRONMENTS)
 	$(BIN)/python -m slotproof.conformance.tests.parts $(WITHOUT) $(PARTS)
@@ -89,9 +87,10 @@ test-all: lint types $(ENVIRONMENTS)
 	@echo "$(BROWSER_SAYS)"
 	@echo "$(JAVA_SAYS)"
 
-# make test sees to the part `spec` itself.
-test-changed: $(VENV)/.tested
-	$(BIN)/python -m slotproof.conformance.tests.parts --changed interrupts kills fuzz systematic
+test-changed: $(VENV)/.tested $(ENVIRONMENTS)
+	$(BIN)/python -m slotproof.conformance.tests.parts --changed $(WITHOUT)
+	@echo "$(BUILDS_SAYS)"
+	@echo "$(VLLM_SAYS)"
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .

@@ -1,8 +1,9 @@
 """``make test-all``, part by part: what each runs, how long it took, what it depends on.
 
-Parts that ``make test`` runs only a little of have inputs: files and folders whose change may
-change what the part says. When such a part has passed, a fingerprint of them goes into
-``passed.json``, to be committed. ``--changed`` leaves out parts that passed with these inputs.
+Parts that ``make test`` leaves out have inputs: files and folders whose change may change what
+the part says. When such a part has passed, a fingerprint of them goes into ``passed.json``, to be
+committed. ``--changed`` leaves out parts that passed with these inputs, and what takes longer than
+CI has time for.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ _COMMANDS = (
     "model/pool.py",
 )
 """What deals with signals, processes and the ends of commands."""
+_REFEREE = (
+    *("conformance/*.py", "conformance/cli", "conformance/drivers/served.py"),
+    *(f"conformance/{each}" for each in ("engines", "lockstep", "protocol", "search", "traces")),
+    *("impl", "model"),
+)
+"""What finds, shrinks and replays."""
+_BUILDS = (
+    *(*_REFEREE, "conformance/campaigns", "conformance/drivers/common", "conformance/environments"),
+    *("conformance/logs", "conformance/matrices", f"{TESTS}/*.py"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,8 @@ class Part:
     """Those of the environment win: who asks for less gets that, and no fingerprint."""
     inputs: tuple[str, ...] = ()
     """Patterns of files, and folders; none where ``make test`` runs all of the part."""
+    on_ci: bool = True
+    """Whether ``--changed`` looks at it."""
 
     def files(self, root: Path = ROOT) -> Iterator[Path]:
         """What it depends on: the inputs, and the versions of what is installed."""
@@ -83,28 +96,20 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
-    "cvc5": Part((sys.executable, "-m", "slotproof.model.second"), inputs=("model",)),
-    "tlc": Part((sys.executable, "-m", "slotproof.model.tlc"), inputs=("model",)),
+    "cvc5": Part((sys.executable, "-m", "slotproof.model.second"), inputs=("model",), on_ci=False),
+    "tlc": Part((sys.executable, "-m", "slotproof.model.tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(
-        pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference")))
+        pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference"))),
+        inputs=(*_REFEREE, f"{TESTS}/*.py", QUALITY),
     ),
     "systematic": Part(
         (
             *(sys.executable, "-m", "slotproof.conformance.matrices.systematic"),
             *("--sample", "40", "--jobs", "2"),
         ),
-        inputs=(
-            "conformance/*.py",
-            "conformance/engines",
-            "conformance/lockstep",
-            "conformance/matrices",
-            "conformance/protocol",
-            "conformance/search",
-            "impl",
-            "model",
-        ),
+        inputs=(*_REFEREE, "conformance/matrices"),
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
@@ -126,25 +131,22 @@ PARTS = {
     "fuzz": Part(
         (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
         inputs=(
-            "conformance/*.py",
-            "conformance/cli",
+            *_REFEREE,
             "conformance/driver_checks",
             "conformance/drivers/examples",
-            "conformance/drivers/served.py",
-            "conformance/engines",
-            "conformance/lockstep",
             "conformance/logs",
-            "conformance/protocol",
-            "conformance/search",
-            "conformance/traces",
-            "model",
-            "impl",
             f"{TESTS}/fuzz",
         ),
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
-    "sglang": Part(pytest_of("-m", "sglang", f"{TESTS}/sglang")),
-    "vllm": Part(pytest_of("-m", "vllm", f"{TESTS}/vllm")),
+    "sglang": Part(
+        pytest_of("-m", "sglang", f"{TESTS}/sglang"),
+        inputs=(*_BUILDS, "conformance/drivers/sglang", f"{TESTS}/sglang", "docs/findings"),
+    ),
+    "vllm": Part(
+        pytest_of("-m", "vllm", f"{TESTS}/vllm"),
+        inputs=(*_BUILDS, "conformance/drivers/vllm", f"{TESTS}/vllm", "docs"),
+    ),
 }
 
 
@@ -174,7 +176,7 @@ def main() -> int:
         parser.error(f"there is no part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
     chosen = asked.names or list(PARTS)
     if asked.changed:
-        chosen = changed(chosen)
+        chosen = [name for name in changed(chosen) if PARTS[name].on_ci]
     said = {name: "NOT run" for name in chosen if name in asked.without}
     failed = [name for name in chosen if name not in said and not _passes(name, said)]
     for name in chosen:

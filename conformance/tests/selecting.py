@@ -1,7 +1,6 @@
-"""A plugin for pytest, on in ``pyproject.toml``: which tests run, which first, which together.
+"""A plugin for pytest, on in ``pyproject.toml``: which tests run first, and which together.
 
-Tests marked ``exhaustive`` run where the inputs of the part ``spec`` changed since it passed, and
-where ``-m`` names them. Long ones come first, so that no worker waits for another at the end.
+Long ones come first, so that no worker waits for another at the end.
 """
 
 from __future__ import annotations
@@ -13,19 +12,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.tests.parts import changed
-
 SHARING = ("test_site.py", "test_explore.py")
 """Files whose tests share something that takes seconds to make."""
 LONG = ("sglang", "vllm", "browser", "quality", "exhaustive", "slow")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselected tests are counted."""
-    left_out = [item for item in items if item.get_closest_marker("exhaustive")]
-    if left_out and "exhaustive" not in config.option.markexpr and not changed(["spec"]):
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_urgency)
 
 

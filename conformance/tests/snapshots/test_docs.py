@@ -91,7 +91,7 @@ def expect(command: str, shown: list[str], output: list[str]) -> None:
     )
 
 
-@pytest.mark.quality
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
 def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page.read_text()
