@@ -201,9 +201,10 @@ MENDED = {
     "chunks": HASH,
     "a token is dropped": HASH,
     "a turn ends inside a round": "INV-COVER.idle",
-    "rounds": "INV-COVER.idle",
+    "rounds": HASH,
     "a batch ahead": "INV-COVER.idle",
-    "rounds ahead": "INV-COVER.idle",
+    "chunks ahead": HASH,
+    "rounds ahead": HASH,
     "rounds and chunks": "INV-COVER.idle",
 }
 """What 0.15.0 does wrong (README), and the clause that it breaks."""
@@ -341,7 +342,7 @@ FAULTS: dict[str, tuple[int, str, list[Command], set[str]]] = {
     "rejected kept": (7, *LIVES["rounds"][:2], {"INV-STEP.state"}),
     "placeholder kept": (9, *LIVES["a batch ahead"][:2], {"INV-COVER.idle"}),
     "trimmed kept": (8, *LIVES["a turn ends inside a round"][:2], {"INV-COVER.idle"}),
-    "newest first": (18, "p4", [*LIVES["turns wait"][1][:4], steps(12)], {"INV-HISTORY.prompt"}),
+    "newest first": (18, "p4", [*LIVES["turns wait"][1][:4], steps(12)], {"INV-SESSION.order"}),
 }
 
 

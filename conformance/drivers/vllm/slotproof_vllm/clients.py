@@ -19,6 +19,8 @@ class Turn:
     session: str | None
     tokens: list[int]
     max_new: int
+    arrival: float = 0.0
+    """By which the engine's own request tells the turns of a session apart."""
     output: list[int] = field(default_factory=list)
     """What its client was told."""
 
@@ -42,6 +44,14 @@ class Session:
     def closing(self) -> bool:
         """The close is what comes next."""
         return self.closed and not self.queue
+
+    def taken(self, arrival: float | None) -> Turn:
+        """Of those that wait, the one that the engine has taken; it is in flight now."""
+        arrivals = [each.arrival for each in self.queue]
+        place = arrivals.index(arrival) if arrival in arrivals else 0
+        self.turn = self.queue[place]
+        del self.queue[place]
+        return self.turn
 
     def turns(self) -> list[Turn]:
         """Those that are not answered."""

@@ -187,12 +187,14 @@ class Engine:
             key = self.clients.add(turn)
             self.scheduler.add_request(self.inputs.make(key, tokens, max_new, stop, False))
         else:
+            request = self.inputs.make(of.key, tokens, max_new, stop, True)
+            turn.arrival = request.arrival_time
             if of.turn is None:
                 of.turn = turn
                 self.watcher.emit("T-SUBMIT", session, rid, new=len(tokens))
             else:
                 of.queue.append(turn)
-            self.scheduler.add_request(self.inputs.make(of.key, tokens, max_new, stop, True))
+            self.scheduler.add_request(request)
 
     def _refusal(self, turn: Turn, of: Session | None) -> str | None:
         """Why the front end does not take it."""
@@ -298,8 +300,9 @@ class Engine:
         self._finish(turn, reason)
         of.turn = None
         if of.queue:
-            of.turn = of.queue.popleft()
-            self.watcher.emit("T-SUBMIT", of.sid, of.turn.rid, new=len(of.turn.tokens))
+            request = self.layout.request(key)
+            turn = of.taken(request and request.arrival_time)
+            self.watcher.emit("T-SUBMIT", of.sid, turn.rid, new=len(turn.tokens))
             if of.closing:
                 self.watcher.emit("T-CLOSE-DEFER", of.sid)
         elif of.closed:
