@@ -71,6 +71,13 @@ def _restore_to(n: Expr) -> Transition:
     )
 
 
+def _slack_stays(n: Expr) -> t.Cut:
+    """A cut that gives nothing back where slack is kept, also of what the cursor goes below."""
+    left = t.cut(req, n)
+    room = ite(config.keeps_slack, req.A, left.A)
+    return left._replace(memory=free(req, ceil_page(room), ceil_page(req.A)), A=room)
+
+
 def _aligned(n: Expr) -> Expr:
     return ite(config.aligned_reuse, floor_page(n), n)
 
@@ -207,6 +214,17 @@ MEMORY = (
         "trim caps A and leaves C",
         "T-SAVE / INV-ORDER.slot",
         changed(becomes(t.T_SAVE, (slot.C, req.C))),
+    ),
+    Wrong(
+        "save-keeps-slack-below-cursor",
+        "a trim that keeps slack moves the cursor down, and keeps pages it has given back",
+        "T-SAVE / INV-SUM-SWA.equation",
+        changed(
+            replace(
+                moving(t.T_SAVE, _slack_stays(t._target).memory),
+                effect={**t.T_SAVE.effect, **t.cut_lengths(slot, _slack_stays(t._target))},
+            )
+        ),
     ),
     Wrong(
         "save-forgets-output",
