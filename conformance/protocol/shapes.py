@@ -98,9 +98,12 @@ def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any
 
 
 def _first(error: ValidationError) -> Misfit:
-    first = error.errors(include_url=False, include_context=False)[0]
+    first = error.errors(include_url=False)[0]
     message, path = first["msg"], first["loc"]
-    if first["type"] not in ("missing", "extra_forbidden", "union_tag_invalid"):
+    if first["type"] == "union_tag_invalid":  # the tag is quoted in it, however long it is
+        tag = str(first["ctx"]["tag"])
+        message = message.replace(tag, tag if len(tag) <= QUOTED else f"{tag[: QUOTED - 1]}…")
+    elif first["type"] not in ("missing", "extra_forbidden"):
         message += f", not {quoted(first['input'])}"
     return Misfit(tuple(path), message)
 

@@ -128,23 +128,25 @@ def log(rng: Random) -> Input:
         change = rng.choice(list(figures.changes(line["snapshot"], config)))
         change.make(line["snapshot"])
         lines[index] = dumps(line).encode()
-        return Input("logs", _joined(lines), argv, wrong=f"line {index + 1}: {change}")
+        return Input("logs", joined(lines), argv, wrong=f"line {index + 1}: {change}")
     way = rng.randrange(10)
     if way == 0:
-        _reordered(rng, lines)
-        return Input("logs", _joined(lines), argv)
+        reordered(rng, lines)
+        return Input("logs", joined(lines), argv)
     if way == 1:
-        return Input("logs", broken(rng, _joined(lines)), argv)
+        return Input("logs", broken(rng, joined(lines)), argv)
     index = rng.randrange(len(lines))
     lines[index] = text_changed(rng, lines[index], line_sense)
-    return Input("logs", _joined(lines), argv)
+    return Input("logs", joined(lines), argv)
 
 
-def _joined(lines: list[bytes]) -> bytes:
+def joined(lines: list[bytes]) -> bytes:
+    """A file of these lines."""
     return b"".join(line + b"\n" for line in lines)
 
 
-def _reordered(rng: Random, lines: list[bytes]) -> None:
+def reordered(rng: Random, lines: list[bytes]) -> None:
+    """One line is gone, or elsewhere, or there twice, or a run of them is gone."""
     a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
     way = rng.randrange(4)
     if way == 0:

@@ -11,8 +11,9 @@ from typing import Any
 from slotproof.conformance.tests.fuzz.mutations import broken, changed, doubled
 from slotproof.conformance.tests.fuzz.odd import LIGHT, dumps, raw
 
-FILE, OUT, SCRIPT = "{file}", "{out}", "{script}"
-"""Stand in an argument for the input's path, one that may be written, and the life's commands."""
+FILE, FOLDER, OUT, SCRIPT = "{file}", "{folder}", "{out}", "{script}"
+"""Stand in an argument for the input's path, the folder it is in where that is what is named, a
+path that may be written, and the life's commands."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Input:
     """The figure that was changed: no verdict may be that this conforms."""
     right: bool = False
     """Nothing was changed: it conforms."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, from a folder of its own."""
+        return "journal/journal.jsonl" if self.kind == "journals" else "input.json"
 
 
 def any_odd(rng: Random) -> str:

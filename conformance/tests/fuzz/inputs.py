@@ -13,11 +13,13 @@ from slotproof.conformance.tests.fuzz import conversations, seeds
 from slotproof.conformance.tests.fuzz.drivers import HEAR, driver, message
 from slotproof.conformance.tests.fuzz.files import READ_BASELINE, READ_TRACE, baseline, log, trace
 from slotproof.conformance.tests.fuzz.given import FILE, Input
+from slotproof.conformance.tests.fuzz.journals import journal, reading
 
 KINDS: Mapping[str, Callable[[Random], Input]] = {
     "traces": trace,
     "logs": log,
     "baselines": baseline,
+    "journals": journal,
     "messages": message,
     "drivers": driver,
 }
@@ -40,6 +42,11 @@ def untouched() -> list[Input]:
         Input("logs", data, ("validate", FILE), right=True) for data in seeds.files("logs").values()
     ]
     found += [Input("baselines", data, READ_BASELINE) for data in seeds.files("baselines").values()]
+    found += [
+        Input("journals", data, argv)
+        for data in seeds.files("journals").values()
+        for argv in reading(data)
+    ]
     found += [
         Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
         for life in seeds.LIVES

@@ -31,7 +31,7 @@ import typer.main
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.tests.fuzz.bait import Ran, spring
 from slotproof.conformance.tests.fuzz.conversations import StandIn, script
-from slotproof.conformance.tests.fuzz.given import FILE, OUT, SCRIPT, Input
+from slotproof.conformance.tests.fuzz.given import FILE, FOLDER, OUT, SCRIPT, Input
 
 SECONDS = 10.0
 """Of the processor's time for one answer."""
@@ -68,7 +68,8 @@ def examine(given: Input, parent: Path) -> str:
     folder = parent / "one"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    path = folder / "input.json"
+    path = folder / given.path
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(given.data)
     if given.life:
         (folder / "script.json").write_text(script(given.life))
@@ -102,7 +103,7 @@ _EXPECTED = {"one", "input.json", "script.json", "envs"}
 
 def arguments(given: Input, folder: Path) -> list[str]:
     """The command line, with paths in the folder."""
-    names = {FILE: "input.json", OUT: "out", SCRIPT: "script.json"}
+    names = {FILE: given.path, FOLDER: "journal", OUT: "out", SCRIPT: "script.json"}
     return [
         functools.reduce(lambda text, name: text.replace(name, f"{folder}/{names[name]}"), names, a)
         for a in given.argv

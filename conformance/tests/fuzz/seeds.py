@@ -9,11 +9,15 @@ whatever is in a folder of a kind is taken.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from slotproof.conformance.campaigns import sources
+from slotproof.conformance.campaigns.journal import NAME
+from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.logs.writer import LoggedEngine
@@ -156,22 +160,36 @@ SPEC_MUTANT = "22213-double-count"
 """What `prove --mutant` makes a trace of: of the spec alone, with states and no commands."""
 
 
+CAMPAIGN = ("--config", "p1-one", "--config", "p4-draft", "--steps", "8", "--task", "2")
+CAMPAIGNS = {
+    "nothing": ("reference", "0", "6"),
+    "found": ("reference:leak-full", "0", "6"),
+    "other": ("reference", "1", "4"),
+}
+"""Journals, by name: engine, seed, examples."""
+MERGED = ("nothing", "other")
+SOURCES = b'"sources":"000000000000"'
+"""Stands in a journal for the digest of what is here: with another, it does not go on."""
+
+
 @cache
 def files(kind: str) -> dict[str, bytes]:
     """What there is to start from, by name."""
     found = {path.name: path.read_bytes() for path in sorted((FOLDER / kind).iterdir())}
     assert found, f"{FOLDER / kind} is empty"
-    return found
+    here = SOURCES.replace(b"0" * 12, sources.digest().encode())
+    return {name: data.replace(SOURCES, here) for name, data in found.items()}
 
 
 def write(folder: Path = FOLDER) -> None:
     """Make every file anew."""
-    for kind in ("traces", "logs", "baselines"):
+    for kind in ("traces", "logs", "baselines", "journals"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
     for name, (config, commands) in LIVES.items():
         _put(folder / "traces" / f"{name}.itf.json", itf.to_itf(_trace(name, config, commands)))
         _log(config, commands, folder / "logs" / f"{name}.jsonl")
     _baselines(folder / "baselines")
+    _journals(folder / "journals")
     _put(folder / "traces" / f"spec-{SPEC_MUTANT}.itf.json", _spec_trace())
 
 
@@ -220,6 +238,20 @@ def _baselines(folder: Path) -> None:
     )
     baseline.save(known, folder / "three.json")
     baseline.save(Baseline(), folder / "none.json")
+
+
+def _journals(folder: Path) -> None:
+    here = f'"sources":"{sources.digest()}"'.encode()
+    with tempfile.TemporaryDirectory() as name:
+        made = {each: Path(name) / each for each in (*CAMPAIGNS, "merged")}
+        for each, (engine, seed, examples) in CAMPAIGNS.items():
+            asked = ["--engine", engine, "--seed", seed, "--examples", examples, *CAMPAIGN]
+            status(["campaign", "--journal", str(made[each]), *asked])
+        parts = [word for each in MERGED for word in ("--merge", str(made[each]))]
+        status(["campaign", "--journal", str(made["merged"]), *parts])
+        for each, path in made.items():
+            data = (path / NAME).read_bytes()
+            (folder / f"{each}.jsonl").write_bytes(data.replace(here, SOURCES))
 
 
 if __name__ == "__main__":

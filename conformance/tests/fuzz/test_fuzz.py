@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-COUNTS = {"traces": 150, "logs": 300, "baselines": 150, "messages": 200}
+COUNTS = {"traces": 150, "logs": 300, "baselines": 150, "journals": 150, "messages": 200}
 
 
 @pytest.mark.parametrize("kind", COUNTS)

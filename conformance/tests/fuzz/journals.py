@@ -1,0 +1,68 @@
+"""Journals with changes, and what reads them: a report, a merge, a campaign that goes on."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from slotproof.conformance.tests.fuzz import seeds
+from slotproof.conformance.tests.fuzz.files import joined, reordered
+from slotproof.conformance.tests.fuzz.given import FOLDER, OUT, Input, any_odd, text_changed
+from slotproof.conformance.tests.fuzz.mutations import broken
+
+REPORT = ("campaign", "--journal", FOLDER, "--report")
+
+
+def reading(data: bytes) -> list[tuple[str, ...]]:
+    """The command lines that a journal is for; the last one goes on with it."""
+    head = json.loads(data.splitlines()[0])
+    asked = ("--engine", head["spec"], "--seed", str(head["seed"]), *seeds.CAMPAIGN)
+    return [
+        REPORT,
+        (*REPORT, "--json"),
+        ("campaign", "--merge", FOLDER, "--journal", OUT),
+        ("campaign", "--journal", FOLDER, *asked, "--examples", "7"),
+    ]
+
+
+def journal(rng: Random) -> Input:
+    """A folder for `campaign`."""
+    data = rng.choice(list(seeds.files("journals").values()))
+    argv, lines = rng.choice(reading(data)), data.splitlines()
+    way = rng.randrange(10)
+    if way == 0:
+        return Input("journals", broken(rng, data), argv)
+    if way < 4:
+        reordered(rng, lines)
+        return Input("journals", joined(lines), argv)
+    index = rng.randrange(len(lines))
+    lines[index] = text_changed(rng, lines[index], _sense)
+    return Input("journals", joined(lines), argv)
+
+
+def _sense(rng: Random, line: Any) -> Any:
+    """Another round, task or example, a finding that is another one's, figures that can't be."""
+    number = rng.choice((0, 1, 2, 3, 1000, 10**9, 10**18, -1))
+    way = rng.randrange(6)
+    findings = [each for each in (line.get("finding"), *line.get("findings", ())) if each]
+    findings += [each for each in line.get("results", ()) if each]
+    if way == 0 and findings:
+        finding = rng.choice(findings)
+        part = rng.choice((finding, finding["mark"], finding["trace"]))
+        part[rng.choice(list(part))] = rng.choice((any_odd(rng), number))
+    elif way == 1 and line.get("kept"):
+        kept = rng.choice(line["kept"])
+        kept[rng.choice(list(kept))] = rng.choice((any_odd(rng), number, []))
+    elif way == 2 and "coverage" in line:
+        part = line["coverage"]
+        part[rng.choice(list(part))] = rng.choice((any_odd(rng), number, {}, "ffff"))
+    elif way == 3 and "configs" in line:
+        part = rng.choice(list(line["configs"].values()))
+        part[rng.choice(list(part))] = rng.choice((any_odd(rng), number))
+    elif way == 4 and "offers" in line:
+        part = line["offers"]
+        part[rng.choice(list(part))] = rng.choice((any_odd(rng), number, []))
+    else:
+        line[rng.choice(list(line))] = rng.choice((any_odd(rng), number))
+    return line
