@@ -22,9 +22,9 @@ from slotproof.conformance.terminal import labelled
 
 RUN = 1400
 """Examples of a run by default, at which the mutants were counted."""
-KILLED, OF = 345, 353
+KILLED, OF = 352, 362
 """Of 400 systematic mutants of the reference engine that nobody had looked at before (`make mutants
-SEED=3`, 2026-11-24): so many of those that anybody could see."""
+SEED=4`, 2026-11-25): so many of those that anybody could see."""
 
 
 def good_turing(counts: Mapping[str, int], examples: int) -> float | None:
