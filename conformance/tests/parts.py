@@ -132,6 +132,7 @@ PARTS = {
         (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
         inputs=(
             *_REFEREE,
+            "conformance/campaigns",
             "conformance/driver_checks",
             "conformance/drivers/examples",
             "conformance/logs",
