@@ -72,6 +72,7 @@ def test_every_page_is_free_in_the_beginning(pool: str) -> None:
     assert found[f"INIT [{pool}] / INV-OWNER.{pool} / P=4"] == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 64, None])
 @pytest.mark.parametrize("name", ["T-RESTORE", "T-SAVE", "T-CLOSE", "T-INSERT"])
 def test_the_others_keep_their_invariants(name: str, page_size: int | None) -> None:
@@ -122,6 +123,7 @@ def _results(spec: Spec, page_size: int | None, only: str = "T-RESTORE") -> list
     return [each for task in prover.tasks for each in prover.results(task)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_size", [4, None])
 def test_a_forgotten_rounding_is_refuted(page_size: int | None) -> None:
     """Soundness of the P-for-all encoding: what fails at P = 4 must not be proved for all P."""

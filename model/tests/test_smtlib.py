@@ -32,6 +32,7 @@ def _script(spec: Spec, obligation: str, page_size: int | None = 4) -> tuple[Scr
     return next(each for each in found if each.where == where), clause
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_size", SIZES)
 def test_cvc5_proves_a_transition(page_size: int | None) -> None:
     found = [
@@ -55,6 +56,7 @@ def test_the_same_is_asked_as_of_z3() -> None:
         assert of_z3 <= written <= {each.name for each in results}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page_size", [1, 4])
 @pytest.mark.parametrize("transition", ["T-RESTORE", "T-INSERT"])
 def test_it_says_what_z3_was_given(transition: str, page_size: int) -> None:
@@ -72,6 +74,7 @@ CORRUPTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CORRUPTED)
 def test_a_corrupted_script_is_noticed(what: str) -> None:
     right, wrong = CORRUPTED[what]

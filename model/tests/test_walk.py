@@ -237,6 +237,7 @@ def test_invariants_hold_on_random_walks(page_size: int, window: int, profile: s
     assert set(seen.transitions) <= possible
 
 
+@pytest.mark.slow
 def test_every_guard_conjunct_is_seen_to_hold_and_to_fail() -> None:
     """No conjunct is idle or impossible (those with parameters: T reached means they held)."""
     holds = fails = 0

@@ -340,6 +340,7 @@ def test_a_factory_whose_engine_never_returns(
     assert "no answer to “submit” within 0.05 s" in said
 
 
+@pytest.mark.slow
 def test_a_cache_that_never_matches_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -31,12 +31,14 @@ def documents() -> dict[str, str]:
     return contents.documents()
 
 
+@pytest.mark.slow
 def test_committed_documents_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
     """Else: `slotproof docs`, and look at the difference before you commit it."""
     assert status(["docs", "--check", "--out", str(SPEC)]) == 0, capsys.readouterr().out
     assert "are what the spec says" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Changed, missing and left over: status 1 and the names; written anew, all is well."""
     out = ["--out", str(tmp_path / "spec")]

@@ -52,6 +52,7 @@ def statuses(said: Any) -> dict[str, str]:
 # Its life ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_life_of_a_baseline(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

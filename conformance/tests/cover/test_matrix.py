@@ -89,6 +89,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
     assert cell.link is not None and (tmp_path / cell.link).exists(), "that of the other build"
 
 
+@pytest.mark.slow
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
     """It is shown under its name, and not again as what the campaign finds."""
     argv = ["matrix", "--engines", f"old={NOISE},reference", *SMALL, "--out", str(tmp_path)]

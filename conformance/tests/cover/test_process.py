@@ -320,6 +320,7 @@ def test_lockstep_over_the_wire_finds_nothing_on_the_reference_engine() -> None:
     assert outcome.coverage.holds == inside.coverage.holds
 
 
+@pytest.mark.slow
 def test_a_mutant_is_found_over_the_wire() -> None:
     """INV-SUM-FULL: the same trace as in process."""
     plan = Plan({"p1": CONFIGS["p1"]}, examples=50)

@@ -99,6 +99,7 @@ def test_the_table_of_spec_mutants() -> None:
 # Progress, and the obligations as files ---------------------------------------------------
 
 
+@pytest.mark.slow
 def test_progress_is_a_theorem_with_its_rank_and_its_choice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

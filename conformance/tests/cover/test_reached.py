@@ -124,6 +124,7 @@ class NeverStops(InProcessEngine):
         return super().do({**command, "stop": []} if command["do"] == "submit" else command)
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_nothing_by_a_stop_token_says_so() -> None:
     """It did not show that a turn that is stopped is well. (INV-ANSWER.past_stop is not asked.)"""
     others = {name: each for name, each in ORACLES.items() if name != "contract"}

@@ -451,6 +451,7 @@ def test_spans_and_back() -> None:
         assert [page for a, b in runs for page in range(a, b + 1)] == pages
 
 
+@pytest.mark.slow
 def test_a_short_text_of_many_pages_takes_no_memory() -> None:
     """Runs stay runs: a trace of 434 KB took 2.1 GB when each page was a number."""
     held = " ".join(f"{10 * i}-999999999" for i in range(100))

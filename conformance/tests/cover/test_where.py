@@ -201,6 +201,7 @@ def delete_leaf(look):
 HOOKS = "import json\ndef look(text):\n    return json.loads(text)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["in process", "behind a pipe"])
 def test_the_headline_of_a_crash_says_where(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,10 +18,11 @@ def reading(data: bytes) -> list[tuple[str, ...]]:
     """The command lines that a journal is for; the last one goes on with it."""
     head = json.loads(data.splitlines()[0])
     asked = ("--engine", head["spec"], "--seed", str(head["seed"]), *seeds.CAMPAIGN)
+    merge = ("campaign", "--merge", FOLDER, "--journal", OUT)
     return [
         REPORT,
         (*REPORT, "--json"),
-        ("campaign", "--merge", FOLDER, "--journal", OUT),
+        *([] if "parts" in head else [merge]),
         ("campaign", "--journal", FOLDER, *asked, "--examples", "7"),
     ]
 
