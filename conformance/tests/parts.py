@@ -113,7 +113,7 @@ PARTS = {
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
-        {"SLOTPROOF_INTERRUPTS": "50"},
+        {"SLOTPROOF_INTERRUPTS": "20"},
         (*_COMMANDS, f"{TESTS}/interrupting.py", f"{QUALITY}/test_interrupts.py"),
     ),
     "kills": Part(
