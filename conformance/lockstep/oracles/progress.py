@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.protocol.commands import describe
+from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 
 PATIENCE = 16
@@ -92,7 +93,7 @@ def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
         return "limit", "as many run as may"
     sent = seen.client.unanswered.get(rid)
     known = request["prompt"] + request["output"]
-    more = max(0, sent.max_new if sent else 0) + seen.capabilities.margin
+    more = max(0, sent.max_new if sent else 0) + seen.capabilities.margin + _tail(seen.config)
     whole = min(known + more, seen.config.context_len)
     size = seen.config.page_size
     need = -(-whole // size) * size - (-(-slot["A"] // size) * size if slot else 0)
@@ -102,6 +103,12 @@ def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
             words = f"it may need {need} tokens of {name}; slots hold {held}, {locked} are locked"
             return name, words
     return "nothing", "all that it needs is there"
+
+
+def _tail(config: EngineConfig) -> int:
+    """Tokens that a round may allocate beyond the next one: drafts, and with overlap scheduling the
+    round that is under way."""
+    return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
 
 
 def _running(snapshot: Snapshot) -> int:
@@ -116,7 +123,7 @@ def _pressed(seen: Observation) -> bool:
     ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}
     known = seen.client.requests
     asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
-    ahead = (config.draft * config.topk + 1) * (2 if config.overlap else 1) + page
+    ahead = 1 + _tail(config) + page
     need = sum(each.most + ahead for each in asked)
     need += sum(each["A"] + page for each in slots.values())
     room = min(pool["total"] for pool in now["pools"].values())

@@ -760,6 +760,18 @@ class TestProgress:
         found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
         assert [each.pins for each in found] == [pins]
 
+    @pytest.mark.parametrize(("draft", "pins"), [(0, "nothing"), (4, "full")])
+    def test_drafts_need_memory_too(self, draft: int, pins: str, scene: Any, commands: Any) -> None:
+        """What is there suffices for the tokens, not for a round of drafts beside them."""
+        made = self.waiting(scene, commands)
+        made.referee.config = replace(made.referee.config, draft=draft)
+        made.snapshot["slots"].clear()
+        known = sum(made.snapshot["requests"]["r2"][part] for part in ("prompt", "output"))
+        asks = known + commands.submit("r2")["max_new"]
+        made.snapshot["pools"]["full"].update(available=-(-asks // 4) * 4, evictable=0)
+        found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
+        assert [each.pins for each in found] == [pins]
+
     def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, paused=True) == []
 
