@@ -308,6 +308,27 @@ def test_with_priorities_a_block_that_was_filled_stays_shared(
     assert "T-PLAIN-RETRACT" in told
 
 
+def test_with_priorities_a_block_is_evicted_for_who_gives_way(
+    python_of: Callable[[str], Path],
+) -> None:
+    """r2 gets the last block of the tree, gives way to r3 in the same batch, and r3 gets it."""
+    commands = [
+        OPEN,
+        {"do": "open", "session": "s2"},
+        turn("r1", 1, 8, "s2"),
+        steps(5),
+        turn("r2", 24, 8),
+        turn("r3", 24, 5, "s2"),
+        plain("r4", 1, 1),
+        steps(8),
+    ]
+    with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
+        log = play(engine, Setup(CONFIGS["p1"], set_aside=HELD), commands).log
+    assert log[-1].violations == [] and len(log) == len(commands)
+    told = [[event[0] for event in seen["events"]] for seen in log[-1].snapshots][-1]
+    assert told[:4] == ["T-EVICT", "T-DECODE", "T-RETRACT-WIPE", "T-DECODE"]
+
+
 @pytest.mark.parametrize("fault", ["round swapped", "rejected kept", "trimmed kept"])
 def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault: str) -> None:
     """The same commands without drafts find nothing."""

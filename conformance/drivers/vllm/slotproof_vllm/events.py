@@ -119,8 +119,8 @@ class Watcher:
             return
         self.events.pop(self._position(shared))
         preempted[3]["u"] -= shared[3]["u"]
-        left = shared[3]["u"]
-        for event in [each for each in self.events if each[0] == "T-EVICT"]:
+        left, since = shared[3]["u"], self.events[self._position(preempted) :]
+        for event in [each for each in since if each[0] == "T-EVICT"]:
             less = min(left, event[3]["n"])
             event[3]["n"], left, self.evicted = (
                 event[3]["n"] - less,
