@@ -34,10 +34,10 @@ def on_startup(**_: Any) -> None:
     """
     layout = ROOT / "build" / "layout" / "slotproof"
     layout.mkdir(parents=True, exist_ok=True)
-    for part in ("model", "impl", "conformance"):
-        link = layout / part
-        if not link.is_symlink():
-            link.symlink_to(ROOT / part)
+    parts = {name: ROOT / name for name in ("model", "impl", "conformance")}
+    for name, part in {**parts, "__init__.py": ROOT / "api" / "__init__.py"}.items():
+        if not (layout / name).is_symlink():
+            (layout / name).symlink_to(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

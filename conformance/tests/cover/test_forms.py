@@ -17,8 +17,8 @@ import pytest
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, text
+from slotproof.conformance.traces.scenario import Scenario, Violated
 from slotproof.conformance.traces.trace import Trace
 
 ROOT = Path(__file__).parents[3]
