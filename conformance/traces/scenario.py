@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -180,21 +181,24 @@ class Scenario:
 
     @property
     def trace(self) -> Trace:
-        """What was sent and seen so far, to be shown, saved or replayed."""
+        """What was sent and seen, up to the first violation: to be shown, saved or replayed."""
         offered, setup = self.engine.capabilities, self.setup
-        violations = self.happened[-1].violations if self.happened else []
+        first = next((each for each in self.happened if each.violations), None)
+        known = self.happened[: first.number if first else None]
+        judged = copy(self.referee)
+        judged.log = judged.log[: len(known)]
         return Trace(
             f"{self.engine.name} {self.engine.version}".strip(),
             self.text,
             setup.profile or offered.profile,
             setup.config,
             setup.seed,
-            [each.row for each in self.happened],
-            violations,
+            [each.row for each in known],
+            first.violations if first else [],
             minimal=False,
             chosen_profile=setup.profile,
             set_aside=tuple(sorted(self.referee.set_aside)),
-            explained=explain(self.referee) if violations else None,
+            explained=explain(judged) if first else None,
             mends=offered.mends,
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,14 @@ def on_startup(**_: Any) -> None:
     for name, part in {**parts, "__init__.py": ROOT / "api" / "__init__.py"}.items():
         if not (layout / name).is_symlink():
             (layout / name).symlink_to(part)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """A link to the source, where the project has an address."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if address := project.get("urls", {}).get("Source"):
+        config.repo_url, config.repo_name = address, project["name"]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
