@@ -69,7 +69,9 @@ def test_the_copy_button_takes_commands(page: Any, site: Path) -> None:
         copied.append(page.evaluate("window.copied"))
     assert "slotproof run --examples 300" in copied
     trace = "slotproof-traces/reference-22862-no-free-tail-seed0.itf.json"
-    again = f"slotproof replay {trace}\necho $?\nslotproof replay {trace} --engine reference\necho $?"
+    again = (
+        f"slotproof replay {trace}\necho $?\nslotproof replay {trace} --engine reference\necho $?"
+    )
     assert again in copied
     file = page.locator(".highlight:has-text('class Forgetful')")
     file.hover()
