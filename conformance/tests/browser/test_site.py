@@ -14,6 +14,8 @@ PAGES = (
     "index",
     "tutorial/first-bug",
     "reference/cli",
+    "reference/api/slotproof",
+    "how-to/use-from-python",
     "reference/api/conformance",
     "systems/22862-free-tail",
     "findings/sglang-streaming-sessions",

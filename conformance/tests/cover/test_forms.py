@@ -137,7 +137,6 @@ def run_file(path: Path, engine: str | None = None) -> subprocess.CompletedProce
     """The pytest file, run as a reader would."""
     environment = {key: value for key, value in os.environ.items() if "SLOTPROOF" not in key}
     environment |= {"SLOTPROOF_ENGINE": engine} if engine else {}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=path.parent, check=False
