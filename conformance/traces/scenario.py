@@ -72,11 +72,13 @@ class Scenario:
 
     ``engine`` is an ``--engine`` argument; ``python`` the interpreter of its environment, for
     engines that have one. ``config`` has the fields of the protocol's configuration; what is
-    missing has its default; ``mends`` are known bugs that its driver is to repair. Every command
-    returns what :class:`Happened`. One that breaks a clause of the spec raises :class:`Violated`,
-    an ``AssertionError``; with ``raises=False`` the violations are in what it returns, and one may
-    go on. Raises :class:`EngineUnusable` if the engine can't start or lacks what a command needs,
-    and ``ValueError`` for a configuration or a command that is none.
+    missing has its default. ``profile`` stands instead of the engine's own; ``mends`` are known
+    bugs that its driver is to repair; ``step_timeout`` is in seconds.
+
+    Every command returns what :class:`Happened`. One that breaks a clause of the spec raises
+    :class:`Violated`, an ``AssertionError``; with ``raises=False`` the violations are in what it
+    returns, and one may go on. Raises :class:`EngineUnusable` if the engine can't start or lacks
+    what a command needs, and ``ValueError`` for a configuration or a command that is none.
 
     >>> with Scenario("reference:22213-double-count", raises=False) as engine:
     ...     _ = engine.open("s1"), engine.submit("r1", "s1", [5, 6, 7], max_new=0)
