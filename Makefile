@@ -101,10 +101,11 @@ lint: $(VENV)/.tested
 layout:
 	@mkdir -p build/layout/slotproof
 	@for part in model impl conformance; do ln -sfn ../../../$$part build/layout/slotproof/$$part; done
+	@for file in __init__.py py.typed; do ln -sfn ../../../api/$$file build/layout/slotproof/$$file; done
 
 types: $(VENV)/.tested layout
 	cd build/layout && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
-		-p slotproof.model -p slotproof.impl -p slotproof.conformance
+		-p slotproof
 
 site: $(VENV)/.tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

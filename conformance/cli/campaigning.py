@@ -39,11 +39,12 @@ from slotproof.conformance.cli.options import (
     writable,
     writing,
 )
-from slotproof.conformance.cli.running import chosen, known
+from slotproof.conformance.cli.running import known
 from slotproof.conformance.cli.telling import campaign_view
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.config import chosen
 from slotproof.conformance.search import baseline as baselines, campaign as searching, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline
 from slotproof.conformance.search.campaign import Outcome

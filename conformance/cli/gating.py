@@ -29,11 +29,11 @@ from slotproof.conformance.cli.options import (
     writable_file,
     writing,
 )
-from slotproof.conformance.cli.running import chosen
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.files import write_whole
+from slotproof.conformance.protocol.config import chosen
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.baseline import BadBaseline, Baseline
 from slotproof.conformance.search.campaign import Outcome

@@ -21,7 +21,7 @@ from slotproof.conformance.cli.options import (
     writing,
     z3_missing,
 )
-from slotproof.conformance.cli.running import chosen, known
+from slotproof.conformance.cli.running import known
 from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.engines.base import torch_missing
 from slotproof.conformance.engines.mutants import known_mutants
@@ -29,6 +29,7 @@ from slotproof.conformance.files import write_whole
 from slotproof.conformance.matrices import builds
 from slotproof.conformance.matrices.known import SUFFIX, Known, load
 from slotproof.conformance.matrices.table import Table, markdown, write
+from slotproof.conformance.protocol.config import chosen
 from slotproof.conformance.search.campaign import Progress
 from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE

@@ -36,7 +36,7 @@ from slotproof.conformance.driver_checks.meanings import sign
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.config import chosen
 from slotproof.conformance.protocol.snapshot import nonsense
 from slotproof.conformance.search import baseline as baselines, campaign, report
 from slotproof.conformance.search.campaign import Outcome
@@ -196,14 +196,6 @@ def _examples(asked: int | None, seconds: float | None) -> int | None:
     if asked is not None:
         return number(asked, 1, "--examples")
     return EXAMPLES if seconds is None else None
-
-
-def chosen(names: list[str] | None) -> dict[str, EngineConfig]:
-    """Configurations by name; all of them without names."""
-    for name in names or ():
-        if name not in CONFIGS:
-            raise UsageProblem(f"unknown configuration {name!r}; there are: {', '.join(CONFIGS)}")
-    return {name: CONFIGS[name] for name in names} if names else dict(CONFIGS)
 
 
 def known(clauses: list[str] | None) -> tuple[str, ...]:

@@ -234,6 +234,9 @@ class EngineSpec:
 
     def _factory(self, module: str, name: str) -> Engine:
         try:
+            here = str(Path.cwd())
+            if here not in sys.path:
+                sys.path.append(here)  # last: no file there is taken for a library
             found = getattr(importlib.import_module(module), name)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a module does what it likes
             raise EngineUnusable(f"{self.text}: {str(error) or type(error).__name__}") from None

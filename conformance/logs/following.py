@@ -25,7 +25,7 @@ from slotproof.conformance.logs.format import Header, Log, Place
 from slotproof.conformance.logs.judging import ENDS, Found, Judge, Life, Verdict
 from slotproof.conformance.logs.lines import hashed
 from slotproof.conformance.protocol.snapshot import Tokens
-from slotproof.conformance.traces.trace import Row
+from slotproof.conformance.traces.record import Row
 from slotproof.model.world import World
 
 VERSION = 1

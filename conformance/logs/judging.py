@@ -19,7 +19,7 @@ from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.traces.frames import figures
 from slotproof.conformance.traces.itf import FIGURES
-from slotproof.conformance.traces.trace import Row
+from slotproof.conformance.traces.record import Row
 
 CONTEXT = 12
 """Commands before a bad line that are kept to be shown."""
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def validate(
-    log: Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
+    log: str | Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
 ) -> Verdict:
     """Judge a log up to its first violation or its end.
 
@@ -105,7 +105,7 @@ def validate(
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    whole = Log(log if isinstance(log, list) else [log])
+    whole = Log(log if isinstance(log, list) else [Path(log)])
     judge = Judge(whole, profile, set_aside)
     for line in whole:
         if judge.read(line):

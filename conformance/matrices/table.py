@@ -36,7 +36,11 @@ class Row:
 
 @dataclass
 class Table:
-    """What ``slotproof matrix`` writes."""
+    """What ``slotproof matrix`` writes; a notebook shows its picture.
+
+    >>> Table("T", "bug", ["a"], [Row("x", "", [Cell("3", "good")])])._repr_svg_()[:4]
+    '<svg'
+    """
 
     title: str
     corner: str
@@ -44,6 +48,9 @@ class Table:
     columns: list[str]
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def _repr_svg_(self) -> str:
+        return svg(self)
 
 
 def markdown(table: Table) -> str:

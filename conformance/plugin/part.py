@@ -11,9 +11,10 @@ import pytest
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import known_profile, number
-from slotproof.conformance.cli.running import chosen, known
+from slotproof.conformance.cli.running import known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.files import slug
+from slotproof.conformance.protocol.config import BadConfig, chosen
 from slotproof.conformance.search.baseline import BadBaseline, Baseline, load
 from slotproof.conformance.search.campaign import Outcome, run
 from slotproof.conformance.search.causes import Known
@@ -169,7 +170,7 @@ def parts(config: pytest.Config) -> list[Part]:
         known_findings = option(prefix + "baseline")
         if known_findings is not None:
             load(known_findings).check()
-    except (UsageProblem, BadBaseline, BadTrace) as problem:
+    except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
     shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 
@@ -170,3 +170,16 @@ _vllm = replace(
 )
 CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8, draft=2)}
 """All that the profile `vllm` does."""
+
+
+def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
+    """Configurations by name; all of them without names. Raises :class:`BadConfig`.
+
+    >>> list(chosen(["p4", "p1"]))
+    ['p4', 'p1']
+    """
+    wanted = list(names or CONFIGS)
+    for name in wanted:
+        if name not in CONFIGS:
+            raise BadConfig(f"unknown configuration {name!r}; there are: {', '.join(CONFIGS)}")
+    return {name: CONFIGS[name] for name in wanted}

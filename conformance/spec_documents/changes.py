@@ -113,6 +113,7 @@ def _outline_at(revision: str) -> Outline:
         shutil.unpack_archive(here / "spec.tar", here, filter="data")
         for name in READERS:
             shutil.copyfile(MODEL / name, here / "slotproof" / "model" / name)
+        (here / "slotproof" / "__init__.py").touch()  # a package: none that is installed goes first
         # Python in a folder imports from there first.
         paths = {"PYTHONPATH": str(here), "PYTHONDONTWRITEBYTECODE": "1"}
         done = children.run([sys.executable, "-c", _READ], cwd=here, env={**os.environ, **paths})

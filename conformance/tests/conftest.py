@@ -21,7 +21,8 @@ from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
 from slotproof.conformance.protocol.snapshot import Snapshot
 from slotproof.conformance.tests.processes import Descent, finished
 from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 STEP: Command = {"do": "step", "n": 1}
 

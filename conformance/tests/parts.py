@@ -53,6 +53,18 @@ _BUILDS = (
 )
 
 
+_WHEEL = (
+    "pyproject.toml",
+    "api",
+    "impl",
+    "model",
+    "conformance/[!t]*",
+    "conformance/t*.py",
+    "conformance/traces",
+)
+"""What is packed."""
+
+
 @dataclass(frozen=True)
 class Part:
     """A command, and the environment it runs in."""
@@ -127,6 +139,9 @@ PARTS = {
             f"{QUALITY}/stuck.py",
             f"{QUALITY}/environments.py",
         ),
+    ),
+    "wheel": Part(
+        pytest_of(f"{QUALITY}/test_wheel.py"), inputs=(*_WHEEL, f"{QUALITY}/test_wheel.py")
     ),
     "fuzz": Part(
         (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),

@@ -28,7 +28,8 @@
       const box = row.closest(".scrolls");
       box.scrollTop = row.offsetTop - (box.clientHeight - Math.min(row.clientHeight, box.clientHeight)) / 2;
     }
-    if (follow) history.replaceState(null, "", "#" + panel.id);
+    // In the frame of a notebook there is no address to change.
+    if (follow && location.protocol !== "about:") history.replaceState(null, "", "#" + panel.id);
   };
 
   const at = (id) => panels.findIndex((panel) => panel.id === id);

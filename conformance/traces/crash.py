@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from slotproof.conformance.engines.registry import is_ours
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.record import Record
 
 _FRAME = re.compile(r'^ *File "([^"\n]{1,1000})", line (\d{1,7}), in ([^\n]{1,200})$', re.MULTILINE)
 _LIBRARY = re.compile(r".*(?:site-packages|dist-packages|lib/python\d+(?:\.\d+)?)/(?:slotproof/)?")
@@ -55,7 +55,7 @@ class Frame(NamedTuple):
         return "" if known else self.path.rpartition("/")[2]
 
 
-def crashed_at(trace: Trace, violation: Violation) -> str:
+def crashed_at(trace: Record, violation: Violation) -> str:
     """``sglang/srt/mem_cache/radix_cache.py:634 in dec_lock_ref``; empty where it is not known.
 
     Of a driver that sends garbage, or nothing, a traceback is no crash of the engine.
@@ -73,7 +73,7 @@ def crashed_at(trace: Trace, violation: Violation) -> str:
     return ""
 
 
-def _packages(trace: Trace) -> Iterator[str]:
+def _packages(trace: Record) -> Iterator[str]:
     """What the engine is imported as, as far as its names tell."""
     if is_ours(trace.spec):
         yield "impl"

@@ -26,7 +26,8 @@ from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces import older
 from slotproof.conformance.traces.document import TRACE, State
 from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 FIGURES = ("pools", "sessions", "slots", "requests")
 VARS = ("transitions", *FIGURES, "iterations")
@@ -310,15 +311,15 @@ def _text(trace: Trace) -> str:
     return text
 
 
-def load(path: Path) -> Trace:
-    """Read a file. Raises :class:`BadTrace` with one line that names it.
+def load(path: str | Path) -> Trace:
+    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it.
 
-    >>> load(Path("nowhere.itf.json"))
+    >>> load("nowhere.itf.json")
     Traceback (most recent call last):
         ...
     slotproof.conformance.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
     """
     try:
-        return from_itf(jsontext.read(path, bounds.TRACE_BYTES))
+        return from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
     except (BadJson, BadTrace) as bad:
         raise BadTrace(f"{path}: {bad}") from None

@@ -9,9 +9,9 @@ from slotproof.conformance.markup import code, text
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import mermaid, scripted, sentences
 from slotproof.conformance.traces.localisation import Place, suspects
+from slotproof.conformance.traces.record import Record
 from slotproof.conformance.traces.step import Actor, Step
 from slotproof.conformance.traces.text import again, as_if, commands, last_said
-from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.traces.view import View
 
 
@@ -68,7 +68,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield from _details("The same as a pytest file", scripted.render(trace), "python")
 
 
-def _explained(trace: Trace) -> Iterator[str]:
+def _explained(trace: Record) -> Iterator[str]:
     if trace.explained is not None:
         yield as_if(trace)
         yield ""

@@ -14,17 +14,17 @@ from typing import Any
 from slotproof.conformance.engines.registry import is_ours
 from slotproof.conformance.protocol.commands import FIELDS
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.record import Record
 
 WIDTH = 100
 
 
-def render(trace: Trace) -> str:
+def render(trace: Record) -> str:
     """The file. What comes from the trace is in it as literals and comments only."""
     return "\n".join(_lines(trace)) + "\n"
 
 
-def name_of(trace: Trace) -> str:
+def name_of(trace: Record) -> str:
     """The test's name: the clause that broke.
 
     ``INV-SUM-FULL.equation`` gives ``test_inv_sum_full_equation``.
@@ -33,7 +33,7 @@ def name_of(trace: Trace) -> str:
     return "test_" + re.sub(r"[^a-z0-9]+", "_", clause.lower()).strip("_")[:80]
 
 
-def _lines(trace: Trace) -> Iterator[str]:
+def _lines(trace: Record) -> Iterator[str]:
     yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
     yield ""
     if is_ours(trace.found_on):
@@ -46,7 +46,7 @@ def _lines(trace: Trace) -> Iterator[str]:
     for violation in trace.violations:
         yield f"#   {comment(str(violation))}"[:400]
     yield ""
-    yield "from slotproof.conformance.lockstep.scenario import Scenario"
+    yield "from slotproof import Scenario"
     yield ""
     yield f"FOUND_ON = {literal(trace.found_on)}"
     yield ""

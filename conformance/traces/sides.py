@@ -12,8 +12,9 @@ from slotproof.conformance.lockstep import referee
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.equation import sum_of
 from slotproof.conformance.traces.frames import ACTORS
+from slotproof.conformance.traces.record import Row
 from slotproof.conformance.traces.sequence import answer
-from slotproof.conformance.traces.trace import Row, Trace, rows_of
+from slotproof.conformance.traces.trace import Trace, rows_of
 
 _NUMBERING = {"row"}
 """Fields that builds are free to choose: which row, which page."""

@@ -16,7 +16,7 @@ from slotproof.conformance.traces.crash import crashed_at
 from slotproof.conformance.traces.equation import sum_of
 from slotproof.conformance.traces.frames import ACTORS, Frame
 from slotproof.conformance.traces.localisation import Place, suspects
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Record, Row
 from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 
@@ -24,13 +24,14 @@ SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
 
 
-def render(trace: Trace, path: str = "TRACE", options: str = "") -> str:
+def render(trace: Record, path: str = "TRACE", options: str = "") -> str:
     """The whole trace, ready to print. ``path`` is the file to name in the replay line, ``options``
     how the engine is started beside ``--engine``.
 
     >>> from slotproof.conformance.protocol.config import EngineConfig
     >>> rows = [Row({"do": "open", "session": "s1"})]
-    >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> given = "mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, []
+    >>> trace = Record(*given, minimal=False)
     >>> render(trace).splitlines()[0]
     'mine 1, 1 command, nothing violated'
     """
@@ -66,7 +67,7 @@ def last_said(violation: Violation) -> list[str]:
     return violation.said.splitlines()[-SAID:]
 
 
-def again(trace: Trace, path: str, options: str = "") -> str:
+def again(trace: Record, path: str, options: str = "") -> str:
     """The command that replays the trace: where it is not known, it says that there is an
     environment."""
     engine = trace.spec if "--python " in options else trace.found_on
@@ -76,7 +77,7 @@ def again(trace: Trace, path: str, options: str = "") -> str:
     return f"{line} {options}".rstrip()
 
 
-def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
+def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
         where = crashed_at(trace, first)
@@ -115,19 +116,19 @@ def _lines(trace: Trace, path: str, options: str) -> Iterator[str]:
         yield f"it has no states: {again(trace, path, options)} --out FILE makes them"
 
 
-def as_if(trace: Trace) -> str:
+def as_if(trace: Record) -> str:
     """What its explanations begin with."""
     if not trace.explained:
         return "No single change of the spec explains it."
     return "The engine behaves as if:"
 
 
-def _explained(trace: Trace) -> Iterator[str]:
+def _explained(trace: Record) -> Iterator[str]:
     yield as_if(trace)
     yield from (f"  {each}" for each in trace.explained or ())
 
 
-def _where_to_look(trace: Trace) -> Iterator[str]:
+def _where_to_look(trace: Record) -> Iterator[str]:
     found = suspects(View(trace)) if trace.violations else []
     if not found:
         return
@@ -145,12 +146,12 @@ def _place(place: Place) -> str:
     return f"    {place.event}" + (f"  in {place.made_by}" if place.methods else "")
 
 
-def table(rows: Sequence[Row], before: int = 0) -> Iterator[str]:
+def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
     """One line per command, then its transitions and the figures that changed.
 
-    ``before``: commands that came before these and are not shown.
+    ``before``: commands that came before these and are not shown; ``previous`` is the last of them.
     """
-    previous = Row({})
+    previous = previous or Row({})
     for number, row in enumerate(rows, before + 1):
         yield f"{number:>3}  {describe(row.command)}"
         if row.transitions:

@@ -11,9 +11,9 @@ from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.protocol.commands import Command, describe
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.page_map import page_maps
+from slotproof.conformance.traces.record import Record, Row
 from slotproof.conformance.traces.sequence import arrows
 from slotproof.conformance.traces.step import Step
-from slotproof.conformance.traces.trace import Row, Trace
 from slotproof.model.layout import LAYOUT, POOLS
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
@@ -26,7 +26,7 @@ class View:
     """A trace, step by step. Raises ``KeyError``, ``TypeError`` or ``ValueError`` where a
     figure is missing or no number."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Record) -> None:
         self.trace = trace
         self.detailed = any(row.frames for row in trace.rows)
         """Whether the trace has iterations, or only what was after each command."""

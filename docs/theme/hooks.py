@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,18 @@ def on_startup(**_: Any) -> None:
     """
     layout = ROOT / "build" / "layout" / "slotproof"
     layout.mkdir(parents=True, exist_ok=True)
-    for part in ("model", "impl", "conformance"):
-        link = layout / part
-        if not link.is_symlink():
-            link.symlink_to(ROOT / part)
+    parts = {name: ROOT / name for name in ("model", "impl", "conformance")}
+    for name, part in {**parts, "__init__.py": ROOT / "api" / "__init__.py"}.items():
+        if not (layout / name).is_symlink():
+            (layout / name).symlink_to(part)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """A link to the source, where the project has an address."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    if address := project.get("urls", {}).get("Source"):
+        config.repo_url, config.repo_name = address, project["name"]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -189,3 +189,26 @@ def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
     assert blocked.startswith("script-src")
     assert page.evaluate("typeof window.owned") == "undefined"
     page.close()
+
+
+def test_the_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path) -> None:
+    """Steps by keyboard, its script and no other; it can't reach the notebook."""
+    wrong: list[str] = []
+    cell = tmp_path / "cell.html"
+    cell.write_text(f"<p>before</p>{itf.load(OLD)._repr_html_()}<p>after</p>")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(cell.as_uri())
+    frame = page.frames[1]
+    last = shown(frame)
+    frame.locator("h1").click()
+    page.keyboard.press("ArrowLeft")
+    assert shown(frame) != last
+    page.keyboard.press("ArrowRight")
+    assert shown(frame) == last
+    reaches = "() => { try { return !!parent.document } catch { return false } }"
+    assert not frame.evaluate(reaches)
+    context.close()
+    assert wrong == []

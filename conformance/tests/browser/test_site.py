@@ -14,6 +14,8 @@ PAGES = (
     "index",
     "tutorial/first-bug",
     "reference/cli",
+    "reference/api/slotproof",
+    "how-to/use-from-python",
     "reference/api/conformance",
     "systems/22862-free-tail",
     "findings/sglang-streaming-sessions",
@@ -55,4 +57,26 @@ def test_search_from_disk(page: Any, site: Path) -> None:
     page.keyboard.type("double count")
     page.wait_for_selector(".md-search-result__item")
     assert "22213" in page.locator(".md-search-result__list").inner_text()
+    assert page.wrong == []
+
+
+def test_the_copy_button_takes_commands(page: Any, site: Path) -> None:
+    """Of a session neither the prompts nor what is printed; of a file all of it."""
+    page.goto(f"file://{site}/tutorial/first-bug.html")
+    page.evaluate("document.addEventListener('copy', e => { window.copied = e.target.value })")
+    copied = []
+    for block in page.locator(".highlight:has(.gp)").all():
+        block.hover()
+        block.locator("[data-clipboard-target]").click()
+        copied.append(page.evaluate("window.copied"))
+    assert "slotproof run --examples 300" in copied
+    trace = "slotproof-traces/reference-22862-no-free-tail-seed0.itf.json"
+    again = (
+        f"slotproof replay {trace}\necho $?\nslotproof replay {trace} --engine reference\necho $?"
+    )
+    assert again in copied
+    file = page.locator(".highlight:has-text('class Forgetful')")
+    file.hover()
+    file.locator("[data-clipboard-target]").click()
+    assert "\n\n\nclass Forgetful(SessionSlot):\n    def " in page.evaluate("window.copied")
     assert page.wrong == []

@@ -10,7 +10,7 @@ import slotproof.conformance
 import slotproof.impl
 import slotproof.model
 
-MODULES = [
+MODULES = ["slotproof"] + [
     info.name
     for package in (slotproof.model, slotproof.impl, slotproof.conformance)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")

@@ -20,7 +20,8 @@ from slotproof.conformance.search import baseline as baselines
 from slotproof.conformance.search.baseline import Baseline, Group
 from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces import forms, itf
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 SURROGATE = "before \ud800 after"
 TRACE = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"

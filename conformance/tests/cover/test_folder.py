@@ -16,7 +16,8 @@ from slotproof.conformance.search.findings import Finding, Mark
 from slotproof.conformance.search.folder import Folder, by_mark, by_number
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 
 def finding(transition: str, length: int = 1) -> Finding:

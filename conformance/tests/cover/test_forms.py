@@ -17,8 +17,8 @@ import pytest
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.traces import forms, itf, scripted, text
+from slotproof.conformance.traces.scenario import Scenario, Violated
 from slotproof.conformance.traces.trace import Trace
 
 ROOT = Path(__file__).parents[3]
@@ -137,7 +137,6 @@ def run_file(path: Path, engine: str | None = None) -> subprocess.CompletedProce
     """The pytest file, run as a reader would."""
     environment = {key: value for key, value in os.environ.items() if "SLOTPROOF" not in key}
     environment |= {"SLOTPROOF_ENGINE": engine} if engine else {}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=path.parent, check=False

@@ -22,7 +22,8 @@ from slotproof.conformance.traces.document import (
     SlotFigures,
 )
 from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=5)
 values: st.SearchStrategy[Any] = st.recursive(

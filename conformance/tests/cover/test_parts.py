@@ -15,7 +15,7 @@ from slotproof.conformance.tests.selecting import together
 pytest_plugins = ["pytester"]
 
 MORE = {
-    *("spec", "cvc5", "tlc", "mutants", "systematic", "interrupts", "kills", "fuzz"),
+    *("spec", "cvc5", "tlc", "mutants", "systematic", "interrupts", "kills", "wheel", "fuzz"),
     *("sglang", "vllm"),
 }
 """Those that `make test` runs only a little of, or nothing."""

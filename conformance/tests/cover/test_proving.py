@@ -14,7 +14,8 @@ from slotproof.conformance.matrices.spec import collect
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.report import compare
 from slotproof.conformance.tests.cover.test_cli import wrong
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 from slotproof.model import cores
 from slotproof.model.kill import Verdict
 

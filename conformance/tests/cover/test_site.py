@@ -66,6 +66,21 @@ def test_lists_are_indented_as_markdown_wants_it() -> None:
     assert doctest.testmod(theme("hooks")) == (0, 1)
 
 
+def test_the_site_links_to_the_source_where_there_is_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
+    from mkdocs.config.defaults import MkDocsConfig
+
+    hooks = theme("hooks")
+    project = (ROOT / "pyproject.toml").read_text()
+    assert hooks.on_config(MkDocsConfig()).repo_url is None
+    there = project.replace("[project.urls]\n", '[project.urls]\nSource = "https://example.org"\n')
+    (tmp_path / "pyproject.toml").write_text(there)
+    monkeypatch.setattr(hooks, "ROOT", tmp_path)
+    assert hooks.on_config(MkDocsConfig()).repo_url == "https://example.org"
+
+
 def test_examples_of_docstrings_are_code() -> None:
     pytest.importorskip("griffe", reason="the site needs the extra `docs`")
     text = "As :func:`~a.b` says.\n\n>>> 1 + 1  # doctest: +ELLIPSIS\n2\n\nEnd."

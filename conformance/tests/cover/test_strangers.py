@@ -18,9 +18,9 @@ from slotproof.conformance import markup
 from slotproof.conformance.cli.app import status
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.scenario import Scenario, Violated
 from slotproof.conformance.matrices.table import Cell, Row as TableRow, Table, markdown, write
 from slotproof.conformance.traces import forms, itf, scripted, spec_trace, text
+from slotproof.conformance.traces.scenario import Scenario, Violated
 from slotproof.conformance.traces.trace import Trace
 
 HERE = Path(__file__).parents[1] / "snapshots"
@@ -100,7 +100,7 @@ def test_what_a_pytest_file_says_is_not_obeyed(monkeypatch: pytest.MonkeyPatch) 
         Scenario.asked_for("cmd:\x1b[2J", {})
     crash = Violation("INV-ALIVE", "crash", "\x1b[2J\u202e")
     with Scenario("reference") as engine:
-        monkeypatch.setattr(engine.referee, "do", lambda _: [crash])
+        monkeypatch.setattr(engine.referee, "judge", lambda _: [crash])
         with pytest.raises(Violated) as violated:
             engine.step()
     assert "\\x1b[2J" in str(unusable.value) and "\x1b" not in str(unusable.value)

@@ -17,9 +17,10 @@ from slotproof.conformance.traces import html, itf, markdown, mermaid, sentences
 from slotproof.conformance.traces.frames import Frame, frame_of
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.page_map import Cell, page_maps
+from slotproof.conformance.traces.record import Row
 from slotproof.conformance.traces.runs import runs_in, spans
 from slotproof.conformance.traces.sequence import LANES, WAYS
-from slotproof.conformance.traces.trace import Row, Trace, rows_of
+from slotproof.conformance.traces.trace import Trace, rows_of
 from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 from slotproof.model.transitions import TRANSITIONS

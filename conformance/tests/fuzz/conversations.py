@@ -17,7 +17,8 @@ from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.tests.fuzz.seeds import LIVES, SEED
 from slotproof.conformance.traces.itf import to_itf
-from slotproof.conformance.traces.trace import Row, Trace
+from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import Trace
 
 NOBODY = 1 << 22
 """A process number beyond the largest that Linux gives: signals to it reach nobody."""

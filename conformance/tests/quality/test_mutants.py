@@ -14,7 +14,6 @@ from slotproof.conformance.driver_checks.driver import Life
 from slotproof.conformance.driver_checks.meanings import sign
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.referee import play
-from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.examples import Search, Searched
@@ -22,6 +21,7 @@ from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.tests.cover.telling import telling
 from slotproof.conformance.traces import forms, itf, scripted
 from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.scenario import Violated
 from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.traces.view import View
 from slotproof.impl.mutants import MUTANTS

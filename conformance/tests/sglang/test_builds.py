@@ -11,13 +11,13 @@ import pytest
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.lockstep.scenario import Violated
 from slotproof.conformance.matrices.known import again
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import CONFIGS
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.plan import Plan
 from slotproof.conformance.traces import itf, scripted
+from slotproof.conformance.traces.scenario import Violated
 
 pytestmark = pytest.mark.sglang
 

@@ -8,7 +8,6 @@ shows above a session (a block with ``title="name.py"``) are in the folder.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -54,14 +53,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "rude.py").write_text(text.replace(guarded, outside))
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "bin").mkdir()
-    for name, rest in (("python", ""), ("slotproof", " -m slotproof.conformance.cli.app")):
+    for name, rest in (("python", ""), ("slotproof", " -P -m slotproof.conformance.cli.app")):
         command = tmp_path / "bin" / name  # not a link: a venv is known by where its Python lies
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{rest} "$@"\n')
         command.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
     monkeypatch.setattr("slotproof.conformance.driver_checks.answers.PATIENCE", 5.0)

@@ -1,0 +1,85 @@
+"""What a trace keeps: commands, what each showed, what was violated. :class:`Trace` shows it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from slotproof.conformance.environments.recipes import RECIPES
+from slotproof.conformance.lockstep.explanations import Explanation
+from slotproof.conformance.lockstep.observation import CONTRACT, Violation
+from slotproof.conformance.lockstep.referee import Iteration, Setup
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.traces.frames import Frame
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command of a trace and the figures after it. Tokens."""
+
+    command: Command
+    transitions: list[str] = field(default_factory=list)
+    pools: dict[str, dict[str, int]] = field(default_factory=dict)
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    slots: dict[str, dict[str, Any]] = field(default_factory=dict)
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    frames: list[Frame] = field(default_factory=list)
+    """One per iteration; the figures above are those of the last. None in older traces."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that is needed to run it again, and what was seen the first time."""
+
+    engine: str
+    """The name and version that the engine gave."""
+    spec: str
+    """The ``--engine`` argument it was found with."""
+    profile: str
+    config: EngineConfig
+    seed: int
+    rows: list[Row]
+    violations: list[Violation]
+    minimal: bool
+    """No single command can be dropped, no single number lowered."""
+    config_name: str = ""
+    chosen_profile: str | None = None
+    """The profile that was named instead of the engine's own."""
+    set_aside: tuple[str, ...] = ()
+    """Clauses that were passed over."""
+    explained: tuple[Explanation, ...] | None = None
+    """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
+    the spec agrees with the engine's state and only what it says of it is wrong."""
+    mends: tuple[str, ...] = ()
+    """Known bugs of the engine that were repaired when it was found."""
+    states: bool = True
+    """It says what was seen, not only what was sent."""
+
+    @property
+    def commands(self) -> list[Command]:
+        return [row.command for row in self.rows]
+
+    def without_states(self) -> Self:
+        """The commands and what was found; a replay makes the states again."""
+        return replace(self, rows=[Row(row.command) for row in self.rows], states=False)
+
+    @property
+    def setup(self) -> Setup:
+        """What its commands ran under."""
+        return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
+
+    def passes(self, entry: Iteration) -> bool:
+        """Whether a replay goes on: a client is told what it should not be, and the trace was found
+        for something else. It may be older than such a clause."""
+        named = {each.clause for each in self.violations}
+        return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
+
+    @property
+    def found_on(self) -> str:
+        """An ``--engine`` argument that stands for the build: a release, where it has one."""
+        name, _, release = self.engine.partition(" ")
+        if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
+            return f"{name}=={release}"
+        return self.spec
