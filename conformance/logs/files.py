@@ -83,6 +83,8 @@ def number(file: Path) -> int:
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Its bytes, unpacked. Raises what :data:`UNREADABLE` has."""
     if path == STDIN:
+        if sys.stdin is None:
+            raise ValueError("is closed")
         with _unpacked(sys.stdin.buffer, "") as stream:
             yield stream
         return
