@@ -26,8 +26,9 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield f"## {text(sentences.headline(view))}"
     yield ""
     if first is not None:
-        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} "
-        yield f"{in_all(trace)}: *{text(sentences.sentence(first))}*"
+        at, where = in_all(trace).split(" ", 1)
+        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} {at} "
+        yield f"{where}: *{text(sentences.sentence(first))}*"
         yield ""
         if sentences.detail(view):
             yield code(sentences.detail(view))

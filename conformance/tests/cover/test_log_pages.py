@@ -73,7 +73,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
             return False
 
     def give(data: bytes) -> None:
-        pipe = io.TextIOWrapper(Pipe(io.BytesIO(data)))  # type: ignore[arg-type]
+        pipe = io.TextIOWrapper(Pipe(io.BytesIO(data)))
         monkeypatch.setattr("sys.stdin", pipe)
 
     return give
@@ -85,7 +85,9 @@ def test_the_same_page_however_it_is_read(
     form: str, every: int, tmp_path: Path, shown: Any, given: Any
 ) -> None:
     """ "Done" 1: cut off, packed, on standard input, in one file or several."""
-    path = recorded(tmp_path / "whole", every) if (tmp_path / "whole").mkdir() is None else tmp_path
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    path = recorded(folder, every)
     files = files_of([path])
     assert len(files) > 3
     for file, start in ((files[-2], 12), (files[-1], 0)):
