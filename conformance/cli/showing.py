@@ -117,6 +117,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
         wrong.append(str(problem))
         complain(str(problem))
 
+    paths = list(dict.fromkeys(paths))
     for path in paths:
         try:
             traces[str(path)] = end_of(path) if is_log(path) else itf.load(path, to_run=False)
