@@ -398,3 +398,39 @@ def test_show_all_goes_on_past_a_bad_file(
     assert status(["show", *bad, "--all", "--out", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "none").exists()
     assert status(["show", str(good), "--all", "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.95])
+def test_the_same_trace_of_a_judge_that_was_stopped(
+    cut: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """``--resume``: rows, frames and what was found go through its state as they are."""
+    (file, *_) = files_of([recorded(tmp_path, 3, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-9])
+    write(file, lines)
+    whole, state = file.read_bytes(), tmp_path / "state.json"
+    one, other = tmp_path / "one.itf.json", tmp_path / "other.itf.json"
+    assert status(["validate", str(file), "--out", str(one)]) == 1
+    argv = ["validate", str(file), "--resume", str(state), "--out", str(other)]
+    file.write_bytes(whole[: int(len(whole) * cut)])
+    status(argv)
+    file.write_bytes(whole)
+    assert status(argv) == 1
+    assert other.read_text() == one.read_text()
+    capfd.readouterr()
+
+
+def test_a_pipe_is_followed_to_its_end(
+    tmp_path: Path, given: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """``tail -f LOG | slotproof validate - --follow``: told once, and it ends with the pipe."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-9])
+    write(file, lines)
+    given(file.read_bytes())
+    assert status(["validate", "-", "--follow"]) == 1
+    out = capfd.readouterr().out
+    assert out.count("INV-SUM-FULL.equation violated by") == 1
+    assert "of standard input: INV-SUM-FULL.equation" in out
