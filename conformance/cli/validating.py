@@ -111,7 +111,7 @@ def _followed(
             _write(out, verdict, profile)
             if follow and not as_json:
                 with line.hidden():
-                    _tell(verdict, found, profile)
+                    _tell(verdict, replace(found, violations=found.new), profile)
 
         def progress(verdict: Verdict, log: Log) -> None:
             nonlocal told

@@ -58,8 +58,8 @@ class Found:
     """Which file of its recording it is, from 1 on."""
     at: int
     """The line in that, also where the files are read as one."""
-    new: bool
-    """A violation of it was not seen before."""
+    new: list[Violation]
+    """Those of a kind that was not seen before."""
 
 
 @dataclass
@@ -191,13 +191,13 @@ class Judge:
         if self.verdict.found is not None:
             return self.verdict.found
         assert self.life is not None and self.log.place is not None
-        return self._found(self.life, self.log.place.line, [], new=False)
+        return self._found(self.life, self.log.place.line, [])
 
-    def _found(self, life: Life, line: int, violations: list[Violation], new: bool) -> Found:
+    def _found(self, life: Life, line: int, violations: list[Violation]) -> Found:
         file, rows = str(self.log.file), list(life.rows)
         header = self.verdict.header
         at = line - life.before
-        return Found(file, line, header, violations, rows, life.commands, life.file, at, new)
+        return Found(file, line, header, violations, rows, life.commands, life.file, at, [])
 
     def read(self, line: Line) -> Found | None:
         """Judge the next line; what can't be explained of it."""
@@ -211,13 +211,13 @@ class Judge:
         if not violations or self.life is None:
             return None
         verdict = self.verdict
-        found = self._found(self.life, line.number, violations, new=False)
+        found = self._found(self.life, line.number, violations)
         verdict.times.update(each.clause for each in violations)
         here = {kind_of(mark(self.life.last, each)): each for each in reversed(violations)}
         for kind, violation in reversed(here.items()):
             if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
                 verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
-                found = replace(found, new=True)
+                found.new.append(violation)
             if kind in verdict.kinds:
                 verdict.kinds[kind].times += 1
         verdict.found = verdict.found or found
