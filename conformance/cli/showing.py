@@ -1,4 +1,4 @@
-"""``slotproof show``: a trace for people, in every form."""
+"""``slotproof show``: a trace, or the end of a log, for people, in every form."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import typer
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.cli.recorded import beside, end_of
 from slotproof.conformance.files import write_whole
-from slotproof.conformance.terminal import json_text, say, say_all, say_json, say_text
+from slotproof.conformance.logs.files import is_log
+from slotproof.conformance.statuses import CONFORMS, USAGE
+from slotproof.conformance.terminal import complain, json_text, say, say_all, say_json, say_text
 from slotproof.conformance.traces import forms, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -29,7 +32,11 @@ class Format(StrEnum):
 
 def show(
     traces: Annotated[
-        list[Path], typer.Argument(metavar="TRACE...", help=".itf.json files; one, unless --all.")
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help=".itf.json files, or event logs as `validate` takes them; one, unless --all.",
+        ),
     ],
     form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
     out: Annotated[
@@ -40,12 +47,15 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show a trace: as text, Markdown, Mermaid, an HTML page or a pytest file."""
+    """Show a trace, or what is wrong with a log: as text, Markdown, Mermaid, an HTML page or a
+    pytest file."""
     if everything:
         return _all(traces, out, as_json)
     if len(traces) > 1:
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
+    if is_log(path):
+        beside(out, [path])
     loaded = _load(path)
     if isinstance(loaded, dict) and form is not Format.TEXT:
         raise UsageProblem(
@@ -78,6 +88,8 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
 
 def _load(path: Path) -> Trace | dict[str, Any]:
     """A trace; or the document of one of the spec alone, which has a form of its own."""
+    if is_log(path):
+        return end_of(path)
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
@@ -85,7 +97,7 @@ def _load(path: Path) -> Trace | dict[str, Any]:
     if spec_trace.is_one(document):
         assert isinstance(document, dict)
         return document
-    return itf.load(path)
+    return itf.load(path, to_run=False)
 
 
 def _spec(document: dict[str, Any], path: Path) -> str:
@@ -98,11 +110,24 @@ def _spec(document: dict[str, Any], path: Path) -> str:
 def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     if out is None:
         raise UsageProblem("--all needs --out FOLDER")
-    traces = {str(path): itf.load(path) for path in paths}
+    traces: dict[str, Trace] = {}
+    wrong: list[str] = []
+
+    def tell(problem: Exception) -> None:
+        wrong.append(str(problem))
+        complain(str(problem))
+
+    paths = list(dict.fromkeys(paths))
+    for path in paths:
+        try:
+            traces[str(path)] = end_of(path) if is_log(path) else itf.load(path, to_run=False)
+        except (itf.BadTrace, UsageProblem) as bad:
+            tell(bad)
     with writing(out):
-        files = forms.write_all(traces, out)
+        files = forms.write_all(traces, out, tell)
     if as_json:
-        say_json({"files": list(map(str, files))})
-    else:
-        say(f"{len(traces)} traces in {len(forms.FORMS)} forms: {out / 'index.html'}")
-    return 0
+        say_json({"files": list(map(str, files)), "wrong": wrong})
+    elif files:
+        shown = f"{len(paths) - len(wrong)} traces in {len(forms.FORMS)} forms"
+        say(f"{shown}: {out / 'index.html'}")
+    return USAGE if wrong else CONFORMS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,13 +15,18 @@ from slotproof.conformance.cli.options import (
     ProfileOption,
     SetAsideOption,
     known_profile,
+    writing,
 )
+from slotproof.conformance.cli.recorded import beside, logs_read
 from slotproof.conformance.cli.running import known
 from slotproof.conformance.cli.telling import status_line
 from slotproof.conformance.logs import following, judging, report
-from slotproof.conformance.logs.format import BadLog, Log
+from slotproof.conformance.logs.files import STDIN
+from slotproof.conformance.logs.format import Log
 from slotproof.conformance.logs.judging import Found, Verdict
-from slotproof.conformance.terminal import say_all, say_json
+from slotproof.conformance.logs.traced import trace_of
+from slotproof.conformance.terminal import say, say_all, say_json
+from slotproof.conformance.traces import itf, text
 
 _SHOWN = 0.2
 """Seconds between two lines of progress."""
@@ -29,7 +35,10 @@ _SHOWN = 0.2
 def validate(
     log: Annotated[
         list[Path],
-        typer.Argument(help="An event log: its file, its files, their folder, or their name."),
+        typer.Argument(
+            help="An event log: its file (.gz too), its files, their folder, their name, or - for "
+            "standard input."
+        ),
     ],
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
@@ -40,24 +49,48 @@ def validate(
         Path | None,
         typer.Option("--resume", help="Go on where this file says; it is written as one goes."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Write the first violation, and what came before it, for `show`."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Check a recorded event log against the spec, without the engine."""
     choices = known_profile(profile), known(set_aside)
-    try:
+    if STDIN in log and (len(log) > 1 or resume is not None):
+        raise UsageProblem("- is standard input: alone, and without --resume")
+    beside(out, log)
+    with logs_read():
         if follow or resume is not None:
-            verdict = _followed(log, *choices, resume, follow, as_json)
+            verdict = _followed(log, *choices, resume, follow, as_json, out)
         else:
             verdict = judging.validate(log, *choices)
-    except (BadLog, following.BadState) as bad:
-        raise UsageProblem(str(bad)) from None
-    except OSError as error:
-        raise UsageProblem(f"{resume}: {error.strerror}") from None
+    _write(out, verdict, profile)
     if as_json:
-        say_json(report.summary(verdict))
-    else:
-        say_all(report.text(verdict, told=follow))
+        say_json({**report.summary(verdict), "trace": str(out) if out and verdict.found else None})
+        return report.status(verdict)
+    if verdict.found is not None and not follow:
+        _tell(verdict, verdict.found, profile)
+    if verdict.found is not None and out is not None:
+        say(f"trace: {out} (slotproof show {out})")
+    say_all(report.text(verdict, told=follow))
     return report.status(verdict)
+
+
+def _write(out: Path | None, verdict: Verdict, profile: str | None) -> None:
+    if out is not None and verdict.found is not None:
+        with writing(out):
+            itf.save(trace_of(verdict, verdict.found, profile), out)
+
+
+def _tell(verdict: Verdict, found: Found, profile: str | None) -> None:
+    trace = trace_of(verdict, found, profile)
+    assert trace.recorded is not None
+    known = replace(trace.recorded, later=(), not_judged={})  # the report has these
+    say_all(text.painted(text.render(replace(trace, recorded=known))))
+    say("")
 
 
 def _followed(
@@ -67,15 +100,18 @@ def _followed(
     resume: Path | None,
     follow: bool,
     as_json: bool,
+    out: Path | None,
 ) -> Verdict:
     with status_line() as line:
         told = 0.0
 
         def tell(found: Found, verdict: Verdict) -> None:
-            new = any(verdict.times[each.clause] == 1 for each in found.violations)
-            if follow and new and not as_json:
+            if not found.new:
+                return
+            _write(out, verdict, profile)
+            if follow and not as_json:
                 with line.hidden():
-                    say_all(report.finding(found))
+                    _tell(verdict, replace(found, violations=found.new), profile)
 
         def progress(verdict: Verdict, log: Log) -> None:
             nonlocal told
@@ -84,4 +120,7 @@ def _followed(
                 line.show(f"{log.file}: {report.so_far(verdict, log.lines)}")
 
         wait = following.sleep if follow else None
-        return following.follow(log, profile, set_aside, tell, progress, resume, wait)
+        try:
+            return following.follow(log, profile, set_aside, tell, progress, resume, wait)
+        except OSError as error:
+            raise UsageProblem(f"{resume}: {error.strerror}") from None

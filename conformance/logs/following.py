@@ -23,12 +23,12 @@ from slotproof.conformance.files import write_whole
 from slotproof.conformance.lockstep.client import Sent
 from slotproof.conformance.logs.format import Header, Log, Place
 from slotproof.conformance.logs.judging import ENDS, Found, Judge, Life, Verdict
-from slotproof.conformance.logs.lines import hashed
+from slotproof.conformance.protocol.hidden import hashed
 from slotproof.conformance.protocol.snapshot import Tokens
 from slotproof.conformance.traces.record import Row
 from slotproof.model.world import World
 
-VERSION = 1
+VERSION = 2
 POLL = 0.2
 """Seconds until one looks again whether there is more."""
 SAVED = 1.0
@@ -53,6 +53,7 @@ class _Life:
     iteration: int
     ended: bool
     file: int
+    before: int
     position: int
     start: dict[str, Any] | None
     lost: bool
@@ -93,7 +94,7 @@ def follow(
 ) -> Verdict:
     """Judge a log as it grows, until an interrupt or until its recorder stopped; ``tell`` of each
     line that can't be explained, and go on. ``wait`` is asked where there is no more, whether to
-    look again; ``None``: the log ends there, or at the first violation.
+    look again; ``None``: the log ends there.
 
     Raises :class:`~slotproof.conformance.logs.format.BadLog`, :class:`BadState` and ``OSError``.
     """
@@ -119,15 +120,16 @@ def follow(
         return wait()
 
     log.wait = more
+    findings = judge.findings()
     try:
-        for line in log if wait is not None or judge.verdict.found is None else ():
+        while True:
             between = False
-            found = judge.read(line)
+            found = next(findings, judge)
             between = True
+            if isinstance(found, Judge):
+                break
             if found is not None:
                 tell(found, judge.verdict)
-                if wait is None:
-                    break
             save(SAVED)
             progress(judge.verdict, log)
     except KeyboardInterrupt:
@@ -185,6 +187,7 @@ _PLAIN = (
     "iteration",
     "ended",
     "file",
+    "before",
     "position",
     "start",
     "lost",
@@ -210,6 +213,7 @@ def _restore(judge: Judge, path: Path) -> None:
     judge.verdict, judge.log.start, judge.log.place = state.verdict, state.place, state.place
     judge.verdict.log, judge.log.lines = str(judge.log), state.lines
     judge.verdict.ends = deque(state.verdict.ends, maxlen=ENDS)
+    judge.verdict.broken = ""
     for row in state.verdict.found.rows if state.verdict.found else ():
         row.command.update(_with_tokens(row.command))
     if state.life is not None:

@@ -9,26 +9,34 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from gzip import GzipFile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.engines.base import Capabilities
-from slotproof.conformance.logs.files import NoFiles, files_of, number
+from slotproof.conformance.logs.files import (
+    UNREADABLE,
+    NoFiles,
+    files_of,
+    number,
+    opened,
+    shown,
+    why,
+)
 from slotproof.conformance.logs.lines import (
     END,
     FAILED,
     HEADER,
-    HIDDEN,
     READ,
     SNAPSHOT,
     VERSION,
     apart,
     drop_old_fields,
-    hashed,
 )
-from slotproof.conformance.protocol.commands import FIELDS, Command, check
+from slotproof.conformance.protocol.commands import FIELDS
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.protocol.hidden import check_recorded, hashed
 from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
@@ -126,24 +134,24 @@ class Log:
 
     def __str__(self) -> str:
         more = f" and {len(self.named) - 1} more" if len(self.named) > 1 else ""
-        return f"{self.named[0]}{more}"
+        return f"{shown(self.named[0])}{more}"
 
     def __iter__(self) -> Iterator[Line]:
         try:
             file = self._first()
             while file is not None:
                 self.file = file
-                with file.open("rb") as stream:
+                with opened(file) as stream:
                     yield from self._read(stream)
                 file = self._next()
         except NoFiles as bad:
             raise BadLog(str(bad)) from None
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             if isinstance(error, BadLog):
                 raise
-            raise BadLog(f"{self.file}: {getattr(error, 'strerror', None) or error}") from None
+            raise BadLog(f"{shown(self.file)}: {why(error)}") from None
         if self.lines == 0 and self.start is None:
-            raise BadLog(f"{self.file}: the log is empty")
+            raise BadLog(f"{shown(self.file)}: the log is empty")
 
     def _first(self) -> Path | None:
         if self.start is None:
@@ -176,16 +184,18 @@ class Log:
         read, offset = self._begun(stream)
         last = False
         """The next file was there before this one was last read: there comes nothing more."""
-        while True:
+        grows = stream.seekable() and not isinstance(stream, GzipFile)
+        if stream.seekable():
             stream.seek(offset)
+        while True:
             raw = stream.readline(bounds.LINE_BYTES + 1)
-            if not raw.endswith(b"\n") and len(raw) <= bounds.LINE_BYTES:
-                if not last:
-                    last = self._next() is not None
-                    if last or self.wait():
-                        continue
-                if not raw:
-                    return
+            if grows and not last and not raw.endswith(b"\n") and len(raw) <= bounds.LINE_BYTES:
+                last = self._next() is not None
+                if last or self.wait():
+                    stream.seek(offset)
+                    continue
+            if not raw:
+                return
             if len(raw) > bounds.LINE_BYTES:
                 raise self.bad(read + 1, f"longer than {bounds.LINE_BYTES} bytes")
             try:
@@ -208,7 +218,7 @@ class Log:
 
     def bad(self, number: int, text: str) -> BadLog:
         """The complaint about one line."""
-        return BadLog(f"{self.file}: line {number}: {' '.join(text.split())[:300]}")
+        return BadLog(f"{shown(self.file)}: line {number}: {' '.join(text.split())[:300]}")
 
 
 def parsed(number: int, data: Any, version: int) -> tuple[Line, int]:
@@ -230,7 +240,7 @@ def parsed(number: int, data: Any, version: int) -> tuple[Line, int]:
         except BadConfig as bad:
             raise ValueError(f"config: {bad}") from None
     if kind == "command":
-        return Line(number, kind, _command(value)), version
+        return Line(number, kind, check_recorded(value)), version
     if kind == "snapshot" and version == 1:
         drop_old_fields(value)
     _fit(_SHAPES[kind], value)
@@ -245,14 +255,6 @@ def parsed(number: int, data: Any, version: int) -> tuple[Line, int]:
             if "tokens" in message:
                 message["tokens"] = hashed(message["tokens"])
     return Line(number, kind, value), version
-
-
-def _command(value: Any) -> Command:
-    tokens = value.get("tokens") if isinstance(value, dict) else None
-    if not isinstance(tokens, dict):
-        return check(value, least_token=0)
-    _fit(HIDDEN, tokens)
-    return {**check({**value, "tokens": []}), "tokens": hashed(tokens)}
 
 
 _SHAPES = {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,16 +13,24 @@ from pydantic import PlainSerializer, PlainValidator
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.logs.format import Header, Line, Log
-from slotproof.conformance.logs.recorded import LogReferee, Senseless
+from slotproof.conformance.lockstep.referee import Iteration
+from slotproof.conformance.logs.files import shown
+from slotproof.conformance.logs.format import BadLog, Header, Line, Log
+from slotproof.conformance.logs.recorded import LogReferee, Senseless, parts_of
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.traces.frames import figures
+from slotproof.conformance.protocol.snapshot import Hashed, Snapshot
+from slotproof.conformance.search.findings import Mark, mark
+from slotproof.conformance.traces.frames import Frame, said_in
 from slotproof.conformance.traces.itf import FIGURES
 from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.trace import rows_of
 
-CONTEXT = 12
-"""Commands before a bad line that are kept to be shown."""
+CONTEXT = 24
+"""Commands and iterations up to a bad line that are kept to be shown."""
+ACTORS = 40_000
+"""Sessions, slots and requests in all their figures: of more, fewer lines are kept."""
+KINDS = 100
+"""Different violations of a log that are told apart."""
 ENDS = 16
 """Reasons why a recorder stopped that are kept."""
 _OF_ONE = ("seed", "continues")
@@ -44,9 +52,27 @@ class Found:
     header: KeptHeader
     violations: list[Violation]
     rows: list[Row]
-    """The last commands up to that line, with their figures."""
+    """The last commands and iterations up to that line, with their figures."""
     commands: int
-    """Commands of this engine's life up to there."""
+    """Commands and iterations of this engine's life up to there."""
+    part: int
+    """Which file of its recording it is, from 1 on."""
+    at: int
+    """The line in that, also where the files are read as one."""
+    new: list[Violation]
+    """Those of a kind that was not seen before."""
+
+
+@dataclass
+class Seen:
+    """Violations that are one, as far as a log tells: where the first is, and how many."""
+
+    file: str
+    line: int
+    part: int
+    at: int
+    violation: Violation
+    times: int = 0
 
 
 @dataclass
@@ -66,8 +92,12 @@ class Verdict:
     """Lines in which the recorder said why it stopped."""
     found: Found | None = None
     """The first line that can't be explained."""
+    kinds: dict[str, Seen] = field(default_factory=dict)
+    """By what makes them the same, in order: see :func:`kind_of`."""
     times: Counter[str] = field(default_factory=Counter)
-    """How often each clause was violated, where judging went on."""
+    """How often each clause was violated."""
+    broken: str = ""
+    """Why the rest of the log, after a violation, could not be read."""
     unseen: list[int] = field(default_factory=lambda: [0, 0])
     """Lines that are in files which are gone; the iteration up to which they were."""
     skipped: int = 0
@@ -85,11 +115,18 @@ class Verdict:
     def violations(self) -> list[Violation]:
         return self.found.violations if self.found else []
 
+    @property
+    def later(self) -> list[Seen]:
+        """What was found after the first line, each kind once. It may follow from that line: the
+        spec goes on from the engine's own state."""
+        first = self.found and (self.found.file, self.found.line)
+        return [each for each in self.kinds.values() if (each.file, each.line) != first]
+
 
 def validate(
     log: str | Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
 ) -> Verdict:
-    """Judge a log up to its first violation or its end.
+    """Judge a log to its end.
 
     Raises :class:`~slotproof.conformance.logs.format.BadLog` with one line.
 
@@ -105,12 +142,25 @@ def validate(
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    whole = Log(log if isinstance(log, list) else [Path(log)])
-    judge = Judge(whole, profile, set_aside)
-    for line in whole:
-        if judge.read(line):
-            break
-    return judge.done()
+    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).done()
+
+
+def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:
+    """The judge of a log, who has read all of it. Raises as :func:`validate` does."""
+    judge = Judge(Log(log), profile, set_aside)
+    for _ in judge.findings():
+        pass
+    return judge
+
+
+def kind_of(found: Mark) -> str:
+    """What makes two violations of a log the same.
+
+    A clause of states that is broken stays broken, whatever happens next: later iterations say
+    nothing new. Where lockstep knows the transition, the two states around it were compared, and
+    another transition is another violation; so are a crash and a stall of another kind.
+    """
+    return found.id if found.certain or found.what else found.clause
 
 
 class Judge:
@@ -121,6 +171,34 @@ class Judge:
         self.verdict = Verdict(str(log))
         self.choices = profile, tuple(set_aside)
         self.life: Life | None = None
+
+    def findings(self) -> Iterator[Found | None]:
+        """Judge line by line, to the end; after each line what can't be explained of it.
+
+        Raises :class:`~slotproof.conformance.logs.format.BadLog` where nothing was found before.
+        """
+        try:
+            for line in self.log:
+                yield self.read(line)
+        except BadLog as bad:
+            if self.verdict.found is None:
+                raise
+            self.verdict.broken = str(bad).removeprefix(f"{shown(self.log.file)}: ")
+        self.done()
+
+    @property
+    def shown(self) -> Found:
+        """The first line that can't be explained; where all can, the last one."""
+        if self.verdict.found is not None:
+            return self.verdict.found
+        assert self.life is not None and self.log.place is not None
+        return self._found(self.life, self.log.place.line, [])
+
+    def _found(self, life: Life, line: int, violations: list[Violation]) -> Found:
+        file, rows = str(self.log.file), list(life.rows)
+        header = self.verdict.header
+        at = line - life.before
+        return Found(file, line, header, violations, rows, life.commands, life.file, at, [])
 
     def read(self, line: Line) -> Found | None:
         """Judge the next line; what can't be explained of it."""
@@ -133,12 +211,17 @@ class Judge:
             self.life.position += 1
         if not violations or self.life is None:
             return None
-        life, header = self.life, self.verdict.header
-        rows = list(life.rows)
-        file = str(self.log.file)
-        found = Found(file, line.number, header, violations, rows, life.commands)
-        self.verdict.found = self.verdict.found or found
-        self.verdict.times.update(each.clause for each in violations)
+        verdict = self.verdict
+        found = self._found(self.life, line.number, violations)
+        verdict.times.update(each.clause for each in violations)
+        here = {kind_of(mark(self.life.last, each)): each for each in reversed(violations)}
+        for kind, violation in reversed(here.items()):
+            if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
+                verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
+                found.new.append(violation)
+            if kind in verdict.kinds:
+                verdict.kinds[kind].times += 1
+        verdict.found = verdict.found or found
         return found
 
     def _header(self, line: Line) -> None:
@@ -147,6 +230,7 @@ class Judge:
         if self.life is not None:
             self.life.nothing_pending(line)
             if went_before is not None and self.life.goes_on(went_before):
+                self.life.before = line.number - 1
                 return
         if went_before is not None:
             known = self.life.position if self.life is not None else 0
@@ -154,7 +238,7 @@ class Judge:
             verdict.unseen[1] = went_before["iter"]
         self.life = self.live(header)
         if went_before is not None:
-            self.life.start = went_before
+            self.life.start, self.life.before = went_before, line.number - 1
             self.life.file, self.life.position = went_before["file"], went_before["lines"]
         verdict.lives += 1
         raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
@@ -178,7 +262,9 @@ class Life:
 
     def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
         self.log, self.verdict, self.referee, self.header = log, verdict, referee, header
-        self.rows: deque[Row] = deque(maxlen=CONTEXT + 1)
+        self.rows: deque[Row] = deque(maxlen=CONTEXT)
+        self.last = Iteration({})
+        """What was judged last."""
         self.commands = 0
         self.pending: list[Command] = []
         """Announced iterations that are not there yet."""
@@ -187,6 +273,8 @@ class Life:
         self.ended = False
         self.file, self.position = 1, 0
         """Which file of its recording this is, and how many lines of all of them came before."""
+        self.before = 0
+        """Lines of other files of it that are in this one, where they are read as one."""
         self.start: dict[str, Any] | None = None
         """The state that comes next is where judging begins, and this is what went before it."""
         self.lost = False
@@ -266,10 +354,13 @@ class Life:
 
     def _do(self, line: Line, command: Command, snapshot: Snapshot | None) -> list[Violation]:
         violations: list[Violation] = self._sensibly(line, lambda: self.referee.do(command))
-        row = _row(command, snapshot, self.rows[-1] if self.rows else Row({}))
-        self.referee.log.clear()  # a log may be as long as a server lives
+        self.last = self.referee.log.pop()  # a log may be as long as a server lives
+        if command is STATE and self.rows and not violations:
+            return violations  # the same state once more, in another file
         self.commands += 1
-        self.rows.append(row)
+        self.rows.append(_row(self.last, snapshot, self.rows[-1] if self.rows else Row({})))
+        while len(self.rows) > 1 and sum(map(_actors, self.rows)) > ACTORS:
+            self.rows.popleft()
         if violations:
             self.lost = snapshot is None or "pools" not in snapshot
         return violations
@@ -281,12 +372,25 @@ class Life:
             raise self.log.bad(line.number, str(error)) from None
 
 
-def _row(command: Command, snapshot: Snapshot | None, last: Row) -> Row:
+def _row(entry: Iteration, line: Snapshot | None, last: Row) -> Row:
     """What to show of the line; figures stay as they were where none were recorded."""
-    transitions = [event[0] for event in snapshot.get("events", [])] if snapshot else []
-    if snapshot is None or "pools" not in snapshot:
-        return Row(command, transitions, last.pools, last.sessions, last.slots, last.requests)
-    whole: Any = {"checker": {"pools": {}}, **snapshot}
-    shown = figures(whole)
-    pools, sessions, slots, requests = (shown[name] for name in FIGURES)
-    return Row(command, transitions, pools, sessions, slots, requests)
+    command = entry.command
+    if "tokens" in command and command["do"] == "submit":  # a client's words are nobody's business
+        command = {**command, "tokens": Hashed(len(command["tokens"]), None)}
+    if line is None or not entry.judged:
+        return Row(command, [], last.pools, last.sessions, last.slots, last.requests)
+    (row,) = rows_of([replace(entry, command=command)])
+    if not row.frames:
+        shown = {name: getattr(last, name) for name in FIGURES}
+        frame = Frame(**said_in(line), **shown, carried=True)
+        transitions = [event["transition"] for event in frame.events]
+        return Row(command, transitions, **shown, frames=[frame])
+    (frame,) = row.frames
+    parts = parts_of(line)
+    check = frame.check if "checker" in parts else {}
+    pages = frame.pages if "pages" in parts else {}
+    return replace(row, frames=[replace(frame, check=check, pages=pages)])
+
+
+def _actors(row: Row) -> int:
+    return len(row.sessions) + len(row.slots) + len(row.requests)

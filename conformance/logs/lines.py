@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from slotproof.conformance import bounds
 from slotproof.conformance.protocol.commands import Tokens
 from slotproof.conformance.protocol.config import SOME
+from slotproof.conformance.protocol.hidden import Hidden
 from slotproof.conformance.protocol.messages import EngineName
 from slotproof.conformance.protocol.shapes import (
     Count,
-    Hash,
     Int,
     Ints,
     Name,
@@ -29,7 +29,6 @@ from slotproof.conformance.protocol.shapes import (
 from slotproof.conformance.protocol.snapshot import (
     Answered,
     Finish,
-    Hashed,
     PoolFigures,
     RowCounts,
     Snapshot,
@@ -41,14 +40,6 @@ VERSION = 3
 READ = (1, 2, VERSION)
 _GONE = {"pools": "counters", "sessions": "generation", "slots": "generation", "requests": "counts"}
 """What snapshots of version 1 had besides. Nobody reads it."""
-
-
-@shape
-class Hidden(TypedDict):
-    """In the place of tokens; see :class:`~slotproof.conformance.protocol.snapshot.Hashed`."""
-
-    count: Tokens
-    hash: Hash | None
 
 
 @shape
@@ -128,18 +119,6 @@ _fields = get_type_hints(Snapshot, include_extras=True) | {
 SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]
 FAILED = Shape("failed", Failed)
 END = Shape("end", Text)
-
-
-def hashed(value: Any) -> Any:
-    """Tokens as they are, or what is in their place.
-
-    >>> hashed([5]), hashed({"count": 2, "hash": 7})
-    ([5], Hashed(count=2, hash=7))
-    """
-    return Hashed(value["count"], value["hash"]) if isinstance(value, dict) else value
-
-
-HIDDEN = Shape("tokens", Hidden)
 
 
 def drop_old_fields(snapshot: Any) -> None:

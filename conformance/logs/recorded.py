@@ -20,9 +20,9 @@ from slotproof.conformance.lockstep.oracles import Oracle
 from slotproof.conformance.lockstep.oracles.steps import follow
 from slotproof.conformance.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.conformance.logs.format import Header
-from slotproof.conformance.logs.lines import hashed
 from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.hidden import hashed
 from slotproof.conformance.protocol.snapshot import Message, Snapshot, nonsense
 from slotproof.model.layout import initial_pools
 from slotproof.model.world import World
@@ -100,7 +100,7 @@ class LogReferee(Referee):
 
         Raises :class:`Senseless` where its parts do not fit each other.
         """
-        shown = _shown(snapshot)
+        shown = parts_of(snapshot)
         self.seen.update(shown | {"iterations"})
         self._shown = shown
         whole = self._completed(snapshot)
@@ -230,7 +230,7 @@ def filled(line: Snapshot) -> Snapshot:
     return result
 
 
-def _shown(line: Snapshot) -> set[str]:
+def parts_of(line: Snapshot) -> set[str]:
     """Which parts of a snapshot the line has."""
     shown: set[str] = {part for part in ("checker", "content") if part in line}
     if "pools" in line:

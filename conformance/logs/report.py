@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.logs.judging import Found, Verdict
+from slotproof.conformance.logs.files import shown
+from slotproof.conformance.logs.judging import Verdict
 from slotproof.conformance.search.report import checked, left_out
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled
-from slotproof.conformance.traces.text import table
 from slotproof.model.invariants import INVARIANTS, ON_ENGINES
 
 
@@ -52,6 +53,17 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "file": verdict.found and verdict.found.file,
         "line": verdict.line,
         "times": dict(sorted(verdict.times.items())),
+        "later": [
+            {
+                "file": each.file,
+                "line": each.line,
+                "clause": each.violation.clause,
+                "transition": each.violation.transition,
+                "detail": each.violation.detail,
+                "times": each.times,
+            }
+            for each in verdict.later
+        ],
         "violated": [
             {
                 "clause": each.clause,
@@ -102,6 +114,8 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         missing["lines"] = f"{lines} are in files that are gone, up to iteration {until}"
     if verdict.skipped:
         missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
+    if verdict.broken:
+        missing["the rest of the log"] = verdict.broken
     missing["tokens without a cache"] = "a log has no engine to ask"
     return missing
 
@@ -121,8 +135,6 @@ def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
     ``told``: what was found was told when it was.
     """
     report = summary(verdict)
-    if verdict.found is not None and not told:
-        yield from finding(verdict.found)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     yield labelled(
         "log",
@@ -137,6 +149,11 @@ def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
         yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
+    if verdict.found is not None and not told:
+        for number, each in enumerate(verdict.later):
+            times = f" × {each.times}" if each.times > 1 else ""
+            label = "" if number else "found later"
+            yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
     for ended in report["ended"]:
         yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
     if verdict.cut is not None:
@@ -148,29 +165,9 @@ def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
             "violated", ", ".join(f"{k} × {n}" for k, n in sorted(verdict.times.items()))
         )
     if verdict.found is not None:
-        yield f"counterexample: line {verdict.line}: {verdict.violations[0].clause}"
+        where = f"line {verdict.line} of {shown(Path(verdict.found.file))}"
+        yield f"counterexample: {where}: {verdict.violations[0].clause}"
     elif not report["iterations"]:
         yield "inconclusive: no iteration was recorded"
     else:
         yield f"conforms: the spec explains all {report['lines']} lines"
-
-
-def finding(found: Found) -> Iterator[str]:
-    """What is wrong with a line, and what came before it."""
-    first, header = found.violations[0], found.header
-    where = f"{found.file}:{found.line}"
-    yield f"{first.clause} violated by {header.engine} {header.version}, {where}"
-    if first.invariant in INVARIANTS:
-        yield f"  {INVARIANTS[first.invariant].sentence}"
-    yield ""
-    yield header.config.size
-    yield ""
-    before = found.commands - len(found.rows)
-    if before:
-        yield f"     ({before} commands before these)"
-    yield from table(found.rows, before)
-    yield ""
-    yield f"At line {found.line}:"
-    for violation in found.violations:
-        yield f"  {violation}"
-    yield ""

@@ -128,6 +128,7 @@ class Iteration(Figures, total=False):
     differs: Annotated[list[Differs], FailFast(), Field(max_length=bounds.EVENTS)]
     pages: dict[Name, Annotated[list[Holding], FailFast(), Field(max_length=2 * bounds.ACTORS)]]
     shares: dict[Name, PoolFigures]
+    carried: bool
 
 
 _State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict[Name, Any]})
@@ -179,6 +180,28 @@ class Explained(TypedDict):
     always: bool
 
 
+@shape
+class Later(TypedDict):
+    """What was found later in a log, the first time and how often."""
+
+    file: Count
+    line: Count
+    clause: Name
+    words: Text
+    times: Count
+
+
+@shape
+class Recorded(TypedDict):
+    """It is the end of a log: where that is, and what is not in it."""
+
+    file: Count
+    line: Count
+    before: Count
+    later: Annotated[list[Later], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    not_judged: Annotated[dict[Name, Text], Field(max_length=bounds.VIOLATIONS)]
+
+
 @open_shape
 class Found(TypedDict):
     """What it was found with, and what is wrong."""
@@ -200,6 +223,7 @@ class Found(TypedDict):
     config_name: NotRequired[Name]
     length: NotRequired[Count]
     page_size: NotRequired[Count]
+    recorded: NotRequired[Recorded]
 
 
 @open_shape

@@ -21,11 +21,16 @@ FORMS: Mapping[str, Callable[[View, str], str]] = {
     "html": html.render,
     "pytest": lambda view, _: scripted.render(view.trace),
 }
+RUN_AGAIN = "pytest"
+"""The form that runs the commands again, which those of a log can't be."""
 ENDINGS = {"text": ".txt", "markdown": ".md", "mermaid": ".mmd", "html": ".html", "pytest": ".py"}
 
 
 def form(name: str, trace: Trace, path: str) -> str:
-    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense."""
+    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense, or it is of a
+    log and the form runs it."""
+    if trace.recorded is not None and name == RUN_AGAIN:
+        raise BadTrace(f"{path}: the commands of a log can't be run again: there is no {name} form")
     try:
         return FORMS[name](View(trace), path)
     except ODD as error:
@@ -47,22 +52,31 @@ def odd(path: str, error: Exception) -> BadTrace:
     return BadTrace(f"{path}: a figure is missing or no number: {error}")
 
 
-def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
+def _stop(bad: BadTrace) -> None:
+    raise bad
+
+
+def write_all(
+    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] = _stop
+) -> list[Path]:
     """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
 
-    Raises :class:`BadTrace` before anything is written, and ``OSError``.
+    ``tell`` of those whose figures make no sense, which are left out; or raises :class:`BadTrace`
+    before anything is written. Raises ``OSError``.
     """
     names = _names(list(traces))
     documents: dict[str, str] = {}
     entries = []
     for (path, trace), name in zip(traces.items(), names, strict=True):
-        made = {}
-        for each in FORMS:
-            # pytest collects test_*.py; a module's name has no dots.
-            stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
-            made[each] = stem + ENDINGS[each]
-            documents[made[each]] = form(each, trace, path)
-        entries.append((trace, sentences.headline(View(trace)), made))
+        try:
+            made, texts = _every_form(trace, path, name)
+            entries.append((trace, sentences.headline(View(trace)), made))
+        except BadTrace as bad:
+            tell(bad)
+        else:
+            documents |= texts
+    if not entries:
+        return []
     documents["index.html"] = (
         html.environment().get_template("index.html.jinja").render(entries=entries)
     )
@@ -70,6 +84,19 @@ def write_all(traces: Mapping[str, Trace], out: Path) -> list[Path]:
     for name, document in documents.items():
         write_whole(out / name, document)
     return [out / name for name in documents]
+
+
+def _every_form(trace: Trace, path: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """By form its file, and by file its text."""
+    made, texts = {}, {}
+    for each in FORMS:
+        if trace.recorded is not None and each == RUN_AGAIN:
+            continue
+        # pytest collects test_*.py; a module's name has no dots.
+        stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+        made[each] = stem + ENDINGS[each]
+        texts[made[each]] = form(each, trace, path)
+    return made, texts
 
 
 def _names(paths: Sequence[str]) -> list[str]:

@@ -47,6 +47,8 @@ class Frame:
     """``what``, ``spec`` and ``engine`` of each field in which they differ, and ``at``, the
     last transition of its actor. A missing value: there is none on that side. What it is, apart:
     ``variable``, and ``session`` or ``rid``."""
+    carried: bool = False
+    """Its state was not recorded: the figures are those of the last that was."""
 
 
 def figures(snapshot: Snapshot) -> dict[str, Table]:
@@ -73,12 +75,8 @@ def frame_of(seen: Kept) -> Frame:
     """What an iteration showed, as the oracles looked at it."""
     snapshot, checker = seen.snapshot, seen.snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
+    shown: dict[str, Any] = {**said_in(snapshot), **figures(snapshot)}
     return Frame(
-        events=[
-            {"transition": name, **_present(session=sid, request=rid), "params": dict(params)}
-            for name, sid, rid, params in snapshot.get("events", [])
-        ],
-        told=[_told(message) for message in snapshot["messages"]],
         check={"ran": bool(checker["ran"]), "verdict": checker["verdict"], **said},
         shares={
             pool: dict(zip(("held", "uncached"), seen.shares[pool], strict=True))
@@ -86,8 +84,19 @@ def frame_of(seen: Kept) -> Frame:
         },
         pages={pool: list(_holdings(seen, pool)) for pool in snapshot["pools"]},
         differs=list(map(_differs, seen.differences)),
-        **figures(snapshot),
+        **shown,
     )
+
+
+def said_in(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """What happened, and what clients were told."""
+    return {
+        "events": [
+            {"transition": name, **_present(session=sid, request=rid), "params": dict(params)}
+            for name, sid, rid, params in snapshot.get("events", [])
+        ],
+        "told": [_told(message) for message in snapshot.get("messages", [])],
+    }
 
 
 def _present(**values: Any) -> dict[str, Any]:

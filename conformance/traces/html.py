@@ -22,9 +22,10 @@ from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import scripted, sentences
 from slotproof.conformance.traces.equation import Sum
 from slotproof.conformance.traces.localisation import suspects
+from slotproof.conformance.traces.record import place
 from slotproof.conformance.traces.sequence import LANES
 from slotproof.conformance.traces.step import Step
-from slotproof.conformance.traces.text import again, as_if, last_said
+from slotproof.conformance.traces.text import LATER, again, as_if, last_said
 from slotproof.conformance.traces.view import View
 
 MOST = 400
@@ -70,6 +71,9 @@ def render(view: View, path: str = "TRACE") -> str:
         .render(
             view=view,
             trace=trace,
+            recorded=trace.recorded,
+            later_words=LATER,
+            place=place,
             steps=steps,
             left_out=len(view.steps) - len(steps),
             last=steps[-1],
@@ -89,7 +93,7 @@ def render(view: View, path: str = "TRACE") -> str:
             quoted=plain(shlex.quote(path)),
             found_on=plain(shlex.quote(trace.found_on)),
             sums=_sums,
-            code=scripted.render(trace),
+            code="" if trace.recorded else scripted.render(trace),
             test=scripted.name_of(trace),
             ours=is_ours(trace.found_on),
             script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
@@ -100,7 +104,7 @@ def render(view: View, path: str = "TRACE") -> str:
 
 def _sums(step: Step) -> list[tuple[str, Sum]]:
     """The equations of a row of the table, each with what tells them apart."""
-    if not step.ran:
+    if not step.ran or step.frame.carried:
         return []
     result = []
     for pool in step.pools:

@@ -9,7 +9,7 @@ anything is run or shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,15 @@ from slotproof.conformance.lockstep.explanations import Explanation
 from slotproof.conformance.lockstep.observation import Holder, Violation
 from slotproof.conformance.protocol.commands import FIELDS, Command, check
 from slotproof.conformance.protocol.config import BadConfig, EngineConfig
+from slotproof.conformance.protocol.hidden import check_recorded
 from slotproof.conformance.protocol.messages import PROTOCOL, READ
 from slotproof.conformance.protocol.shapes import quoted
+from slotproof.conformance.protocol.snapshot import Hashed
 from slotproof.conformance.terminal import json_text
 from slotproof.conformance.traces import older
 from slotproof.conformance.traces.document import TRACE, State
 from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.record import Row
+from slotproof.conformance.traces.record import Later, Recorded, Row
 from slotproof.conformance.traces.trace import Trace
 
 FIGURES = ("pools", "sessions", "slots", "requests")
@@ -50,6 +52,8 @@ def encode(value: Any) -> Any:
         return {"#bigint": str(value)}
     if isinstance(value, list | tuple):
         return [encode(each) for each in value]
+    if isinstance(value, Hashed):
+        return encode(vars(value))
     if isinstance(value, dict):
         return {key: encode(each) for key, each in value.items() if each is not None}
     raise TypeError(f"{value!r} has no form in ITF")
@@ -147,6 +151,11 @@ def to_itf(trace: Trace) -> dict[str, Any]:
                     for violation in trace.violations
                 ],
                 **({} if trace.explained is None else {"explained": encode(_explained(trace))}),
+                **(
+                    {}
+                    if trace.recorded is None
+                    else {"recorded": encode(_recorded(trace.recorded))}
+                ),
             },
         },
         "vars": list(variables),
@@ -158,12 +167,18 @@ def _explained(trace: Trace) -> list[dict[str, Any]]:
     return [dict(vars(each)) for each in trace.explained or ()]
 
 
+def _recorded(recorded: Recorded) -> dict[str, Any]:
+    return {**vars(recorded), "later": [dict(vars(each)) for each in recorded.later]}
+
+
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
     """An iteration; the figures of the last are those of the state and are not repeated."""
     result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in _RECORDS}
     for name in (*(() if last else FIGURES), "shares", "pages"):
         result[name] = _map(getattr(frame, name))
-    return result
+    if not frame.check:  # a log may have none
+        del result["check"]
+    return {**result, "carried": True} if frame.carried else result
 
 
 _RECORDS = ("events", "told", "check", "differs")
@@ -195,19 +210,15 @@ def from_itf(data: Any) -> Trace:
     if wrong is not None:
         raise BadTrace(wrong)
     mine = document["#meta"]["slotproof"]
-    rows = [_row(number, state) for number, state in enumerate(document["states"], 1)]
-    iterations = sum(row.command.get("n", 0) for row in rows)
-    _few_iterations(iterations)
-    iterations = max(iterations, sum(len(row.frames) for row in rows))
-    config = _config(mine["config"])
-    names = {row.command.get(field) for row in rows for field in ("session", "rid")}
-    pages = (config.total_tokens + config.swa_tokens) // config.page_size
-    kept = iterations * (pages + config.rows + bounds.ACTOR_FIGURES * len(names))
-    if kept > bounds.KEPT:
-        raise BadTrace(
-            f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
-            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
-        )
+    recorded = mine.get("recorded")
+    checked = check if recorded is None else check_recorded
+    rows = [_row(number, state, checked) for number, state in enumerate(document["states"], 1)]
+    config = _config(mine["config"], runs=recorded is None)
+    if recorded is None:
+        _affordable(rows, config)
+    else:
+        later = tuple(Later(**each) for each in recorded["later"])
+        recorded = Recorded(**{**recorded, "later": later})
     return Trace(
         engine=mine["engine"],
         spec=mine["spec"],
@@ -225,7 +236,23 @@ def from_itf(data: Any) -> Trace:
         if "explained" in mine
         else None,
         states=bool(document["vars"]),
+        recorded=recorded,
     )
+
+
+def _affordable(rows: list[Row], config: EngineConfig) -> None:
+    """What running them again keeps is within bounds."""
+    iterations = sum(row.command.get("n", 0) for row in rows)
+    _few_iterations(iterations)
+    iterations = max(iterations, sum(len(row.frames) for row in rows))
+    names = {row.command.get(field) for row in rows for field in ("session", "rid")}
+    pages = (config.total_tokens + config.swa_tokens) // config.page_size
+    kept = iterations * (pages + config.rows + bounds.ACTOR_FIGURES * len(names))
+    if kept > bounds.KEPT:
+        raise BadTrace(
+            f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
+            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
+        )
 
 
 def _violation(violated: dict[str, Any]) -> Violation:
@@ -263,24 +290,26 @@ def _known(state: Any) -> Any:
     return {key: value for key, value in state.items() if key in State.__annotations__}
 
 
-def _config(data: dict[str, Any]) -> EngineConfig:
+def _config(data: dict[str, Any], runs: bool) -> EngineConfig:
     try:
         config = EngineConfig.from_json(data)
     except BadConfig as bad:
         raise BadTrace(f"#meta/slotproof/config: {bad}") from None
     reason = config.too_large()
-    if reason is not None:
+    if runs and reason is not None:
         raise BadTrace(f"#meta/slotproof/config: {reason}")
     return config
 
 
-def _row(number: int, state: dict[str, Any]) -> Row:
+def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) -> Row:
     name = state["mbt::actionTaken"]
     command: Command = {"do": name, **state["mbt::nondetPicks"]}
     if "session" in FIELDS.get(name, ()):
         command.setdefault("session", None)  # a plain request: ITF has no null
+    if isinstance(command.get("tokens"), dict):
+        command["tokens"] = {"hash": None, **command["tokens"]}
     try:
-        command = check(command)
+        command = checked(command)
     except ValueError as bad:
         raise BadTrace(f"command {number}: {bad}") from None
     rest = {key: state.get(key, {}) for key in FIGURES}
@@ -303,16 +332,26 @@ def save(trace: Trace, path: Path) -> None:
 
 
 def _text(trace: Trace) -> str:
-    """The document. One that no reader would take is written without its states."""
-    for each in (trace, trace.without_states()):
+    """The document. One that no reader would take is written without its states, one that was
+    recorded without its first ones."""
+    for each in _shorter(trace):
         text = json_text(to_itf(each))
         if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
             break
     return text
 
 
-def load(path: str | Path) -> Trace:
-    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it.
+def _shorter(trace: Trace) -> Iterator[Trace]:
+    yield trace
+    while trace.recorded is not None and len(trace.rows) > 1:
+        trace = trace.last(len(trace.rows) // 2)
+        yield trace
+    yield trace.without_states()
+
+
+def load(path: str | Path, to_run: bool = True) -> Trace:
+    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
+    for a trace of a log where it is ``to_run`` again.
 
     >>> load("nowhere.itf.json")
     Traceback (most recent call last):
@@ -320,6 +359,9 @@ def load(path: str | Path) -> Trace:
     slotproof.conformance.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
     """
     try:
-        return from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
+        trace = from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
     except (BadJson, BadTrace) as bad:
         raise BadTrace(f"{path}: {bad}") from None
+    if to_run and trace.recorded is not None:
+        raise BadTrace(f"{path}: the end of a log: it can be shown, and not run again")
+    return trace

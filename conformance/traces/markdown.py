@@ -9,9 +9,9 @@ from slotproof.conformance.markup import code, text
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import mermaid, scripted, sentences
 from slotproof.conformance.traces.localisation import Place, suspects
-from slotproof.conformance.traces.record import Record
+from slotproof.conformance.traces.record import Record, Recorded
 from slotproof.conformance.traces.step import Actor, Step
-from slotproof.conformance.traces.text import again, as_if, commands, last_said
+from slotproof.conformance.traces.text import LATER, again, as_if, in_all, last_said, later
 from slotproof.conformance.traces.view import View
 
 
@@ -26,8 +26,9 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield f"## {text(sentences.headline(view))}"
     yield ""
     if first is not None:
-        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} in "
-        yield f"{commands(len(trace.rows))}: *{text(sentences.sentence(first))}*"
+        at, where = in_all(trace).split(" ", 1)
+        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} {at} "
+        yield f"{where}: *{text(sentences.sentence(first))}*"
         yield ""
         if sentences.detail(view):
             yield code(sentences.detail(view))
@@ -46,7 +47,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield from _table(view)
     yield ""
     if trace.violations:
-        yield "At the last command:"
+        yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
         yield ""
         for violation in trace.violations:
             where = f" at {code(violation.transition)}" if violation.transition else ""
@@ -61,11 +62,28 @@ def _lines(view: View, path: str) -> Iterator[str]:
             cells = (code(each["what"]), _known(each, "spec"), _known(each, "engine"))
             yield f"| {step.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
         yield ""
+    if trace.recorded is not None:
+        yield from _of_the_log(trace.recorded)
+        yield f"P{trace.config.size[1:]}; profile {code(trace.profile)}, from a log."
+        yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
+        return
     yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
     yield ""
     yield from _fenced([again(trace, path)], "sh")
     yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
     yield from _details("The same as a pytest file", scripted.render(trace), "python")
+
+
+def _of_the_log(recorded: Recorded) -> Iterator[str]:
+    if recorded.later:
+        yield LATER
+        yield ""
+        yield from (f"- {code(line)}" for line in later(recorded))
+        yield ""
+    yield "Not judged:"
+    yield ""
+    yield from (f"- {text(f'{what}: {why}')}" for what, why in recorded.not_judged.items())
+    yield ""
 
 
 def _explained(trace: Record) -> Iterator[str]:
@@ -107,7 +125,7 @@ def _table(view: View) -> Iterator[str]:
             for arrow in step.arrows
             if arrow.label.startswith("T-")
         )
-        sums = "<br>".join(_sums(step)) if step.ran else ""
+        sums = "<br>".join(_sums(step)) if step.ran and not step.frame.carried else ""
         changed = "<br>".join(map(_actor, step.changed)) if step.ran else ""
         if step.died:
             changed = "the engine is gone"

@@ -40,7 +40,7 @@ def _step(step: Step) -> Iterator[str]:
         text = " ".join(filter(None, (arrow.label, arrow.note)))
         line = "-->>" if arrow.target == "client" else "->>"
         yield f"{arrow.source}{line}{arrow.target}: {mark}{label(text)}"
-    if step.ran:
+    if step.ran and not step.frame.carried:
         for pool in step.pools:
             for line in reversed(pool.lines):
                 yield f"Note over pool,tree: {label(f'{pool.name}: {line}')}"

@@ -30,6 +30,47 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Later:
+    """What was found later in a log than what its trace shows."""
+
+    file: int
+    line: int
+    clause: str
+    words: str
+    times: int
+    """Iterations in which it was found, this one included."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """That a trace is the end of a log: nothing that can be run again."""
+
+    file: int
+    """Of its recording, from 1 on."""
+    line: int
+    before: int
+    """Commands and iterations before these rows, since the engine's start."""
+    later: tuple[Later, ...] = ()
+    """What may follow from what the trace shows: the spec went on from the engine's own state."""
+    not_judged: dict[str, str] = field(default_factory=dict)
+    """What, and why not."""
+
+    @property
+    def where(self) -> str:
+        """The line, in words."""
+        return place(self.file, self.line)
+
+
+def place(file: int, line: int) -> str:
+    """A line of a log.
+
+    >>> place(1, 8), place(3, 8)
+    ('line 8', 'line 8 of file 3')
+    """
+    return f"line {line}" + (f" of file {file}" if file > 1 else "")
+
+
+@dataclass(frozen=True)
 class Record:
     """Everything that is needed to run it again, and what was seen the first time."""
 
@@ -56,6 +97,8 @@ class Record:
     """Known bugs of the engine that were repaired when it was found."""
     states: bool = True
     """It says what was seen, not only what was sent."""
+    recorded: Recorded | None = None
+    """It is of a log, and what is known of that."""
 
     @property
     def commands(self) -> list[Command]:
@@ -64,6 +107,14 @@ class Record:
     def without_states(self) -> Self:
         """The commands and what was found; a replay makes the states again."""
         return replace(self, rows=[Row(row.command) for row in self.rows], states=False)
+
+    def last(self, count: int) -> Self:
+        """So many rows of what was recorded."""
+        assert self.recorded is not None
+        gone = max(0, len(self.rows) - count)
+        before = self.recorded.before + gone
+        recorded = replace(self.recorded, before=before)
+        return replace(self, rows=self.rows[gone:], recorded=recorded)
 
     @property
     def setup(self) -> Setup:

@@ -182,7 +182,7 @@ def whose(view: View) -> list[str]:
             continue
         several = len(last.maps) > 1
         lines += [
-            _history_of(cells, pool, view.steps, several)
+            _history_of(cells, f" of the {pool} pool" if several else "", pool, view)
             for cells in _alike(page_map.wrong, pool, view.steps)
         ]
     return lines
@@ -209,19 +209,18 @@ def _lives(cell: Cell, pool: str, steps: list[Step]) -> Iterator[tuple[str, tupl
             yield step.label, now.owners
 
 
-def _history_of(cells: list[Cell], pool: str, steps: list[Step], which: bool) -> str:
+def _history_of(cells: list[Cell], pool_word: str, pool: str, view: View) -> str:
     count = sum(cell.count for cell in cells)
     numbers = written(joined(sorted(run for cell in cells for run in runs_in(cell.pages))))
     noun = "page" if count == 1 else "pages"
     what = f"{noun} {numbers.replace(' ', ', ')}" if numbers else f"{count} {noun}"
-    pool_word = f" of the {pool} pool" if which else ""
     now = state_of(cells[0], count)
-    lives = list(_lives(cells[0], pool, steps))
+    lives = list(_lives(cells[0], pool, view.steps))
     free = (Holder("free"),)
     if len(lives) > 2 and lives[0][1] == free:
         lives = lives[1:]
     past = [f"{names(owners)} from step {label}" for label, owners in lives]
-    if len(lives) == 1 and lives[0][1] != free:
+    if len(lives) == 1 and lives[0][1] != free and not view.before:
         past.insert(0, "the free list at the start")
     whose = f". Whose it was: {', '.join(past)}" if len(past) > 1 else ""
     between = ": " if cells[0].kind == STALE else " "

@@ -16,7 +16,7 @@ from slotproof.conformance.traces.crash import crashed_at
 from slotproof.conformance.traces.equation import sum_of
 from slotproof.conformance.traces.frames import ACTORS, Frame
 from slotproof.conformance.traces.localisation import Place, suspects
-from slotproof.conformance.traces.record import Record, Row
+from slotproof.conformance.traces.record import Record, Recorded, Row, place
 from slotproof.conformance.traces.view import View
 from slotproof.model.invariants import INVARIANTS
 
@@ -81,19 +81,24 @@ def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
         where = crashed_at(trace, first)
-        yield f"{first.clause} violated by {trace.engine}, in {commands(len(trace.rows))}" + (
+        how = in_all(trace)
+        yield f"{first.clause} violated by {trace.engine}, {how}" + (
             f", at {where}" if where else ""
         )
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
-        yield f"{trace.engine}, {commands(len(trace.rows))}, nothing violated"
+        yield f"{trace.engine}, {in_all(trace).removeprefix('in ')}, nothing violated"
     yield ""
-    yield f"{trace.config.size}, configuration {trace.config_name or '-'}"
+    named = "" if trace.recorded else f", configuration {trace.config_name or '-'}"
+    yield f"{trace.config.size}{named}"
     yield ""
-    yield from table(trace.rows)
+    before = trace.recorded.before if trace.recorded else 0
+    if before:
+        yield f"     ({commands(before)} before these)"
+    yield from table(trace.rows, before)
     yield ""
     if trace.violations:
-        yield "At the last command:"
+        yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
         for violation in trace.violations:
             yield f"  {violation}"
             yield from (f"    | {line}" for line in last_said(violation))
@@ -106,6 +111,10 @@ def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
         yield f"set aside: {', '.join(trace.set_aside)}"
     if trace.mends:
         yield f"mended: {', '.join(trace.mends)}"
+    if trace.recorded is not None:
+        yield from _of_the_log(trace.recorded)
+        yield f"profile {trace.profile}; from a log: it can be shown, and not run again"
+        return
     short = (
         "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
     )
@@ -114,6 +123,37 @@ def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
         yield f"again: {again(trace, path, options)}"
     else:
         yield f"it has no states: {again(trace, path, options)} --out FILE makes them"
+
+
+def in_all(trace: Record) -> str:
+    """How long it is; of a log, where."""
+    if trace.recorded is not None:
+        return f"at {trace.recorded.where}" if trace.violations else f"up to {trace.recorded.where}"
+    return f"in {commands(len(trace.rows))}"
+
+
+LATER = (
+    "Found later, each kind once. The spec went on from the engine's own state: it may follow from "
+    "the above."
+)
+
+
+def later(recorded: Recorded) -> list[str]:
+    """What was found later in a log, a line each."""
+    return [
+        f"{place(each.file, each.line)}: {each.words}"
+        + (f", {each.times} times in all" if each.times > 1 else "")
+        for each in recorded.later
+    ]
+
+
+def _of_the_log(recorded: Recorded) -> Iterator[str]:
+    if recorded.later:
+        yield LATER
+        yield from (f"  {line}" for line in later(recorded))
+        yield ""
+    for what, why in recorded.not_judged.items():
+        yield f"not judged: {what}: {why}"
 
 
 def as_if(trace: Record) -> str:

@@ -28,6 +28,9 @@ class View:
 
     def __init__(self, trace: Record) -> None:
         self.trace = trace
+        self.before = trace.recorded.before if trace.recorded is not None else 0
+        """Commands that are not in it, before these."""
+        self.total = self.before + len(trace.rows)
         self.detailed = any(row.frames for row in trace.rows)
         """Whether the trace has iterations, or only what was after each command."""
         self.steps = list(self._steps())
@@ -74,8 +77,8 @@ class View:
     def _steps(self) -> Iterator[Step]:
         profile = PROFILES.get(self.trace.profile)
         held = profile is not None and profile.choices["loan"] != "uncached"
-        index, previous = 0, Frame()
-        for number, row in enumerate(self.trace.rows, 1):
+        index, previous = 0, self._begin()
+        for number, row in enumerate(self.trace.rows, self.before + 1):
             frames = row.frames or self._guess(row, previous)
             says, several = in_words(row.command), len(frames) > 1
             if not frames:
@@ -83,12 +86,19 @@ class View:
                 index += 1
             for part, frame in enumerate(frames, 1):
                 text = f"scheduler iteration {part} of {len(frames)}" if several else says
-                last = number == len(self.trace.rows) and part == len(frames)
+                last = number == self.total and part == len(frames)
                 step = Step(index, number, part * several, text, True, frame, previous, held)
                 step.arrows = list(arrows(frame, self.wrong if last else {}))
                 yield step
                 previous = frame
                 index += 1
+
+    def _begin(self) -> Frame:
+        """What was there before: nothing, or where a log has more before it, the first figures."""
+        if not self.before:
+            return Frame()
+        frames = (frame for row in self.trace.rows for frame in row.frames)
+        return next((frame for frame in frames if frame.pools), Frame())
 
     def _guess(self, row: Row, previous: Frame) -> list[Frame]:
         """A trace without iterations has the figures after a command, and names of transitions."""
@@ -113,6 +123,8 @@ class View:
         frames = [step.frame for step in self.steps]
         for name in sorted({name for frame in frames for name in frame.pools}):
             drawn, why = page_maps(frames, name, self.trace.config.page_size)
+            if self.trace.recorded is not None and not any(drawn):
+                why = "the log has no pages (free list, tree, rows)"
             if why:
                 self.undrawn[name] = why
             for step, page_map in zip(self.steps, drawn, strict=True):

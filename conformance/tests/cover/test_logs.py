@@ -120,9 +120,9 @@ def test_a_finding_names_line_transition_field_and_values(record: Any, write: Wr
     found = [each for each in document["violated"] if each["clause"] == "INV-STEP.state"]
     assert found[0]["field"] == "s1 req.C" and found[0]["spec"] == found[0]["seen"] + 1
     assert found[0]["transition"] == "T-EXTEND"
-    text = list(report.text(verdict))
-    assert f"log.jsonl:{at + 1}" in text[0]
-    assert f"At line {at + 1}:" in text
+    clause = verdict.violations[0].clause
+    *_, last = report.text(verdict)
+    assert last == f"counterexample: line {at + 1} of {verdict.found.file}: {clause}"  # type: ignore[union-attr]
 
 
 def test_a_transition_that_is_not_enabled(record: Any, write: Write) -> None:

@@ -115,11 +115,18 @@ _ENGINES = (
 
 # Logs -------------------------------------------------------------------------------------------
 
+READ_LOG: tuple[tuple[str, ...], ...] = (
+    ("validate", FILE),
+    ("validate", FILE),
+    ("validate", FILE, "--json", "--out", OUT),
+    ("show", FILE, "--format", "html"),
+)
+
 
 def log(rng: Random) -> Input:
-    """A file for `validate`."""
+    """A file for `validate` and `show`."""
     lines = rng.choice(list(seeds.files("logs").values())).splitlines()
-    argv = ("validate", FILE, "--json") if rng.randrange(4) == 0 else ("validate", FILE)
+    argv = rng.choice(READ_LOG)
     if rng.randrange(3) == 0:
         config = json.loads(lines[0])["config"]
         shown = [index for index, line in enumerate(lines) if line.startswith(b'{"snapshot"')]
@@ -128,6 +135,7 @@ def log(rng: Random) -> Input:
         change = rng.choice(list(figures.changes(line["snapshot"], config)))
         change.make(line["snapshot"])
         lines[index] = dumps(line).encode()
+        argv = argv if argv[0] == "validate" else READ_LOG[0]  # which has a verdict
         return Input("logs", joined(lines), argv, wrong=f"line {index + 1}: {change}")
     way = rng.randrange(10)
     if way == 0:

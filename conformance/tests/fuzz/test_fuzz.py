@@ -203,7 +203,8 @@ def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(bytes(batches.MEMORY + (100 << 20))) and 0
 
     monkeypatch.setattr(judging, "status", greedy)
-    assert work(Tally("logs"), examine, 1) == ["0: too much memory for validate"]
+    command = make("logs", batches.source("logs", 0, 0)).argv[0]
+    assert work(Tally("logs"), examine, 1) == [f"0: too much memory for {command}"]
 
 
 def test_a_failing_input_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,436 @@
+"""From a log to an answer: its page, however it is read; all that is wrong with it (issue 22)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance import bounds
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.logs import judging, report, traced
+from slotproof.conformance.logs.files import files_of
+from slotproof.conformance.tests.recordings import Recording
+from slotproof.conformance.traces import forms, itf
+
+Line = dict[str, Any]
+FORMS = [name for name in forms.FORMS if name != "pytest"]
+
+
+def recorded(folder: Path, every: int = 1, turns: int = 24, files: int = 90) -> Path:
+    """The name of a recording; with 90 files it is some 5 of them."""
+    path = folder / "log.jsonl"
+    Recording(path, 1 << 20, files, every).turns(turns)
+    return path
+
+
+def lines_of(file: Path) -> list[Line]:
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def write(file: Path, lines: list[Line]) -> None:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def states(lines: list[Line]) -> list[int]:
+    """Where lines show a state after an iteration."""
+    return [n for n, line in enumerate(lines) if "pools" in line.get("snapshot", {})][1:]
+
+
+def leak(lines: list[Line], start: int) -> None:
+    """From a line on, a page belongs to nobody."""
+    for line in lines[start:]:
+        if "pools" in line.get("snapshot", {}):
+            pool = line["snapshot"]["pools"]["full"]
+            pool["available"] -= 4
+            pool["free"].pop()
+
+
+@pytest.fixture
+def shown(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What ``slotproof show`` prints."""
+
+    def show(path: Path | str, form: str = "html") -> str:
+        capfd.readouterr()
+        assert status(["show", str(path), "--format", form]) == 0
+        return capfd.readouterr().out
+
+    return show
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Bytes on standard input: a pipe, which can't be read again."""
+
+    class Pipe(io.BufferedReader):
+        def seekable(self) -> bool:
+            return False
+
+    def give(data: bytes) -> None:
+        pipe = io.TextIOWrapper(Pipe(io.BytesIO(data)))
+        monkeypatch.setattr("sys.stdin", pipe)
+
+    return give
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_page_however_it_is_read(
+    form: str, every: int, tmp_path: Path, shown: Any, given: Any
+) -> None:
+    """ "Done" 1: cut off, packed, on standard input, in one file or several."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    path = recorded(folder, every)
+    files = files_of([path])
+    assert len(files) > 3
+    for file, start in ((files[-2], 12), (files[-1], 0)):
+        lines = lines_of(file)
+        leak(lines, start)
+        write(file, lines)
+    whole = b"".join(file.read_bytes() for file in files)
+    ends = [n + 1 for n, byte in enumerate(whole) if byte == 10]
+    one, torn = tmp_path / "one.jsonl", tmp_path / "torn.jsonl"
+    clauses = set()
+    for last in (ends[-1], ends[-8]):  # all of it, and some lines after the violation
+        one.write_bytes(whole[:last])
+        page = shown(one, form)
+        clauses.add("INV-SUM-FULL" in page)
+        assert page.count(str(tmp_path)) == 0
+        for data in (whole[:last], gzip.compress(whole[:last])):
+            given(data)
+            assert shown("-", form) == page
+        torn.write_bytes(whole[: last + 40] if last < len(whole) else whole[:last] + b'{"comm')
+        assert judging.validate(torn).cut
+        assert shown(torn, form) == page
+        given(gzip.compress(torn.read_bytes()))
+        assert shown("-", form) == page
+    assert clauses == {True}
+    assert shown(path, form) == shown(path.parent, form)
+    one.write_bytes(whole)
+    assert shown(path, form) == shown(one, form)
+    for file in files:
+        file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes()))
+        if file != files[1]:  # one is there twice
+            file.unlink()
+    assert shown(path, form) == shown(one, form)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_trace_of_a_log_is_shown_as_the_log_is(
+    every: int, tmp_path: Path, shown: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """``validate --out``; and it is run nowhere."""
+    (file, *_) = files_of([recorded(tmp_path, every, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-3])
+    write(file, lines)
+    out = tmp_path / "x.itf.json"
+    assert status(["validate", str(file), "--out", str(out)]) == 1
+    assert f"trace: {out}" in capfd.readouterr().out
+    for form in FORMS:
+        assert shown(out, form) == shown(file, form)
+    assert itf.load(out, to_run=False).rows[-1].frames
+    for argv in (
+        ["replay", str(out), "--engine", "reference"],
+        ["diff", str(out), "reference"],
+        ["show", str(out), "--format", "pytest"],
+        ["show", str(file), "--format", "pytest"],
+    ):
+        capfd.readouterr()
+        assert status(argv) == 2
+        text, err = capfd.readouterr()
+        assert text == "" and err.count("\n") == 1 and "log" in err
+
+
+def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any) -> None:
+    """Figures that were not recorded are no figures of that line: no sum, no agreement."""
+    (file, *_) = files_of([recorded(tmp_path, 3, files=2)])
+    lines = lines_of(file)
+    blind = [n for n, line in enumerate(lines) if line.get("snapshot", {}).get("events")]
+    at = next(
+        n
+        for n, after in pairwise(blind[10:])
+        if not any("pools" in lines[each]["snapshot"] for each in (n, after))
+    )
+    lines[at]["snapshot"]["events"].append(["T-CLOSE", "nobody", None, {"u": 0, "swa_u": 0}])
+    write(file, lines)
+    verdict = judging.validate(file)
+    assert verdict.line == at + 1
+    trace = traced.trace_of(verdict, judging.judged([file]).shown)
+    last = trace.rows[-1].frames[-1]
+    assert last.carried and not last.pages and not last.check and last.pools
+    assert [event["transition"] for event in last.events][-1] == "T-CLOSE"
+    page = shown(file)
+    bad = page.split('class="panel bad"')[1].split("</article>")[0]
+    assert "The state of this iteration is not in the log" in bad
+    assert "Every length and figure" not in bad and "agree in every length" not in bad
+    assert "iterations up to the next state" in page.split("Not judged")[1]
+    assert "<td" not in page.split("its state is not in the log")[1].split("</tbody>")[0].replace(
+        '<td colspan="6">', ""
+    )
+
+
+def test_all_that_is_wrong_each_kind_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A state that stays broken is told once, whatever happens next; another transition that the
+    spec does not allow is another kind, and is told once more often."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    shows = states(lines)
+    first, second, third, fourth = shows[10], shows[30], shows[50], shows[70]
+    leak(lines, first)
+    for at, name in ((second, "T-CLOSE"), (third, "T-CLOSE"), (fourth, "T-REAP")):
+        lines[at]["snapshot"]["events"].append([name, "nobody", None, {"u": 0, "swa_u": 0}])
+    write(file, lines)
+    verdict = judging.validate(file)
+    assert verdict.line == first + 1
+    assert {"INV-SUM-FULL.equation", "INV-OWNER.lost"} <= {
+        each.clause for each in verdict.violations
+    }
+    later = {(each.violation.clause, each.violation.transition): each for each in verdict.later}
+    assert not {"INV-SUM-FULL.equation", "INV-OWNER.lost"} & {clause for clause, _ in later}
+    assert len(later) == len(verdict.later), "no kind twice"
+    close, reap = (later["INV-STEP.unknown", name] for name in ("T-CLOSE", "T-REAP"))
+    assert (close.line, close.times) == (second + 1, 2)
+    assert (reap.line, reap.times) == (fourth + 1, 1)
+    since = [n for n in shows if n >= first]
+    assert verdict.times["INV-SUM-FULL.equation"] == len(since)
+    assert verdict.kinds["INV-SUM-FULL.equation"].times == len(since)
+    assert status(["validate", str(file)]) == 1
+    out = capfd.readouterr().out
+    assert f":{second + 1}: INV-STEP.unknown at T-CLOSE" in out and "× 2" in out
+    assert out.rstrip().endswith(
+        f"counterexample: line {first + 1} of {file}: {verdict.violations[0].clause}"
+    )
+    document = report.summary(verdict)
+    assert [each["line"] for each in document["later"]] == [each.line for each in verdict.later]
+    assert status(["show", str(file)]) == 0
+    text = capfd.readouterr().out
+    assert "it may follow from the above" in text
+    assert f"line {second + 1}: INV-STEP.unknown at T-CLOSE" in text
+
+
+def test_a_log_that_breaks_after_a_violation(tmp_path: Path) -> None:
+    """What was found is not lost; the rest is not judged, and the report says why."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    at = states(lines)[20]
+    leak(lines, at)
+    write(file, lines)
+    data = file.read_bytes()
+    file.write_bytes(data + b"{broken\n" + data)
+    verdict = judging.validate(file)
+    assert verdict.line == at + 1 and report.status(verdict) == 1
+    why = report.not_observed(verdict)["the rest of the log"]
+    assert why.startswith(f"line {len(lines) + 1}: not JSON")
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(data)[:-9])
+    verdict = judging.validate(packed)
+    assert verdict.line == at + 1
+    assert "gzip file is cut off" in report.not_observed(verdict)["the rest of the log"]
+
+
+def test_a_log_in_which_all_is_well(tmp_path: Path, shown: Any) -> None:
+    """Its last lines, and nothing is written."""
+    path, out = recorded(tmp_path), tmp_path / "x.itf.json"
+    assert status(["validate", str(path), "--out", str(out)]) == 0 and not out.exists()
+    page = shown(path)
+    assert "Every clause of the spec held in all" in page and "up to line" in page
+    assert "Run it again" not in page
+
+
+def test_a_server_of_the_usual_size(tmp_path: Path, shown: Any) -> None:
+    """Its pool and its rows are more than what is built to run a trace: nothing is built."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    config = lines[0]["config"]
+    more = 2_000_000 - config["total_tokens"]
+    config |= {"total_tokens": 2_000_000, "context_len": 131_072, "rows": 4_096}
+    for line in lines:
+        snapshot = line.get("snapshot", {})
+        for name in ("tree", "checker"):
+            snapshot.pop(name, None)
+        if "pools" in snapshot:
+            pool = snapshot["pools"]["full"]
+            pool.update(total=pool["total"] + more, available=pool["available"] + more)
+            del pool["free"], snapshot["rows"]["used"]
+            snapshot["rows"].pop("width", None)
+            gone = config["rows"] - snapshot["rows"]["total"]
+            snapshot["rows"].update(total=config["rows"])
+            snapshot["rows"]["free"] += [4_000 - n for n in range(gone)]
+    at = states(lines)[-4]
+    lines[at]["snapshot"]["pools"]["full"]["available"] -= 4
+    write(file, lines)
+    out = tmp_path / "x.itf.json"
+    assert status(["validate", str(file), "--out", str(out)]) == 1
+    assert shown(out) == shown(file)
+    assert "the log has no pages (free list, tree, rows)" in shown(out)
+
+
+def test_the_end_is_as_long_as_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace that no reader would take loses its first rows, not its figures; so do rows of many
+    actors."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-4])
+    write(file, lines)
+    verdict = judging.validate(file)
+    assert verdict.found is not None
+    trace = traced.trace_of(verdict, verdict.found)
+    assert len(trace.rows) == judging.CONTEXT
+    out = tmp_path / "x.itf.json"
+    monkeypatch.setattr(bounds, "TRACE_BYTES", 20_000)
+    itf.save(trace, out)
+    less = itf.load(out, to_run=False)
+    assert 1 < len(less.rows) < judging.CONTEXT and less.rows[-1].frames
+    assert less.rows == trace.rows[-len(less.rows) :]
+    assert trace.recorded is not None and less.recorded is not None
+    gone = len(trace.rows) - len(less.rows)
+    assert less.recorded.before == trace.recorded.before + gone
+    monkeypatch.setattr(judging, "ACTORS", 10)
+    found = judging.validate(file).found
+    assert found is not None and len(found.rows) < judging.CONTEXT
+    assert found.commands == verdict.found.commands
+
+
+def test_tokens_of_clients_are_on_no_page(tmp_path: Path, shown: Any) -> None:
+    """A recording may have them (SLOTPROOF_RECORD_TOKENS): a page is given to others."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    secret = [54_321, 54_322, 54_323]
+    last = max(n for n, line in enumerate(lines) if "submit" in str(line.get("command")))
+    lines[last]["command"]["tokens"] = secret
+    write(file, lines[: last + 3])
+    for form in FORMS:
+        page = shown(file, form)
+        assert "3 " in page and "54321" not in page and "54322" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("a.jsonl", b"hello\n", "a.jsonl: line 1: not JSON"),
+        ("a.jsonl.gz", b"hello\n", "a.jsonl.gz: is not gzip, though it is named so"),
+        ("a.gz", gzip.compress(b'{"slotproof-log": 3')[:-9], "gzip file is cut off"),
+        ("a.gz", gzip.compress(b"x" * 99)[:12] + b"\x00" * 40, "gzip file is damaged"),
+        ("-", b"", "standard input: the log is empty"),
+        ("-", gzip.compress(b""), "standard input: the log is empty"),
+        ("-", b"[]\n", "standard input: line 1: a line has one of"),
+        ("none.jsonl", None, "none.jsonl: No such file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "show"])
+def test_what_is_no_log(
+    command: str,
+    name: str,
+    data: bytes | None,
+    text: str,
+    tmp_path: Path,
+    given: Any,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """One line, status 2."""
+    path = name if name == "-" else str(tmp_path / name)
+    if name == "-":
+        given(data)
+    elif data is not None:
+        Path(path).write_bytes(data)
+    assert status([command, path]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.count("\n") == 1 and text in err
+
+
+def test_an_out_that_is_no_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The log itself, by any of its names; a folder; one that can't be made. Nothing is lost."""
+    path = recorded(tmp_path)
+    files = files_of([path])
+    before = [file.read_bytes() for file in files]
+    link = tmp_path / "link"
+    link.symlink_to(files[0])
+    for command in ("validate", "show"):
+        for out, text in (
+            (files[0], "is the log itself"),
+            (files[-1], "is the log itself"),
+            (link, "is the log itself"),
+            (tmp_path, "is a folder"),
+            (files[0] / "x", "can't be written to"),
+        ):
+            capfd.readouterr()
+            assert status([command, str(path), "--out", str(out)]) == 2
+            said, err = capfd.readouterr()
+            assert said == "" and err.count("\n") == 1 and text in err
+    assert [file.read_bytes() for file in files] == before
+    assert status(["validate", "-", str(path)]) == 2
+    assert status(["validate", "-", "--resume", str(tmp_path / "state")]) == 2
+
+
+def test_show_all_goes_on_past_a_bad_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each that is none, the others, status 2; a log is one of them."""
+    good = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
+    odd = json.loads(good.read_text())
+    for state in odd["states"]:
+        for _, pool in state["pools"]["#map"]:
+            pool.pop("total", None)
+    (tmp_path / "odd.itf.json").write_text(json.dumps(odd))
+    (tmp_path / "bad.itf.json").write_text("{")
+    log = recorded(tmp_path)
+    names = ("bad.itf.json", "odd.itf.json", "none.itf.json")
+    bad = [str(tmp_path / name) for name in names]
+    out = tmp_path / "out"
+    argv = ["show", bad[0], str(good), bad[1], str(log), bad[2], "--all", "--out", str(out)]
+    assert status(argv) == 2
+    said, err = capfd.readouterr()
+    assert err.count("\n") == 3 and all(name in err for name in names)
+    assert "2 traces" in said
+    made = {path.name for path in out.iterdir()}
+    assert {"double-count.html", "test_double_count.py", "log.jsonl.html", "index.html"} <= made
+    assert not [name for name in made if "odd" in name or name == "test_log_jsonl.py"]
+    assert status(["show", *bad, "--all", "--out", str(tmp_path / "none")]) == 2
+    assert not (tmp_path / "none").exists()
+    assert status(["show", str(good), "--all", "--out", str(out)]) == 0
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.95])
+def test_the_same_trace_of_a_judge_that_was_stopped(
+    cut: float, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """``--resume``: rows, frames and what was found go through its state as they are."""
+    (file, *_) = files_of([recorded(tmp_path, 3, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-9])
+    write(file, lines)
+    whole, state = file.read_bytes(), tmp_path / "state.json"
+    one, other = tmp_path / "one.itf.json", tmp_path / "other.itf.json"
+    assert status(["validate", str(file), "--out", str(one)]) == 1
+    argv = ["validate", str(file), "--resume", str(state), "--out", str(other)]
+    file.write_bytes(whole[: int(len(whole) * cut)])
+    status(argv)
+    file.write_bytes(whole)
+    assert status(argv) == 1
+    assert other.read_text() == one.read_text()
+    capfd.readouterr()
+
+
+def test_a_pipe_is_followed_to_its_end(
+    tmp_path: Path, given: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """``tail -f LOG | slotproof validate - --follow``: told once, and it ends with the pipe."""
+    (file, *_) = files_of([recorded(tmp_path, files=2)])
+    lines = lines_of(file)
+    leak(lines, states(lines)[-9])
+    write(file, lines)
+    given(file.read_bytes())
+    assert status(["validate", "-", "--follow"]) == 1
+    out = capfd.readouterr().out
+    assert out.count("INV-SUM-FULL.equation violated by") == 1
+    assert "of standard input: INV-SUM-FULL.equation" in out
