@@ -63,6 +63,7 @@ def test_the_way_does_not_lead_there_any_more() -> None:
     assert search.solver.check() == z3.unsat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "transition", "clauses"),
     [

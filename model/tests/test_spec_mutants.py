@@ -81,6 +81,7 @@ def test_what_can_do_no_harm_is_proved_equivalent(name: str, why: str) -> None:
     assert judge(MUTANTS[name]).by == why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_a_known_bug_is_killed_by_an_obligation(name: str) -> None:
     verdict = judge_exhibit(name)

@@ -79,6 +79,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     return give
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_page_however_it_is_read(

@@ -35,6 +35,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 COUNTS = {"traces": 150, "logs": 300, "baselines": 150, "journals": 150, "messages": 200}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COUNTS)
 def test_inputs_of_chance(kind: str, folder: Path) -> None:
     """Never a traceback, never an unbounded answer, never "conforms" for a figure off by one."""
