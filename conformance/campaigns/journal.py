@@ -18,7 +18,6 @@ from filelock import FileLock, Timeout
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.campaigns.lines import HEAD, LINE, Head
 from slotproof.conformance.campaigns.state import State
-from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.jsontext import BadJson
 
 NAME = "journal.jsonl"
@@ -78,9 +77,6 @@ def _load(path: Path) -> tuple[State | None, int]:
         try:
             if state is None:
                 state = State(Head.from_json(line))
-                problem = Capabilities.senseless(state.head.capabilities)
-                if problem is not None:
-                    raise ValueError(problem)
             else:
                 state.read(line)
         except _ODD as error:

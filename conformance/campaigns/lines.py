@@ -18,12 +18,14 @@ from typing_extensions import TypedDict
 from slotproof.conformance.engines.base import Capabilities
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.messages import Offered
 from slotproof.conformance.protocol.shapes import Count, Name, Shape, Text, shape
 from slotproof.conformance.search.findings import Finding, Mark
 from slotproof.conformance.search.guided import Explored, Kept
 from slotproof.conformance.traces import itf
 from slotproof.conformance.traces.itf import BadTrace
 from slotproof.conformance.traces.trace import Trace
+from slotproof.model.profiles import profile_named
 
 FORMAT = 1
 """Of journals."""
@@ -85,7 +87,7 @@ class HeadLine(TypedDict):
     spec: Text
     options: Text
     profile: Name
-    offers: dict[str, Any]
+    offers: Offered
     seed: Count
     configs: dict[Name, dict[str, Any]]
     skipped: dict[Name, Text]
@@ -284,7 +286,14 @@ class Head:
             parts.append(cls.from_json(each))
         configs = {name: EngineConfig.from_json(each) for name, each in said["configs"].items()}
         said |= {"configs": configs, "set_aside": tuple(said["set_aside"]), "parts": tuple(parts)}
-        return cls(**said)
+        for name in (said["profile"], said["chosen_profile"]):
+            if name is not None:
+                profile_named(name)
+        head = cls(**said)
+        problem = Capabilities.senseless(head.capabilities)
+        if problem is not None:
+            raise ValueError(problem)
+        return head
 
 
 def offers(capabilities: Capabilities) -> dict[str, Any]:

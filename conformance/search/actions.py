@@ -72,6 +72,16 @@ class Drawing:
         self.rules, self.steps, self.random = {each.name: each for each in rules}, steps, random
         self.swarm: list[Rule] = []
 
+    def takes(self, action: Action) -> bool:
+        """Whether it could have been drawn. What could not, as a journal may have it, is no part of
+        an example."""
+        rule = self.rules.get(action.rule)
+        return (
+            rule is not None
+            and rule.fields.keys() == action.arguments.keys()
+            and all(rule.fields[name].holds(value) for name, value in action.arguments.items())
+        )
+
     def below(self, count: int) -> int:
         return int(self.random.random() * count)
 

@@ -27,6 +27,9 @@ class Domain(Protocol):
     def near(self, random: Random, value: Any) -> Any:
         """One of them that differs a little, as far as there is such."""
 
+    def holds(self, value: object) -> bool:
+        """Whether it is one of them: a journal may say anything."""
+
 
 class Whole:
     """Integers from low to high, both included."""
@@ -42,6 +45,9 @@ class Whole:
         if random.random() < 0.5:
             return self.draw(random)
         return min(self.high, max(self.low, value + (1 if random.random() < 0.5 else -1)))
+
+    def holds(self, value: object) -> bool:
+        return type(value) is int and self.low <= value <= self.high
 
 
 class Among:
@@ -61,6 +67,9 @@ class Among:
         del value
         return self.draw(random)
 
+    def holds(self, value: object) -> bool:
+        return any(type(each) is type(value) and each == value for each in self.values)
+
 
 class Always:
     """One value."""
@@ -77,6 +86,9 @@ class Always:
         del random, value
         return self.value
 
+    def holds(self, value: object) -> bool:
+        return type(value) is type(self.value) and value == self.value
+
 
 class Either:
     """Of one of some domains, each as often."""
@@ -91,6 +103,9 @@ class Either:
     def near(self, random: Random, value: Any) -> Any:
         del value
         return self.draw(random)
+
+    def holds(self, value: object) -> bool:
+        return any(each.holds(value) for each in self.domains)
 
 
 class Built:
@@ -110,6 +125,15 @@ class Built:
         fields = list(value)
         fields[place] = self.domains[place].near(random, fields[place])
         return self.make(*fields)
+
+    def holds(self, value: object) -> bool:
+        kind = self.make if isinstance(self.make, type) else tuple
+        return (
+            type(value) is kind
+            and isinstance(value, tuple)
+            and len(value) == len(self.domains)
+            and all(of.holds(part) for of, part in zip(self.domains, value, strict=True))
+        )
 
 
 class Pair(Built):
@@ -141,3 +165,11 @@ class Several:
         else:
             changed.pop()
         return tuple(changed)
+
+    def holds(self, value: object) -> bool:
+        return (
+            isinstance(value, tuple)
+            and type(value) is tuple
+            and len(value) <= self.most
+            and all(self.domain.holds(each) for each in value)
+        )

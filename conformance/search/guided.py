@@ -149,7 +149,10 @@ class _Exploring:
         rules = [each for each in rules_of(self.clients) if each.offered]
         self.rules = {each.name: each for each in rules}
         self.drawing = Drawing(rules, task.plan.steps, Random(task.seed))  # noqa: S311  # no secret is made of it
-        self.corpus: list[Sequence[Action]] = [each.actions for each in task.corpus]
+        self.corpus: list[Sequence[Action]] = [
+            [action for action in each.actions if self.drawing.takes(action)]
+            for each in task.corpus
+        ]
         self.seen = set(task.seen)
         self.result = Explored()
         self.judging = Judging(

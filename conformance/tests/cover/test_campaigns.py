@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -309,6 +310,26 @@ def test_nonsense_is_one_line(line: bytes, says: str, whole: Any, tmp_path: Path
     with pytest.raises(BadJournal, match=re.escape(says)) as raised:
         load(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda head: head.update(profile="\x1b]0;a\x07"), "unknown profile"),
+        (lambda head: head.update(chosen_profile="no-such"), "unknown profile"),
+        (lambda head: head["offers"].update(not_observed=[]), "offers/not_observed: "),
+        (lambda head: head["offers"].update(transitions=["T-NONE"]), "no transition 'T-NONE'"),
+    ],
+)
+def test_a_head_that_no_campaign_has_is_one_line(
+    change: Callable[[Any], None], says: str, whole: Any, tmp_path: Path
+) -> None:
+    first, *rest = (whole[0] / NAME).read_bytes().splitlines(keepends=True)
+    head = json.loads(first)
+    change(head)
+    (tmp_path / NAME).write_bytes(b"".join([json.dumps(head).encode(), b"\n", *rest]))
+    with pytest.raises(BadJournal, match=f"line 1: .*{re.escape(says)}"):
+        load(tmp_path)
 
 
 @pytest.mark.slow

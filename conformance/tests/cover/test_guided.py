@@ -73,8 +73,28 @@ def test_arguments_are_of_their_domains_however_often_they_are_changed(config: s
             value = domain.draw(random)
             for _ in range(100):
                 value = domain.near(random, value)
+                assert domain.holds(value) and domain.holds(domain.draw(random))
                 if len(drawn) < 100:  # of prompts there are more than are drawn here
                     assert repr(value) in drawn
+
+
+@pytest.mark.parametrize("config", ["p1", "p4-vllm"])
+def test_an_action_that_nobody_draws_is_no_part_of_an_example(config: str) -> None:
+    """A journal may say anything: what could not be drawn is passed over, in any argument."""
+    drawing, odd = Drawing(rules(config), 8, Random(0)), (None, "x", 10**9, -1, (), ("Chosen",))
+    for rule in rules(config):
+        drawing.swarm = [rule]
+        action = drawing.action()
+        assert drawing.takes(action)
+        assert not drawing.takes(Action(rule.name, {**action.arguments, "../etc": 1}))
+        for name in action.arguments:
+            wrong = [each for each in odd if not rule.fields[name].holds(each)]
+            assert wrong, f"{rule.name} takes anything as {name}"
+            for each in wrong:
+                assert not drawing.takes(Action(rule.name, {**action.arguments, name: each}))
+                kept = Kept((Action(rule.name, {**action.arguments, name: each}),), frozenset())
+                assert explored(task(config, 1, corpus=(kept,))).whole
+    assert not drawing.takes(Action("__init__", {}))
 
 
 def test_both_draw_the_same_values() -> None:
