@@ -39,6 +39,7 @@ LAST = {
     "resumed-behind-waiting": "0.30.0",
     "stop-in-round": "0.32.0",
     "stop-ahead": "0.30.0",
+    "preempted-session-lost": "0.32.0",
     "session-outgrows-context": NEW,
     "never-filled-block": NEW,
     "paused-session-pins": NEW,
