@@ -125,7 +125,7 @@ PARTS = {
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
-        {"SLOTPROOF_INTERRUPTS": "20"},
+        {"SLOTPROOF_INTERRUPTS": "15"},
         (*_COMMANDS, f"{TESTS}/interrupting.py", f"{QUALITY}/test_interrupts.py"),
     ),
     "kills": Part(

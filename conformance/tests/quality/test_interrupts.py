@@ -1,6 +1,6 @@
 """Interrupts of runs on a correct engine at any moment, and nothing is said of it: two each.
 
-``make test-all`` draws 20; ``SLOTPROOF_INTERRUPTS=500 make test-all PARTS=interrupts`` more.
+``make test-all`` draws 15; ``SLOTPROOF_INTERRUPTS=500 make test-all PARTS=interrupts`` more.
 """
 
 from __future__ import annotations
