@@ -290,7 +290,7 @@ class Head:
             if name is not None:
                 profile_named(name)
         head = cls(**said)
-        problem = Capabilities.senseless(head.capabilities)
+        problem = head.capabilities.senseless()
         if problem is not None:
             raise ValueError(problem)
         return head

@@ -139,8 +139,6 @@ class Drawing:
         names = list(action.arguments)
         if not names:
             return self.action()
-        if action.rule not in self.rules:  # of another configuration
-            return self.action()
         name = names[self.below(len(names))]
         domain = self.rules[action.rule].fields[name]
         changed = domain.near(self.random, action.arguments[name])

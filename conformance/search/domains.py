@@ -168,8 +168,5 @@ class Several:
 
     def holds(self, value: object) -> bool:
         return (
-            isinstance(value, tuple)
-            and type(value) is tuple
-            and len(value) <= self.most
-            and all(self.domain.holds(each) for each in value)
+            type(value) is tuple and len(value) <= self.most and all(map(self.domain.holds, value))
         )

@@ -183,8 +183,8 @@ class _Exploring:
         try:
             clients.first()
             for action in actions:
-                rule = self.rules.get(action.rule)
-                if rule is not None and rule.applies(clients):
+                rule = self.rules[action.rule]
+                if rule.applies(clients):
                     rule.do(clients, **action.arguments)
                     if clients.broken:
                         break
