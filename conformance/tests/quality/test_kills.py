@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,24 +139,30 @@ def killed(
 ) -> tuple[int, str] | None:
     """Start it, kill it in the phase: its status, and what it said. Nothing is left after 5 s.
 
-    None: it had ended by then.
+    None: it had ended by then, or had said all and had only to end.
     """
-    process = subprocess.Popen(
-        argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    try:
-        until(reached, process)
-        time.sleep(wait)
-        if process.poll() is not None:
-            return None
-        process.send_signal(number)
-        left = descent.outlive(patience)
-        assert left == {}, f"{patience:g} s after {number.name}"
-    finally:
-        process.kill()
-        out, err = process.communicate()
-    assert "Traceback" not in out + err, err
-    return (process.returncode, out + err) if process.returncode else None
+    with tempfile.TemporaryFile() as said:  # no pipe: what was said by a moment is its size
+        process = subprocess.Popen(
+            argv, env=descent.environment, text=True, stdout=said, stderr=subprocess.PIPE
+        )
+        try:
+            until(reached, process)
+            time.sleep(wait)
+            before = os.fstat(said.fileno()).st_size
+            late = process.poll() is not None
+            if not late:
+                process.send_signal(number)
+                left = descent.outlive(patience)
+                assert left == {}, f"{patience:g} s after {number.name}"
+        finally:
+            process.kill()
+            _, err = process.communicate()
+        said.seek(0)
+        out = said.read()
+    assert b"Traceback" not in out and "Traceback" not in err, err
+    if late or (process.returncode == 0 and len(out) == before):
+        return None
+    return process.returncode, out.decode() + err
 
 
 def in_time(kill: Callable[[float], tuple[int, str] | None], wait: float) -> tuple[int, str]:
@@ -165,6 +172,16 @@ def in_time(kill: Callable[[float], tuple[int, str] | None], wait: float) -> tup
             return outcome
         wait /= 2
     pytest.fail("it has always ended before it is killed")
+
+
+def in_phase(
+    phase: Phase, folder: Path, descent: Descent, number: signal.Signals, wait: float
+) -> tuple[int, str] | None:
+    """Its command, begun in an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    argv = [*SLOTPROOF, *phase.arguments(folder)]
+    return killed(argv, descent, number, partial(phase.reached, folder, descent), wait)
 
 
 def whole(folder: Path, number: signal.Signals) -> None:
@@ -184,15 +201,9 @@ def test_a_run_that_is_killed(
     name: str, number: signal.Signals, descent: Descent, tmp_path: Path
 ) -> None:
     phase, draw = PHASES[name], random.Random(f"{name} {number}")
-    folder = tmp_path
-
-    def kill(wait: float) -> tuple[int, str] | None:
-        nonlocal folder
-        folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        argv = [*SLOTPROOF, *phase.arguments(folder)]
-        return killed(argv, descent, number, partial(phase.reached, folder, descent), wait)
-
-    for _ in range(KILLS):
+    for turn in range(KILLS):
+        folder = tmp_path / str(turn)
+        kill = partial(in_phase, phase, folder, descent, number)
         status, said = in_time(kill, draw.uniform(0.0, phase.lasts))
         if number == signal.SIGKILL:
             assert status == -signal.SIGKILL
