@@ -30,7 +30,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     requests = snapshot["requests"]
     if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1
-    still = bool(requests) and not client.paused and _figures(seen.previous) == _figures(snapshot)
+    still = bool(requests) and not client.paused and not _goes_on(seen)
     client.stalled = client.stalled + 1 if still else 0
     if client.stalled == PATIENCE:
         waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
@@ -141,8 +141,14 @@ def _have(seen: Observation) -> str:
     return "; ".join([*pools, rows, f"{_running(snapshot)} of {seen.config.max_running} run"])
 
 
+def _goes_on(seen: Observation) -> bool:
+    """Whether anything changes, or anybody is answered: one who comes and goes within an iteration
+    leaves all as it was, and prompts that go first keep who runs waiting while they come."""
+    answered = any(message["type"] == "finish" for message in seen.snapshot["messages"])
+    return answered or _figures(seen.previous) != _figures(seen.snapshot)
+
+
 def _figures(snapshot: Snapshot) -> object:
-    """What changes if anything goes on."""
     return (
         snapshot["requests"],
         snapshot["sessions"],

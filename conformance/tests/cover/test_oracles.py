@@ -775,6 +775,15 @@ class TestProgress:
     def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, paused=True) == []
 
+    def test_who_answers_somebody_goes_on(self, scene: Any, commands: Any) -> None:
+        """A prompt that comes and goes in every iteration keeps those who run waiting, as policy
+        has it (found on SGLang, whose prompts go first)."""
+        made = self.waiting(scene, commands)
+        made.snapshot["messages"] = [
+            {"type": "finish", "rid": "r8", "reason": "abort", "tokens": [], "message": ""}
+        ]
+        assert [made.clauses() for _ in range(PATIENCE + 4)] == [set()] * (PATIENCE + 4)
+
     def test_a_change_starts_the_count_again(self, scene: Any, commands: Any) -> None:
         made = make(scene, commands, "waiting")
         made.only("progress")
