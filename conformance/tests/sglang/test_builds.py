@@ -38,6 +38,7 @@ MENDED = {
     "sglang-0.5.10.post1-close-in-turn": "0.5.23",
     "sglang-0.5.18-queued-abort": "0.5.23",
     "sglang-0.5.18-swa-chunked-prompt": "0.5.23",
+    "sglang-0.5.18-parked-not-counted": "0.5.23",
 }
 """A release on which the file of the finding passes."""
 MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())

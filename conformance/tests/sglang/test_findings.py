@@ -48,6 +48,7 @@ SHOWS = {
     "swa-deferred-free": "0.5.18",
     "swa-locked-full": "0.5.12",
     "swa-chunked-prompt": "0.5.18",
+    "parked-not-counted": "0.5.18",
     "idle-slot-row": OLD,
     "page-16-window": OLD,
 }
@@ -66,6 +67,7 @@ MENDED = {
     "empty-first-turn": NEW,
     "swa-deferred-free": NEW,
     "swa-chunked-prompt": NEW,
+    "parked-not-counted": NEW,
     "idle-slot-row": NEW,
     "page-16-window": NEW,
     "retract-finishes": OLD,
