@@ -28,6 +28,7 @@ SHOWS = {
     "idle-session-pins": NEW,
     "own-row-waits": NEW,
     "abort-waits": NEW,
+    "retracted-abort-waits": NEW,
     "out-of-memory": NEW,
     "page-16-waits": NEW,
     "refused-token": NEW,
