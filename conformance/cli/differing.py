@@ -12,8 +12,16 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import LONGEST, JsonOption, ProfileOption, known_profile
+from slotproof.conformance.cli.options import (
+    ENGINE,
+    LONGEST,
+    SEARCH,
+    JsonOption,
+    ProfileOption,
+    known_profile,
+)
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, mends_for
@@ -28,26 +36,64 @@ _LABEL = 22
 
 
 def diff(
-    a: Annotated[str, typer.Argument(help="An --engine, or a trace: what was recorded in it.")],
-    b: Annotated[str, typer.Argument(help="The other one.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            autocompletion=values.engines,
+            help="An --engine, or a trace: what was recorded in it.",
+        ),
+    ],
+    b: Annotated[
+        str, typer.Argument(metavar="B", autocompletion=values.engines, help="The other one.")
+    ],
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", help="The .itf.json file with the commands, if A and B have none."),
+        typer.Option(
+            "--trace",
+            help="The .itf.json file with the commands, if A and B have none.",
+            metavar="FILE",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     python_a: Annotated[
-        Path | None, typer.Option("--python-a", help="The Python of A's environment (sglang).")
+        Path | None,
+        typer.Option(
+            "--python-a",
+            help="The Python of A's environment (sglang).",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
     python_b: Annotated[
-        Path | None, typer.Option("--python-b", help="The Python of B's environment (sglang).")
+        Path | None,
+        typer.Option(
+            "--python-b",
+            help="The Python of B's environment (sglang).",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
     step_timeout: Annotated[
         float,
-        typer.Option("--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration."),
+        typer.Option(
+            "--step-timeout",
+            min=0.01,
+            max=LONGEST,
+            help="Seconds for one iteration.",
+            metavar="SECONDS",
+            rich_help_panel=ENGINE,
+        ),
     ] = 30.0,
     start_timeout: Annotated[
         float,
         typer.Option(
-            "--start-timeout", min=0.01, max=LONGEST, help="Seconds a driver has to say hello."
+            "--start-timeout",
+            min=0.01,
+            max=LONGEST,
+            help="Seconds a driver has to say hello.",
+            metavar="SECONDS",
+            rich_help_panel=ENGINE,
         ),
     ] = START_TIMEOUT,
     profile: ProfileOption = None,

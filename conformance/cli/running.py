@@ -14,6 +14,8 @@ from slotproof.conformance.cli.all_findings import said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
+    OUTPUT,
+    SEARCH,
     ConfigOption,
     DeviceOption,
     EngineOption,
@@ -22,8 +24,10 @@ from slotproof.conformance.cli.options import (
     MendOption,
     ProfileOption,
     PythonOption,
+    SeedOption,
     SetAsideOption,
     StartOption,
+    StepsOption,
     TimeoutOption,
     jobs_count,
     known_profile,
@@ -59,27 +63,50 @@ def run(
             "--examples",
             help=f"Command sequences in all. Default: {EXAMPLES}; with --seconds "
             "as many as there is time for.",
+            metavar="N",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
+    steps: StepsOption = Plan.steps,
+    seed: SeedOption = 0,
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
     mend: MendOption = None,
-    out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
-        "slotproof-traces"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="Where counterexamples are written.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("slotproof-traces"),
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
     everything: Annotated[
-        bool, typer.Option("--all", help="Go on after a finding; collect distinct ones.")
+        bool,
+        typer.Option(
+            "--all", help="Go on after a finding; collect distinct ones.", rich_help_panel=SEARCH
+        ),
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", min=0.1, help="Stop after so many seconds, shrinking too."),
+        typer.Option(
+            "--seconds",
+            min=0.1,
+            help="Stop after so many seconds, shrinking too.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", help="Processes at once, each with an engine (with --all).")
+        int,
+        typer.Option(
+            "--jobs",
+            help="Processes at once, each with an engine (with --all).",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = 1,
     start_timeout: StartOption = START_TIMEOUT,
     log: LogOption = None,

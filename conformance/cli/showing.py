@@ -10,7 +10,7 @@ import typer
 
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.cli.options import OUTPUT, JsonOption, writing
 from slotproof.conformance.cli.recorded import beside, end_of
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.logs.files import is_log
@@ -38,12 +38,25 @@ def show(
             help=".itf.json files, or event logs as `validate` takes them; one, unless --all.",
         ),
     ],
-    form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
+    form: Annotated[
+        Format, typer.Option("--format", help="How to show it.", rich_help_panel=OUTPUT)
+    ] = Format.TEXT,
     out: Annotated[
-        Path | None, typer.Option("--out", help="A file to write instead; with --all a folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="A file to write instead; with --all a folder.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every form of every trace, and an index, into --out.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Every form of every trace, and an index, into --out.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
