@@ -88,7 +88,7 @@ def _run(argv: list[str]) -> int:
         with (
             interrupts.noted(),
             _blamed_on_interrupts(but=(*wrong, typer.Exit)),
-            command.make_context("slotproof", argv) as context,
+            command.make_context("slotproof", [*argv]) as context,
         ):
             result: Any = command.invoke(context)
     except wrong as problem:

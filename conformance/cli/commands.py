@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof import __version__
+from slotproof.conformance.campaigns.sources import release
 from slotproof.conformance.cli.campaigning import campaign
 from slotproof.conformance.cli.checking import check_driver
 from slotproof.conformance.cli.differing import diff
@@ -35,7 +35,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        say(f"slotproof {__version__}")
+        say(f"slotproof {release()}")
         raise typer.Exit
 
 

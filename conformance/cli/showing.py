@@ -60,8 +60,7 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show a trace, or what is wrong with a log: as text, Markdown, Mermaid, an HTML page or a
-    pytest file."""
+    """Show a trace, or what is wrong with a log, for people."""
     if everything:
         return _all(traces, out, as_json)
     if len(traces) > 1:
