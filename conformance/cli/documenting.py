@@ -73,7 +73,7 @@ def docs(
 
 _STALE_CORES = (
     "stale: model/cores.json says what the proofs of another spec used; "
-    "`slotproof prove --export model/cores.json` writes it anew"
+    "`slotproof prove export model/cores.json` writes it anew"
 )
 
 

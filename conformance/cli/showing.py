@@ -71,7 +71,7 @@ def show(
     loaded = _load(path)
     if isinstance(loaded, dict) and form is not Format.TEXT:
         raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and "
+            f"{path} is a trace of the spec alone (prove mutant): it has no commands and "
             "no pages, and is shown as text only"
         )
     if as_json:

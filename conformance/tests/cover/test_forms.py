@@ -281,10 +281,10 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_trace_of_the_spec_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `prove --mutant` writes has transitions and no commands: text only."""
+    """What `prove mutant` writes has transitions and no commands: text only."""
     pytest.importorskip("z3")
     monkeypatch.chdir(tmp_path)
-    status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
+    status(["prove", "mutant", "22862-no-free-tail", "--page-size", "1"])
     (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
     capsys.readouterr()
     assert status(["show", str(path)]) == 0
