@@ -26,7 +26,7 @@ from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, mends_for
 from slotproof.conformance.protocol.commands import describe
-from slotproof.conformance.terminal import plain, say, say_json
+from slotproof.conformance.terminal import Painted, plain, say, say_json
 from slotproof.conformance.traces import forms, itf, sides
 from slotproof.conformance.traces.sides import Difference, Side
 from slotproof.conformance.traces.trace import Trace
@@ -125,7 +125,7 @@ def diff(
     else:
         width = max(80, shutil.get_terminal_size((120, 24)).columns)
         for line in _lines(commands, played, found, width):
-            say(line.rstrip())
+            say(line)
     return 1 if found else 0
 
 
@@ -175,7 +175,9 @@ def _document(trace: Trace, played: list[Side], found: list[Difference]) -> dict
     }
 
 
-def _lines(trace: Trace, played: list[Side], found: list[Difference], width: int) -> Iterator[str]:
+def _lines(
+    trace: Trace, played: list[Side], found: list[Difference], width: int
+) -> Iterator[str | Painted]:
     a, b = played
     count = len(trace.rows)
     if not found:
@@ -200,12 +202,13 @@ def _lines(trace: Trace, played: list[Side], found: list[Difference], width: int
     yield f"they differ from command {first + 1} on: {', '.join(found[0].aspects)}"
 
 
-def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[str]:
+def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[Painted]:
     cells = [[name, *[""] * 50], *(_wrapped(each or "–", column) for each in pair)]
     height = max(len(cells[1]), len(cells[2]))
     for label, left, right in zip_longest(cells[0][:height], cells[1], cells[2], fillvalue=""):
         mark = "≠" if label else " "
-        yield f"   {mark} {label[:_LABEL]:<{_LABEL}} {left:<{column}}  {right}"
+        line = f"   {mark} {label[:_LABEL]:<{_LABEL}} {left:<{column}}  {right}"
+        yield Painted(line.rstrip(), red=bool(label))
 
 
 def _wrapped(text: str, column: int) -> list[str]:

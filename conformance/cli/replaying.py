@@ -31,7 +31,7 @@ from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours, mends_for
 from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.referee import play
-from slotproof.conformance.terminal import say, say_json, say_text
+from slotproof.conformance.terminal import say, say_all, say_json
 from slotproof.conformance.traces import forms, itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
@@ -118,7 +118,7 @@ def replay(
     if as_json:
         say_json(forms.document(new))
     else:
-        say_text(text.render(new, str(trace), wanted.options))
+        say_all(text.painted(text.render(new, str(trace), wanted.options)))
         say()
         say(_comparison(old, new))
     return 1 if new.violations else 0

@@ -48,7 +48,7 @@ from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder, by_mark, by_number
 from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
-from slotproof.conformance.terminal import labelled, say_all, say_json
+from slotproof.conformance.terminal import Painted, labelled, say_all, say_json
 from slotproof.conformance.traces import forms, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -137,6 +137,7 @@ def run(
         outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)
+    lines: Iterator[str | Painted]
     if everything:
         summary, lines = said(summary, outcome, folder)
     else:
@@ -161,7 +162,7 @@ def _campaign(
 
 def _few(
     summary: dict[str, Any], outcome: Outcome, folder: Folder, spec: EngineSpec
-) -> tuple[dict[str, Any], Iterator[str]]:
+) -> tuple[dict[str, Any], Iterator[str | Painted]]:
     """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
     summary = {
@@ -184,13 +185,13 @@ def _few(
 
 def _few_text(
     summary: dict[str, Any], first: Finding | None, folder: Folder, spec: EngineSpec
-) -> Iterator[str]:
+) -> Iterator[str | Painted]:
     if first is not None:
         path = str(folder.paths[first.id])
-        yield from text.render(first.trace, path, spec.options).removesuffix("\n").split("\n")
+        yield from text.painted(text.render(first.trace, path, spec.options))
         yield ""
         yield labelled("trace", folder.problem(first) or path)
-        page = f"slotproof show {shlex.quote(path)} --format html --out page.html"
+        page = f"slotproof show {shlex.quote(path)} --out page.html"
         yield labelled("page", page)
     if summary["shortest"] is not None:
         yield labelled("shortest", summary["shortest"]["text"])

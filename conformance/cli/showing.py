@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import webbrowser
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +17,23 @@ from slotproof.conformance.cli.recorded import beside, end_of
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.logs.files import is_log
 from slotproof.conformance.statuses import CONFORMS, USAGE
-from slotproof.conformance.terminal import complain, json_text, say, say_all, say_json, say_text
+from slotproof.conformance.terminal import (
+    complain,
+    json_text,
+    labelled,
+    say,
+    say_all,
+    say_json,
+    say_text,
+)
 from slotproof.conformance.traces import forms, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
+
+JSON = "json"
+_ENDINGS = {**forms.ENDINGS, JSON: ".json"}
+_BY_END = {end: name for name, end in reversed(_ENDINGS.items())}
+"""The form that a file's end stands for; of two with the same end the first."""
+_ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 
 class Format(StrEnum):
@@ -39,17 +55,31 @@ def show(
         ),
     ],
     form: Annotated[
-        Format, typer.Option("--format", help="How to show it.", rich_help_panel=OUTPUT)
-    ] = Format.TEXT,
+        Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help=f"{', '.join(Format)}. Default: what --out ends with, else text.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="A file to write instead; with --all a folder.",
             metavar="FILE",
+            help=f"A file to write instead, its form by its end ({_ENDS}); with --all a folder.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    opened: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Open the page in the browser; it is in --out, or in a folder for a while.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     everything: Annotated[
         bool,
         typer.Option(
@@ -62,32 +92,67 @@ def show(
 ) -> int:
     """Show a trace, or what is wrong with a log, for people."""
     if everything:
-        return _all(traces, out, as_json)
+        status = _all(traces, out, as_json)
+        if opened and out is not None and (page := out / "index.html").exists():
+            _open(page)
+        return status
     if len(traces) > 1:
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
+    name = _form(form, out, opened, as_json)
     if is_log(path):
         beside(out, [path])
     loaded = _load(path)
-    if isinstance(loaded, dict) and form is not Format.TEXT:
+    if isinstance(loaded, dict) and name not in (Format.TEXT, JSON):
         raise UsageProblem(
             f"{path} is a trace of the spec alone (prove mutant): it has no commands and "
             "no pages, and is shown as text only"
         )
-    if as_json:
+    if name == JSON:
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
         shown = _spec(loaded, path)
     else:
-        shown = forms.form(form.value, loaded, str(path))
+        shown = forms.form(name, loaded, str(path))
+    if opened and out is None:
+        out = Path(tempfile.mkdtemp(prefix="slotproof-")) / "page.html"
     if out is not None:
         with writing(out):
             write_whole(out, shown)
-    elif form is Format.TEXT and not as_json:
+    elif name == Format.TEXT:
         say_all(text.painted(shown))
     else:
         say_text(shown)
+    if opened and out is not None:
+        _open(out)
     return 0
+
+
+def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
+    """Which form it is: what is asked for, what the file's end says; never two of them."""
+    by_end = _BY_END.get(out.suffix) if out is not None else None
+    wanted = {
+        "--format": asked.value if asked is not None else None,
+        "--json": JSON if as_json else None,
+        "--open": Format.HTML.value if opened else None,
+    }
+    said = {option: name for option, name in wanted.items() if name is not None}
+    if len({*said.values()}) > 1:
+        raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
+    for option, name in said.items():
+        if by_end is not None and out is not None and out.suffix != _ENDINGS[name]:
+            raise UsageProblem(
+                f"--out {out} would be {by_end}, and {option} is {name}: name a file that ends "
+                f"with {_ENDINGS[name]}, or leave out {option}"
+            )
+        return name
+    return by_end or Format.TEXT.value
+
+
+def _open(page: Path) -> None:
+    if not webbrowser.open(page.absolute().as_uri()):
+        raise UsageProblem(f"no browser can be started: open {page} in one")
+    say(labelled("page", page))
 
 
 def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
