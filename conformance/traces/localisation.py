@@ -13,6 +13,7 @@ from typing import Any
 
 from slotproof.conformance.engines.methods import Methods, methods_of
 from slotproof.conformance.traces.view import FIGURES, View
+from slotproof.conformance.traces.wording import guard_words
 from slotproof.model.memory import Move
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
@@ -144,7 +145,8 @@ def _guards(view: View) -> Iterator[Suspects]:
         if known is None or violation.conjunct != "guard":
             continue
         formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
-        why = f"{violation.detail}: {formula}" if formula else violation.detail
+        words = guard_words(known.id, violation.guard or "")
+        why = f"{violation.detail}: {words} ({formula})" if words else violation.detail
         yield Suspects(why, "not allowed here:", (known.id,))
 
 

@@ -302,7 +302,7 @@ def test_a_page_is_opened(
 ) -> None:
     """In the browser there is; where there is none, in one line where it lies."""
     asked: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: not asked.append(url))
+    monkeypatch.setattr("webbrowser.open", lambda url: asked.append(url) or True)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert status(["show", str(TRACE), "--open"]) == 0
     (page,) = tmp_path.glob("slotproof-*/page.html")
