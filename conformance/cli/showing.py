@@ -26,7 +26,7 @@ from slotproof.conformance.terminal import (
     say_json,
     say_text,
 )
-from slotproof.conformance.traces import forms, itf, spec_trace, text
+from slotproof.conformance.traces import foreign, forms, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
 JSON = "json"
@@ -51,7 +51,8 @@ def show(
         list[Path],
         typer.Argument(
             metavar="TRACE...",
-            help=".itf.json files, or event logs as `validate` takes them; one, unless --all.",
+            help="Files .itf.json, of other tools too, or logs as `validate` takes them; one, "
+            "unless --all.",
         ),
     ],
     form: Annotated[
@@ -104,14 +105,16 @@ def show(
         beside(out, [path])
     loaded = _load(path)
     if isinstance(loaded, dict) and name not in (Format.TEXT, JSON):
+        what = (
+            "of the spec alone (prove mutant)" if spec_trace.is_one(loaded) else "of another tool"
+        )
         raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove mutant): it has no commands and "
-            "no pages, and is shown as text only"
+            f"{path} is a trace {what}: it has no commands and no pages, and is shown as text only"
         )
     if name == JSON:
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
-        shown = _spec(loaded, path)
+        shown = _states(loaded, path)
     else:
         shown = forms.form(name, loaded, str(path))
     if opened and out is None:
@@ -156,7 +159,7 @@ def _open(page: Path) -> None:
 
 
 def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
-    """It as a document; of a trace of the spec, what the file has."""
+    """It as a document; of a trace of the spec, or of another tool, what the file has."""
     try:
         return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
@@ -164,22 +167,24 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """A trace; or the document of one of the spec alone, which has a form of its own."""
+    """A trace; or the document of one of the spec alone, or of another tool."""
     if is_log(path):
         return end_of(path)
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
         document = None  # itf.load says what is wrong
-    if spec_trace.is_one(document):
+    if spec_trace.is_one(document) or foreign.is_one(document):
         assert isinstance(document, dict)
         return document
     return itf.load(path, to_run=False)
 
 
-def _spec(document: dict[str, Any], path: Path) -> str:
+def _states(document: dict[str, Any], path: Path) -> str:
+    """States of a trace that has no commands."""
+    render = spec_trace.render if spec_trace.is_one(document) else foreign.render
     try:
-        return spec_trace.render(document)
+        return render(document)
     except itf.BadTrace as bad:
         raise itf.BadTrace(f"{path}: {bad}") from None
 

@@ -95,11 +95,8 @@ def describe(command: Mapping[str, Any]) -> str:
             n = command["n"]
             return "one scheduler iteration" if n == 1 else f"{n} scheduler iterations"
         case "tick":
-            return (
-                "one second passes"
-                if command["seconds"] == 1
-                else f"{command['seconds']} seconds pass"
-            )
+            n = command["seconds"]
+            return "one second passes" if n == 1 else f"{n} seconds pass"
         case "draft":
             return (
                 f"draft for {command['rid']}: allocate {command['allocate']}, "

@@ -27,9 +27,9 @@ class Sum:
         """What follows the terms: their sum, and the pool where it is another."""
         if self.adds_up:
             return f"= {self.sum}"
-        return (
-            f"= {self.sum} ≠ {self.total}" if self.sum != self.total else f"= {self.sum}, one < 0"
-        )
+        if self.sum == self.total:
+            return f"= {self.sum}, one < 0"
+        return f"= {self.sum} ≠ {self.total}"
 
     @property
     def deltas(self) -> dict[str, int]:
