@@ -42,7 +42,7 @@ def explore(
     ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Explore every state of the spec within small bounds."""
+    """Explore every state of the spec within small bounds; those by default page by page, too."""
     sizes = {"pages": pages, "sessions": sessions, "page_size": page_size, "depth": depth}
     changes = {name: value for name, value in sizes.items() if value is not None}
     for name, value in changes.items():
