@@ -16,7 +16,7 @@ from slotproof.conformance.search.report import compare
 from slotproof.conformance.tests.cover.test_cli import wrong
 from slotproof.conformance.traces.record import Row
 from slotproof.conformance.traces.trace import Trace
-from slotproof.model import cores
+from slotproof.model import cores, prove as proofs
 from slotproof.model.kill import Verdict
 
 
@@ -38,6 +38,15 @@ def test_a_mutant_is_refuted(
 def test_the_spec_itself_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["prove", "mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
     assert "no counterexample of up to 2 transitions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_how_far_a_proof_is(jobs: int) -> None:
+    """Of transitions, each at each page size: once for each, in this process or in others."""
+    told: list[tuple[int, int]] = []
+    only = ["T-OPEN", "T-PARK"]
+    proofs.prove(page_sizes=[1, 4], jobs=jobs, only=only, tell=lambda *each: told.append(each))
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize(
