@@ -302,7 +302,12 @@ def test_a_page_is_opened(
 ) -> None:
     """In the browser there is; where there is none, in one line where it lies."""
     asked: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: asked.append(url) or True)
+
+    def browser(url: str) -> bool:
+        asked.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browser)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert status(["show", str(TRACE), "--open"]) == 0
     (page,) = tmp_path.glob("slotproof-*/page.html")
