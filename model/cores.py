@@ -1,6 +1,6 @@
 """What the proofs used, kept in ``cores.json``: the spec documents show it without proving.
 
-``slotproof prove --export model/cores.json`` writes the file. It carries a
+``slotproof prove export model/cores.json`` writes the file. It carries a
 fingerprint of every obligation of the spec, so that it can't outlive a change.
 Needs no Z3 to be read.
 """
@@ -149,7 +149,7 @@ def document(
             need["guard"].sort()
     sizes = {result.page_size for result in known}
     return {
-        "made_by": "slotproof prove --export model/cores.json",
+        "made_by": "slotproof prove export model/cores.json",
         "spec": fingerprint(),
         "page_sizes": [str(size) for size in sorted(size for size in sizes if size)]
         + ["any"] * (None in sizes),

@@ -12,7 +12,7 @@ That a helper keeps the invariants of everybody is what ``slotproof prove`` says
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slotproof.model import state
@@ -310,8 +310,11 @@ def prove_progress(
     page_sizes: tuple[int | None, ...] = (1, 4, 16, 64, None),
     without: frozenset[str] = frozenset(),
     profile: str | None = None,
+    tell: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[list[Result], list[Vacuity]]:
     """Every obligation of the theorem, and of each layer whether it speaks of any state.
+
+    ``tell`` how many page sizes are done, of how many.
 
     >>> results, vacuity = prove_progress(page_sizes=(4,), without=frozenset(["T-DISCARD"]))
     >>> [each.name for each in results if each.status != "proved"]
@@ -319,7 +322,8 @@ def prove_progress(
     """
     results: list[Result] = []
     vacuity: list[Vacuity] = []
-    for size in page_sizes:
+    for done, size in enumerate(page_sizes):
+        tell(done, len(page_sizes))
         for task in tasks_of(spec or Spec(), without, profile):
             prover = Prover([task], size)
             vacuity.append(prover.vacuity(task))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import z3
@@ -186,8 +187,11 @@ def prove(
     page_sizes: Iterable[int | None] = PAGE_SIZES,
     jobs: int | None = None,
     only: Iterable[str] | None = None,
+    tell: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[list[Result], list[Vacuity]]:
     """Discharge every obligation. ``None`` among the page sizes is all of them at once.
+
+    ``tell`` how many transitions are done, of how many, each at each page size.
 
     >>> results, vacuity = prove(page_sizes=[1], jobs=1, only=["T-OPEN"])
     >>> {result.status for result in results}, [each for each in vacuity if each.vacuous]
@@ -199,16 +203,14 @@ def prove(
     results: list[Result] = []
     vacuity: list[Vacuity] = []
     workers = min(jobs or os.cpu_count() or 1, len(work))
-    if workers <= 1:
-        batches = map(_work, work)
-        for found, empty in batches:
+    with ExitStack() as stack:
+        batches: Iterator[tuple[list[Result], list[Vacuity]]] = map(_work, work)
+        if workers > 1:
+            batches = stack.enter_context(pool(workers)).map(_work, work, chunksize=4)
+        for done, (found, empty) in enumerate(batches, 1):
             results += found
             vacuity += empty
-        return results, vacuity
-    with pool(workers) as processes:
-        for found, empty in processes.map(_work, work, chunksize=4):
-            results += found
-            vacuity += empty
+            tell(done, len(work))
     return results, vacuity
 
 

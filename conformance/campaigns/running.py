@@ -217,8 +217,8 @@ class _Running:
 
         def event(index: int, what: Finding | int) -> None:
             del index
-            assert isinstance(what, Finding)
-            self.seen("shorter", what)
+            if isinstance(what, Finding):
+                self.seen("shorter", what)
 
         def done(index: int, results: Sequence[Finding | None]) -> None:
             if self.stop():

@@ -21,6 +21,9 @@ from typing import Any, NoReturn
 from slotproof.conformance import interrupts
 from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
+COMPLETE = "_SLOTPROOF_COMPLETE"
+"""The environment variable by which a shell asks how a word may go on."""
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script: runs a command and exits with its status, whatever happens."""
@@ -56,6 +59,10 @@ def status(argv: list[str]) -> int:
 
     debug = debugging() or argv[:1] == ["--debug"]
     try:
+        if COMPLETE in os.environ:
+            from slotproof.conformance.cli.completing import complete
+
+            return complete()
         return _run(argv)
     except KeyboardInterrupt:
         return INCONCLUSIVE
@@ -67,7 +74,7 @@ def status(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     import typer
 
-    from slotproof.conformance.cli.commands import app
+    from slotproof.conformance.cli.commands import tree
     from slotproof.conformance.cli.errors import UsageProblem
     from slotproof.conformance.engines.base import EngineUnusable
     from slotproof.conformance.environments.recipes import EnvironmentProblem
@@ -77,17 +84,21 @@ def _run(argv: list[str]) -> int:
     wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, BadTrace, BadConfig)
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
-        command = typer.main.get_command(app)
+        command = tree()
         with (
             interrupts.noted(),
             _blamed_on_interrupts(but=(*wrong, typer.Exit)),
-            command.make_context("slotproof", argv) as context,
+            command.make_context("slotproof", [*argv]) as context,
         ):
             result: Any = command.invoke(context)
     except wrong as problem:
         return _wrong(str(problem))
     except typer.Exit as done:
         return int(done.exit_code)
+    except SystemExit as done:
+        if not {"--show-completion", "--install-completion"} & {*argv[:2]}:
+            raise
+        return done.code if isinstance(done.code, int) else CONFORMS  # typer's own end of them
     except Exception as error:
         message = getattr(error, "format_message", None)
         if message is None:
@@ -110,9 +121,7 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
 def _wrong(text: str) -> int:
     from slotproof.conformance import terminal
 
-    if text.startswith("Usage: "):  # no arguments at all
-        terminal.say_text(text)
-    else:
+    if text:  # else there were no arguments at all, and help was shown
         terminal.complain(text)
     return USAGE
 

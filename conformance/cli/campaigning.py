@@ -23,6 +23,8 @@ from slotproof.conformance.campaigns.state import State
 from slotproof.conformance.cli.all_findings import said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    JOURNAL,
+    SEARCH,
     ConfigOption,
     DeviceOption,
     EngineOption,
@@ -30,8 +32,10 @@ from slotproof.conformance.cli.options import (
     MendOption,
     ProfileOption,
     PythonOption,
+    SeedOption,
     SetAsideOption,
     StartOption,
+    StepsOption,
     TimeoutOption,
     jobs_count,
     known_profile,
@@ -70,15 +74,28 @@ def campaign(
             "--journal",
             help="A folder: the campaign in it goes on, or a new one begins. Default: "
             f"{FOLDER}/ENGINE-seedN.",
+            metavar="DIR",
+            rich_help_panel=JOURNAL,
         ),
     ] = None,
     examples: Annotated[
         int | None,
-        typer.Option("--examples", help="Examples in all, those that the journal has included."),
+        typer.Option(
+            "--examples",
+            help="Examples in all, those that the journal has included.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", min=0.1, help="Go on for so many seconds, shrinking included."),
+        typer.Option(
+            "--seconds",
+            min=0.1,
+            help="Go on for so many seconds, shrinking included.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -86,6 +103,8 @@ def campaign(
             "--jobs",
             help="Processes at once, each with an engine. Default: 1; with --ray, one per "
             "processor of the cluster.",
+            metavar="N",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     ray: Annotated[
@@ -94,18 +113,23 @@ def campaign(
             "--ray",
             help="Work on a Ray cluster: HOST:PORT, ray://HOST:PORT, auto (the one that this "
             "machine belongs to) or local (one of this machine).",
+            metavar="ADDRESS",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     config: ConfigOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same campaign.")] = 0,
-    steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
+    seed: SeedOption = 0,
+    steps: StepsOption = Plan.steps,
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
     mend: MendOption = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            "--known", help="A baseline, as of `gate`: what belongs to its groups is no finding."
+            "--known",
+            help="A baseline, as of `gate`: what belongs to its groups is no finding.",
+            metavar="FILE",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     merge: Annotated[
@@ -114,21 +138,32 @@ def campaign(
             "--merge",
             help="A journal of another machine; repeat it. Makes --journal of them, and runs "
             "nothing.",
+            metavar="DIR",
+            rich_help_panel=JOURNAL,
         ),
     ] = None,
     only_report: Annotated[
-        bool, typer.Option("--report", help="Say what --journal has; run nothing.")
+        bool,
+        typer.Option(
+            "--report", help="Say what --journal has; run nothing.", rich_help_panel=JOURNAL
+        ),
     ] = False,
     observations: Annotated[
         bool,
         typer.Option(
             "--observations",
             help=f"Write each example to {OBSERVATIONS} in the journal, as Hypothesis does.",
+            rich_help_panel=JOURNAL,
         ),
     ] = False,
     of_task: Annotated[
         int,
-        typer.Option("--task", help="Examples of a task at most: what one worker does in a row."),
+        typer.Option(
+            "--task",
+            help="Examples of a task at most: what one worker does in a row.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = MOST,
     of_round: Annotated[
         int,
@@ -136,6 +171,8 @@ def campaign(
             "--round",
             help="Tasks of each configuration in a round, at whose end all learn what one found: "
             "more for many workers.",
+            metavar="N",
+            rich_help_panel=SEARCH,
         ),
     ] = 1,
     device: DeviceOption = "cpu",

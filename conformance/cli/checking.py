@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from slotproof.conformance.cli.options import JsonOption, PythonOption, StartOption, TimeoutOption
+from slotproof.conformance.cli.options import (
+    SEARCH,
+    JsonOption,
+    PythonOption,
+    StartOption,
+    TimeoutOption,
+)
 from slotproof.conformance.driver_checks import CHECKS, Report, Result, check
 from slotproof.conformance.driver_checks.driver import Driver
 from slotproof.conformance.engines.process import START_TIMEOUT
@@ -23,10 +29,16 @@ _WIDTH = max(len(each.name) for each in CHECKS)
 def check_driver(
     driver: Annotated[
         str,
-        typer.Argument(help='The driver\'s command in one word ("python toy.py"), or an engine.'),
+        typer.Argument(
+            metavar="DRIVER",
+            help='The driver\'s command in one word ("python toy.py"), or an engine.',
+        ),
     ],
     python: PythonOption = None,
-    seed: Annotated[int, typer.Option("--seed", help="The seed of its resets.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", help="The seed of its resets.", metavar="N", rich_help_panel=SEARCH),
+    ] = 0,
     step_timeout: TimeoutOption = 10.0,
     start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,

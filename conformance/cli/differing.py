@@ -12,13 +12,21 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import LONGEST, JsonOption, ProfileOption, known_profile
+from slotproof.conformance.cli.options import (
+    ENGINE,
+    LONGEST,
+    SEARCH,
+    JsonOption,
+    ProfileOption,
+    known_profile,
+)
 from slotproof.conformance.engines.base import demand
 from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, mends_for
 from slotproof.conformance.protocol.commands import describe
-from slotproof.conformance.terminal import plain, say, say_json
+from slotproof.conformance.terminal import Painted, plain, say, say_json
 from slotproof.conformance.traces import forms, itf, sides
 from slotproof.conformance.traces.sides import Difference, Side
 from slotproof.conformance.traces.trace import Trace
@@ -28,26 +36,64 @@ _LABEL = 22
 
 
 def diff(
-    a: Annotated[str, typer.Argument(help="An --engine, or a trace: what was recorded in it.")],
-    b: Annotated[str, typer.Argument(help="The other one.")],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            autocompletion=values.engines,
+            help="An --engine, or a trace: what was recorded in it.",
+        ),
+    ],
+    b: Annotated[
+        str, typer.Argument(metavar="B", autocompletion=values.engines, help="The other one.")
+    ],
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", help="The .itf.json file with the commands, if A and B have none."),
+        typer.Option(
+            "--trace",
+            help="The .itf.json file with the commands, if A and B have none.",
+            metavar="FILE",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     python_a: Annotated[
-        Path | None, typer.Option("--python-a", help="The Python of A's environment (sglang).")
+        Path | None,
+        typer.Option(
+            "--python-a",
+            help="The Python of A's environment (sglang).",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
     python_b: Annotated[
-        Path | None, typer.Option("--python-b", help="The Python of B's environment (sglang).")
+        Path | None,
+        typer.Option(
+            "--python-b",
+            help="The Python of B's environment (sglang).",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
     step_timeout: Annotated[
         float,
-        typer.Option("--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration."),
+        typer.Option(
+            "--step-timeout",
+            min=0.01,
+            max=LONGEST,
+            help="Seconds for one iteration.",
+            metavar="SECONDS",
+            rich_help_panel=ENGINE,
+        ),
     ] = 30.0,
     start_timeout: Annotated[
         float,
         typer.Option(
-            "--start-timeout", min=0.01, max=LONGEST, help="Seconds a driver has to say hello."
+            "--start-timeout",
+            min=0.01,
+            max=LONGEST,
+            help="Seconds a driver has to say hello.",
+            metavar="SECONDS",
+            rich_help_panel=ENGINE,
         ),
     ] = START_TIMEOUT,
     profile: ProfileOption = None,
@@ -79,7 +125,7 @@ def diff(
     else:
         width = max(80, shutil.get_terminal_size((120, 24)).columns)
         for line in _lines(commands, played, found, width):
-            say(line.rstrip())
+            say(line)
     return 1 if found else 0
 
 
@@ -129,7 +175,9 @@ def _document(trace: Trace, played: list[Side], found: list[Difference]) -> dict
     }
 
 
-def _lines(trace: Trace, played: list[Side], found: list[Difference], width: int) -> Iterator[str]:
+def _lines(
+    trace: Trace, played: list[Side], found: list[Difference], width: int
+) -> Iterator[str | Painted]:
     a, b = played
     count = len(trace.rows)
     if not found:
@@ -154,12 +202,13 @@ def _lines(trace: Trace, played: list[Side], found: list[Difference], width: int
     yield f"they differ from command {first + 1} on: {', '.join(found[0].aspects)}"
 
 
-def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[str]:
+def _beside(name: str, pair: tuple[str, str], column: int) -> Iterator[Painted]:
     cells = [[name, *[""] * 50], *(_wrapped(each or "–", column) for each in pair)]
     height = max(len(cells[1]), len(cells[2]))
     for label, left, right in zip_longest(cells[0][:height], cells[1], cells[2], fillvalue=""):
         mark = "≠" if label else " "
-        yield f"   {mark} {label[:_LABEL]:<{_LABEL}} {left:<{column}}  {right}"
+        line = f"   {mark} {label[:_LABEL]:<{_LABEL}} {left:<{column}}  {right}"
+        yield Painted(line.rstrip(), red=bool(label))
 
 
 def _wrapped(text: str, column: int) -> list[str]:

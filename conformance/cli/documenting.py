@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.cli.options import OUTPUT, JsonOption, writing
 from slotproof.conformance.terminal import say, say_json, say_text
 
 FOLDER = Path("docs/reference/spec")
@@ -16,16 +16,34 @@ FOLDER = Path("docs/reference/spec")
 
 def docs(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; status 1 if a document is stale.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; status 1 if a document is stale.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     diff: Annotated[
         str | None,
-        typer.Option("--diff", metavar="REV", help="What the spec says now and did not at REV."),
+        typer.Option(
+            "--diff",
+            metavar="REV",
+            help="What the spec says now and did not at REV.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     tla: Annotated[
-        bool, typer.Option("--tla", help="The TLA+ modules and their models only.")
+        bool,
+        typer.Option(
+            "--tla", help="The TLA+ modules and their models only.", rich_help_panel=OUTPUT
+        ),
     ] = False,
-    out: Annotated[Path, typer.Option("--out", help="The folder of the documents.")] = FOLDER,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="The folder of the documents.", metavar="DIR", rich_help_panel=OUTPUT
+        ),
+    ] = FOLDER,
     as_json: JsonOption = False,
 ) -> int:
     """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
@@ -55,7 +73,7 @@ def docs(
 
 _STALE_CORES = (
     "stale: model/cores.json says what the proofs of another spec used; "
-    "`slotproof prove --export model/cores.json` writes it anew"
+    "`slotproof prove export model/cores.json` writes it anew"
 )
 
 

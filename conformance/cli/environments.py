@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
+from slotproof.conformance.cli.epilogs import epilog
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption
+from slotproof.conformance.cli.options import ENGINE, JsonOption
 from slotproof.conformance.engines.releases import starts
 from slotproof.conformance.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.conformance.environments.use import environment, telling
@@ -18,7 +20,9 @@ from slotproof.conformance.terminal import say, say_json
 FolderOption = Annotated[
     Path | None,
     typer.Option(
-        "--envs", help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache."
+        "--envs",
+        help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache.",
+        metavar="DIR",
     ),
 ]
 NAME_HELP = "ENGINE==RELEASE, such as sglang==0.5.23."
@@ -26,15 +30,21 @@ NAME_HELP = "ENGINE==RELEASE, such as sglang==0.5.23."
 env = typer.Typer(
     help="Make, list and remove environments of real engine builds.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 
 
-@env.command()
+@env.command(epilog=epilog("env create"))
 def create(
-    name: Annotated[str, typer.Argument(help=NAME_HELP)],
+    name: Annotated[str, typer.Argument(metavar="RELEASE", help=NAME_HELP)],
     python: Annotated[
-        Path | None, typer.Option("--python", help="The Python to make it with, if not this one.")
+        Path | None,
+        typer.Option(
+            "--python",
+            help="The Python to make it with, if not this one.",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Make it and its base anew, there or not.")
@@ -53,7 +63,7 @@ def create(
     return 0
 
 
-@env.command("list")
+@env.command("list", epilog=epilog("env list"))
 def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
     """List the environments there are, with their size and where they are."""
     store = _store(folder)
@@ -69,9 +79,16 @@ def list_environments(folder: FolderOption = None, as_json: JsonOption = False) 
     return 0
 
 
-@env.command()
+@env.command(epilog=epilog("env remove"))
 def remove(
-    names: Annotated[list[str] | None, typer.Argument(help="As `env list` calls them.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RELEASE...",
+            autocompletion=values.environments,
+            help="As `env list` calls them.",
+        ),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Remove all of them, and the bases they share.")
     ] = False,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from slotproof.conformance.cli.options import JsonOption, number
+from slotproof.conformance.cli.options import BOUNDS, JsonOption, number
 from slotproof.conformance.statuses import FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled, say, say_json
 from slotproof.model.evaluate import outcomes
@@ -24,13 +24,25 @@ Outcomes = dict[str, Any]
 
 
 def explore(
-    depth: Annotated[int | None, typer.Option("--depth", help="How many transitions.")] = None,
-    pages: Annotated[int | None, typer.Option("--pages", help="Pages of each pool.")] = None,
-    sessions: Annotated[int | None, typer.Option("--sessions", help="How many sessions.")] = None,
-    page_size: Annotated[int | None, typer.Option("--page-size", help="Tokens of a page.")] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", help="How many transitions.", metavar="N", rich_help_panel=BOUNDS),
+    ] = None,
+    pages: Annotated[
+        int | None,
+        typer.Option("--pages", help="Pages of each pool.", metavar="N", rich_help_panel=BOUNDS),
+    ] = None,
+    sessions: Annotated[
+        int | None,
+        typer.Option("--sessions", help="How many sessions.", metavar="N", rich_help_panel=BOUNDS),
+    ] = None,
+    page_size: Annotated[
+        int | None,
+        typer.Option("--page-size", help="Tokens of a page.", metavar="N", rich_help_panel=BOUNDS),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Explore every state of the spec within small bounds."""
+    """Explore every state of the spec within small bounds; those by default page by page, too."""
     sizes = {"pages": pages, "sessions": sessions, "page_size": page_size, "depth": depth}
     changes = {name: value for name, value in sizes.items() if value is not None}
     for name, value in changes.items():

@@ -14,12 +14,15 @@ from slotproof.conformance.cli import results
 from slotproof.conformance.cli.all_findings import as_json as finding_as_json, lines
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    OUTPUT,
+    SEARCH,
     ConfigOption,
     EngineOption,
     JsonOption,
     MendOption,
     ProfileOption,
     PythonOption,
+    SeedOption,
     StartOption,
     TimeoutOption,
     jobs_count,
@@ -51,7 +54,9 @@ SECONDS = 300.0
 
 
 def gate(
-    baseline: Annotated[Path, typer.Argument(help="The baseline, a file of known findings.")],
+    baseline: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="The baseline, a file of known findings.")
+    ],
     engine: EngineOption = "reference",
     python: PythonOption = None,
     config: ConfigOption = None,
@@ -62,32 +67,71 @@ def gate(
             min=0.1,
             help=f"Search for so long, after the traces. Default: {SECONDS:g}, or no limit where "
             "--examples says how many.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option("--examples", help="Command sequences of the search at most.")
+        int | None,
+        typer.Option(
+            "--examples",
+            help="Command sequences of the search at most.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same search.")] = 0,
+    seed: SeedOption = 0,
     jobs: Annotated[
-        int, typer.Option("--jobs", help="Processes that search at once, each with an engine.")
+        int,
+        typer.Option(
+            "--jobs",
+            help="Processes that search at once, each with an engine.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = 1,
     update: Annotated[
         bool,
-        typer.Option("--update", help="Add what is seen to the baseline, its traces beside it."),
+        typer.Option(
+            "--update",
+            help="Add what is seen to the baseline, its traces beside it.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     mended_fails: Annotated[
-        bool, typer.Option("--mended-fails", help="Status 1 where a group is mended, too.")
+        bool,
+        typer.Option(
+            "--mended-fails", help="Status 1 where a group is mended, too.", rich_help_panel=SEARCH
+        ),
     ] = False,
     profile: ProfileOption = None,
     mend: MendOption = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", help="Write the results as JUnit XML, too.")
+        Path | None,
+        typer.Option(
+            "--junit",
+            help="Write the results as JUnit XML, too.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     sarif: Annotated[
-        Path | None, typer.Option("--sarif", help="Write them as SARIF 2.1.0, too.")
+        Path | None,
+        typer.Option(
+            "--sarif",
+            help="Write them as SARIF 2.1.0, too.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", help="Where traces of findings are written.")
+        Path,
+        typer.Option(
+            "--out",
+            help="Where traces of findings are written.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
     ] = Path("slotproof-traces"),
     step_timeout: TimeoutOption = 10.0,
     start_timeout: StartOption = START_TIMEOUT,

@@ -46,7 +46,8 @@ class Things(StrEnum):
 
 
 def list_things(
-    what: Annotated[Things, typer.Argument(help="What to list.")], as_json: JsonOption = False
+    what: Annotated[Things, typer.Argument(metavar="WHAT", help="What to list.")],
+    as_json: JsonOption = False,
 ) -> int:
     """List engines, mutants, mends, transitions, invariants, profiles or configs."""
     table = _table(what)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
+from slotproof.conformance.cli.epilogs import epilog
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    OUTPUT,
+    SEARCH,
     ConfigOption,
     JsonOption,
+    SeedOption,
     SetAsideOption,
+    StepsOption,
     TimeoutOption,
     jobs_count,
     number,
@@ -37,58 +44,138 @@ from slotproof.conformance.terminal import json_text, say, say_json, say_text
 
 Keep = Callable[[Table], None]
 
+matrix = typer.Typer(
+    help="Write a table: builds by findings, mutants by oracles, or mutants of the spec by proof.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
 
-def matrix(
+ExamplesOption = Annotated[
+    int,
+    typer.Option(
+        "--examples",
+        metavar="N",
+        help="Command sequences for each build or mutant.",
+        rich_help_panel=SEARCH,
+    ),
+]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        min=0.1,
+        metavar="SECONDS",
+        help="For each build or mutant at most.",
+        rich_help_panel=SEARCH,
+    ),
+]
+ShrinkOption = Annotated[
+    int,
+    typer.Option(
+        "--shrink",
+        metavar="N",
+        help="Replays that shrinking one finding may take.",
+        rich_help_panel=SEARCH,
+    ),
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", metavar="N", help="Processes at once.", rich_help_panel=SEARCH)
+]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", help="Where table and traces are written.", rich_help_panel=OUTPUT
+    ),
+]
+OUT = Path("slotproof-matrix")
+
+
+@matrix.command("builds", epilog=epilog("matrix builds"))
+def of_builds(
     engines: Annotated[
-        str | None,
-        typer.Option(
-            "--engines", help="Builds, separated by commas: [NAME=]ENGINE[@PYTHON], oldest first."
+        list[str],
+        typer.Argument(
+            metavar="BUILD...",
+            help="ENGINE, NAME=ENGINE or, with the Python of its environment, ENGINE@PYTHON; the "
+            "oldest first.",
+            autocompletion=values.engines,
         ),
-    ] = None,
-    of_mutants: Annotated[
-        bool, typer.Option("--mutants", help="Mutants of the reference engine, by what finds them.")
-    ] = False,
-    of_spec: Annotated[
-        bool, typer.Option("--spec", help="Mutants of the spec, by the obligation that kills them.")
-    ] = False,
-    config: ConfigOption = None,
-    examples: Annotated[
-        int, typer.Option("--examples", help="Command sequences for each build or mutant.")
-    ] = EXAMPLES,
-    steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same table.")] = 0,
+    ],
     traces: Annotated[
         Path | None,
-        typer.Option("--traces", help="With --engines: known traces, to be replayed on each."),
+        typer.Option(
+            "--traces",
+            metavar="DIR",
+            help="Known traces, to be replayed on each.",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
-    shrink: Annotated[
-        int, typer.Option("--shrink", help="Replays that shrinking one finding may take.")
-    ] = Plan.shrink,
+    config: ConfigOption = None,
+    examples: ExamplesOption = EXAMPLES,
+    seconds: SecondsOption = None,
+    steps: StepsOption = Plan.steps,
+    seed: SeedOption = 0,
+    shrink: ShrinkOption = Plan.shrink,
     set_aside: SetAsideOption = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", help="With --mutants: so many seeds, for medians.")
-    ] = 1,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="For each build or mutant at most.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processes at once.")] = 1,
-    out: Annotated[Path, typer.Option("--out", help="Where table and traces are written.")] = Path(
-        "slotproof-matrix"
-    ),
+    jobs: JobsOption = 1,
+    out: OutOption = OUT,
     step_timeout: TimeoutOption = 10.0,
     as_json: JsonOption = False,
 ) -> int:
-    """Write a table: builds by findings, mutants by oracles, or mutants of the spec by proof."""
-    if [engines is not None, of_mutants, of_spec].count(True) != 1:
-        raise UsageProblem("matrix needs one of --engines A,B,…, --mutants and --spec")
-    if traces is not None and engines is None:
-        raise UsageProblem("--traces goes with --engines")
-    if number(seeds, 1, "--seeds") > 1 and not of_mutants:
-        raise UsageProblem("--seeds goes with --mutants")
+    """Builds of engines by findings: which one has which."""
+    plan = _plan(config, examples, seconds, steps, seed, shrink, set_aside)
+    named = _named(traces)
+    jobs_count(jobs)
+    with _table(out, as_json) as (tell, keep, last):
+        status = _builds(engines, step_timeout, out, plan, jobs, tell, keep, named)
+    return _shown(status, last, out, as_json)
+
+
+@matrix.command("mutants", epilog=epilog("matrix mutants"))
+def of_mutants(
+    config: ConfigOption = None,
+    examples: ExamplesOption = EXAMPLES,
+    seconds: SecondsOption = None,
+    steps: StepsOption = Plan.steps,
+    seed: SeedOption = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", metavar="N", help="So many seeds, for medians.", rich_help_panel=SEARCH
+        ),
+    ] = 1,
+    shrink: ShrinkOption = Plan.shrink,
+    set_aside: SetAsideOption = None,
+    jobs: JobsOption = 1,
+    out: OutOption = OUT,
+    as_json: JsonOption = False,
+) -> int:
+    """Mutants of the reference engine by what finds them."""
+    number(seeds, 1, "--seeds")
+    plan = _plan(config, examples, seconds, steps, seed, shrink, set_aside)
+    jobs_count(jobs)
+    with _table(out, as_json) as (tell, keep, last):
+        status = _mutants(plan, seeds, jobs, tell, keep)
+    return _shown(status, last, out, as_json)
+
+
+@matrix.command("spec", epilog=epilog("matrix spec"))
+def of_spec(jobs: JobsOption = 1, out: OutOption = OUT, as_json: JsonOption = False) -> int:
+    """Mutants of the spec by the obligation that kills them."""
     writable(out)
-    if of_spec:
-        return _spec(jobs_count(jobs), out, as_json)
-    plan = Plan(
+    return _spec(jobs_count(jobs), out, as_json)
+
+
+def _plan(
+    config: list[str] | None,
+    examples: int,
+    seconds: float | None,
+    steps: int,
+    seed: int,
+    shrink: int,
+    set_aside: list[str] | None,
+) -> Plan:
+    return Plan(
         chosen(config),
         examples=number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
@@ -97,8 +184,12 @@ def matrix(
         seconds=seconds,
         shrink=number(shrink, 1, "--shrink"),
     )
-    named = _named(traces)
-    jobs_count(jobs)
+
+
+@contextmanager
+def _table(out: Path, as_json: bool) -> Iterator[tuple[Progress, Keep, list[Table]]]:
+    """How far it is, what keeps a table on disk as it grows, and the last one."""
+    writable(out)
     last: list[Table] = []
 
     def keep(table: Table) -> None:
@@ -107,11 +198,11 @@ def matrix(
             write(table, out)
 
     with progress_bar(not as_json) as tell:
-        if engines is not None:
-            status = _builds(engines, step_timeout, out, plan, jobs, tell, keep, named)
-        else:
-            status = _mutants(plan, seeds, jobs, tell, keep)
-    shown = last[0]
+        yield tell, keep, last
+
+
+def _shown(status: int, last: list[Table], out: Path, as_json: bool) -> int:
+    (shown,) = last
     if as_json:
         say_json({"status": status, **asdict(shown)})
     else:
@@ -134,7 +225,7 @@ def _named(folder: Path | None) -> list[Known]:
 
 
 def _builds(
-    text: str,
+    engines: list[str],
     step_timeout: float,
     out: Path,
     plan: Plan,
@@ -144,13 +235,11 @@ def _builds(
     named: list[Known],
 ) -> int:
     """Status 1 if anything was found, 3 if it ended early, 2 if no build can be run."""
-    columns = [builds.parse(each.strip(), step_timeout, out) for each in text.split(",") if each]
+    columns = [builds.parse(each.strip(), step_timeout, out) for each in engines]
     names = [each.name for each in columns]
-    if not names:
-        raise UsageProblem("--engines names no build")
     for each in names:
         if names.count(each) > 1:
-            raise UsageProblem(f"--engines: {each!r} is there twice; give it a name: NAME=ENGINE")
+            raise UsageProblem(f"{each!r} is there twice; give it a name: NAME=ENGINE")
     whole = builds.run(columns, plan, jobs, tell, keep, named)
     if all(each.problem for each in columns):
         raise UsageProblem(f"no build can be run: {columns[0].name}: {columns[0].problem}")

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.files import is_special
 from slotproof.model.profiles import PROFILES
@@ -19,6 +20,9 @@ LONGEST = 86_400.0
 MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
 
+ENGINE, SEARCH, OUTPUT, INPUT = "Engine", "Search", "Output", "Input"
+JOURNAL, PROOF, BOUNDS = "Journal", "Proof", "Bounds"
+"""Groups of options in a command's help, in the order of its options."""
 
 EngineOption = Annotated[
     str,
@@ -26,23 +30,49 @@ EngineOption = Annotated[
         "--engine",
         help="reference, reference:MUTANT, sglang==RELEASE, sglang, vllm==RELEASE, vllm, "
         "module:factory or cmd:PROGRAM ARGS.",
+        metavar="ENGINE",
+        autocompletion=values.engines,
+        rich_help_panel=ENGINE,
     ),
 ]
 PythonOption = Annotated[
     Path | None,
-    typer.Option("--python", help="The Python of the environment that holds the build under test."),
+    typer.Option(
+        "--python",
+        help="The Python of the environment that holds the build under test.",
+        metavar="FILE",
+        rich_help_panel=ENGINE,
+    ),
 ]
 ConfigOption = Annotated[
     list[str] | None,
-    typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
+    typer.Option(
+        "--config",
+        help="A configuration by name; may be repeated. Default: all.",
+        metavar="NAME",
+        autocompletion=values.configs,
+        rich_help_panel=SEARCH,
+    ),
 ]
 DeviceOption = Annotated[
-    str, typer.Option("--device", help="Where the reference engine has its tensors: cpu, cuda.")
+    str,
+    typer.Option(
+        "--device",
+        help="Where the reference engine has its tensors: cpu, cuda.",
+        metavar="DEVICE",
+        autocompletion=values.devices,
+        rich_help_panel=ENGINE,
+    ),
 ]
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        "--step-timeout", min=0.01, max=LONGEST, help="Seconds for one iteration; more is a hang."
+        "--step-timeout",
+        min=0.01,
+        max=LONGEST,
+        help="Seconds for one iteration; more is a hang.",
+        metavar="SECONDS",
+        rich_help_panel=ENGINE,
     ),
 ]
 StartOption = Annotated[
@@ -52,16 +82,28 @@ StartOption = Annotated[
         min=0.01,
         max=LONGEST,
         help="Seconds a driver has to say hello, and to reset.",
+        metavar="SECONDS",
+        rich_help_panel=ENGINE,
     ),
 ]
 ProfileOption = Annotated[
-    str | None, typer.Option("--profile", help="The choices the engine made, if not its own.")
+    str | None,
+    typer.Option(
+        "--profile",
+        help="The choices the engine made, if not its own.",
+        metavar="PROFILE",
+        autocompletion=values.profiles,
+        rich_help_panel=ENGINE,
+    ),
 ]
 SetAsideOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set-aside",
         help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
+        metavar="CLAUSE",
+        autocompletion=values.clauses,
+        rich_help_panel=SEARCH,
     ),
 ]
 MendOption = Annotated[
@@ -70,13 +112,34 @@ MendOption = Annotated[
         "--mend",
         help="Repair a known bug of an SGLang build in its process (`slotproof list mends`); may "
         "be repeated; all: those that fit.",
+        metavar="NAME",
+        autocompletion=values.mends,
+        rich_help_panel=ENGINE,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+SeedOption = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", help="The same seed gives the same search.", rich_help_panel=SEARCH
+    ),
+]
+StepsOption = Annotated[
+    int,
+    typer.Option("--steps", metavar="N", help="Rules per example at most.", rich_help_panel=SEARCH),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="One JSON document on standard output.", rich_help_panel=OUTPUT),
+]
 
 LogOption = Annotated[
     Path | None,
-    typer.Option("--log", help="Write what the engine is told and answers, for `validate`."),
+    typer.Option(
+        "--log",
+        help="Write what the engine is told and answers, for `validate`.",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 

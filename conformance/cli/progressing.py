@@ -1,4 +1,4 @@
-"""``slotproof prove --progress``: whoever waits and would fit alone can be brought to run."""
+"""``slotproof prove progress``: whoever waits and would fit alone can be brought to run."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import writing
+from slotproof.conformance.cli.options import (
+    PROOF,
+    JsonOption,
+    ProfileOption,
+    known_profile,
+    writing,
+    z3_missing,
+)
+from slotproof.conformance.cli.proof_options import AnyOption, PageSizeOption, page_sizes
+from slotproof.conformance.cli.telling import progress_bar
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.statuses import CONFORMS, FOUND
 from slotproof.conformance.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.conformance.traces.itf import decode, encode
 from slotproof.conformance.traces.spec_trace import transitions
 from slotproof.model import cores
-from slotproof.model.profiles import PROFILES
 
 if TYPE_CHECKING:
     from slotproof.model.obligations import Result
@@ -34,22 +45,47 @@ NEVER_DROPS = frozenset(["vllm"])
 """Profiles of engines in which nothing drops an idle session: T-DISCARD is no choice there."""
 
 
-def prove_progress(
-    page_sizes: list[int | None], without: list[str], profile: str | None, as_json: bool
+def progress(
+    page_size: PageSizeOption = None,
+    any_page_size: AnyOption = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="TRANSITION",
+            help="An engine never takes this step; may be repeated.",
+            autocompletion=values.transitions,
+            rich_help_panel=PROOF,
+        ),
+    ] = None,
+    profile: ProfileOption = None,
+    as_json: JsonOption = False,
 ) -> int:
-    """State and prove the theorem; where a choice is missing, show who waits for ever."""
+    """Prove that whoever waits can be brought to run; or show who waits for ever."""
+    try:
+        from slotproof.model import prove as proving
+    except ModuleNotFoundError as error:
+        raise z3_missing(error) from None
     from slotproof.model.progress import EVICT, HELPERS, prove_progress as proofs
     from slotproof.model.stuck import look
 
-    for name in without:
+    sizes = page_sizes(page_size, any_page_size, (*proving.PAGE_SIZES, None))
+    known_profile(profile)
+    for name in without or ():
         if name not in (*HELPERS, EVICT):
             names = ", ".join((*HELPERS, EVICT))
             raise UsageProblem(f"--without {name!r} changes nothing; what helps is: {names}")
-    if profile is not None and profile not in PROFILES:
-        raise UsageProblem(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
-    missing = frozenset(without) | (frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset())
+    missing = frozenset(without or ()) | (
+        frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset()
+    )
     started = time.perf_counter()
-    results, vacuity = proofs(page_sizes=tuple(page_sizes), without=missing, profile=profile)
+    with progress_bar(not as_json) as tell:
+        results, vacuity = proofs(
+            page_sizes=tuple(sizes),
+            without=missing,
+            profile=profile,
+            tell=lambda done, count: tell("proving", done, count),
+        )
     seen = look(missing, profile or "reference")
     document = _document(results, vacuity, seen, missing, profile)
     document["seconds"] = round(time.perf_counter() - started, 2)
@@ -125,7 +161,7 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
         what = f"the invariants: all {count} obligations of `slotproof prove` {where}"
         yield from _said("rests on", what)
     else:
-        yield "NOT proved on this spec: the invariants; `slotproof prove --export model/cores.json`"
+        yield "NOT proved on this spec: the invariants; `slotproof prove export model/cores.json`"
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved, "
         f"page sizes {', '.join(document['page_sizes'])}, in {document['seconds']} s"
@@ -185,10 +221,7 @@ def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
             "slotproof-spec": {
                 "mutant": _name(missing),
                 "again": " ".join(
-                    [
-                        "slotproof prove --progress",
-                        *(f"--without {each}" for each in sorted(missing)),
-                    ]
+                    ["slotproof prove progress", *(f"--without {each}" for each in sorted(missing))]
                 ),
                 "page_size": found.bounds.page_size,
                 "violated": ["INV-PROGRESS.starved"],

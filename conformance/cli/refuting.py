@@ -1,13 +1,17 @@
-"""``slotproof prove --mutant``: why a known bug breaks the spec, as shortly as possible."""
+"""``slotproof prove mutant``: why a known bug breaks the spec, as shortly as possible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import writing
+from slotproof.conformance.cli.options import PROOF, JsonOption, number, writing, z3_missing
+from slotproof.conformance.cli.proof_options import PageSizeOption
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.conformance.traces.itf import decode, encode
@@ -17,27 +21,49 @@ if TYPE_CHECKING:
     from slotproof.model.bounded import Counterexample
 
 OUT = Path("slotproof-traces")
+ITSELF = "spec"
 
 
-def refute(mutant: str | None, page_sizes: list[int], depth: int, as_json: bool) -> int:
-    """The shortest counterexample at the first page size that has one; status 1 if there is one.
+def mutant(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help=f"A known bug of the spec documents; {ITSELF}: the spec as it is.",
+            autocompletion=values.exhibits,
+        ),
+    ],
+    page_size: PageSizeOption = None,
+    depth: Annotated[
+        int,
+        typer.Option(
+            "--depth", metavar="N", help="Search so many transitions deep.", rich_help_panel=PROOF
+        ),
+    ] = 9,
+    as_json: JsonOption = False,
+) -> int:
+    """Search the shortest counterexample of a known bug, at the first page size that has one.
 
     Where a bug can't be seen at a page size at all, that is proved first, by induction.
     """
-    from slotproof.model.bounded import Inconclusive, replay, shortest, suspects
+    try:
+        from slotproof.model.bounded import Inconclusive, replay, shortest, suspects
+    except ModuleNotFoundError as error:
+        raise z3_missing(error) from None
     from slotproof.model.museum import EXHIBITS
     from slotproof.model.obligations import Spec, framing
 
-    if mutant is not None and mutant not in EXHIBITS:
-        raise UsageProblem(f"the spec has no mutant {mutant!r}; there are: {', '.join(EXHIBITS)}")
-    name = mutant or "spec"
+    sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
+    number(depth, 1, "--depth")
+    if name != ITSELF and name not in EXHIBITS:
+        raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
     spec, sentence = Spec(), "as it is"
-    if mutant is not None:
-        spec, sentence = EXHIBITS[mutant].spec, EXHIBITS[mutant].sentence
+    if name != ITSELF:
+        spec, sentence = EXHIBITS[name].spec, EXHIBITS[name].sentence
     found: Counterexample | None = None
     nothing: dict[int, str] = {}
     try:
-        for size in page_sizes:
+        for size in sizes:
             last = suspects(spec, size)
             if framing(spec):
                 last = None

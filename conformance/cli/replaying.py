@@ -9,9 +9,12 @@ from typing import Annotated
 
 import typer
 
+from slotproof.conformance.cli import values
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged
 from slotproof.conformance.cli.options import (
+    ENGINE,
+    OUTPUT,
     DeviceOption,
     JsonOption,
     LogOption,
@@ -28,19 +31,22 @@ from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec, is_ours, mends_for
 from slotproof.conformance.lockstep.explanations import explain
 from slotproof.conformance.lockstep.referee import play
-from slotproof.conformance.terminal import say, say_json, say_text
+from slotproof.conformance.terminal import say, say_all, say_json
 from slotproof.conformance.traces import forms, itf, text
 from slotproof.conformance.traces.trace import Trace, rows_of
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="An .itf.json file.")],
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="An .itf.json file.")],
     engine: Annotated[
         str | None,
         typer.Option(
             "--engine",
             help="The engine to run it on; needed if the trace was not found on the reference or a "
             "mutant of it.",
+            metavar="ENGINE",
+            autocompletion=values.engines,
+            rich_help_panel=ENGINE,
         ),
     ] = None,
     python: PythonOption = None,
@@ -54,10 +60,19 @@ def replay(
             "--mend",
             help="Repair this known bug of an SGLang build, in place of what the trace was found "
             "with; may be repeated; none: nothing.",
+            metavar="NAME",
+            autocompletion=values.mends,
+            rich_help_panel=ENGINE,
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write the trace of this replay to a file.")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Write the trace of this replay to a file.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
@@ -103,7 +118,7 @@ def replay(
     if as_json:
         say_json(forms.document(new))
     else:
-        say_text(text.render(new, str(trace), wanted.options))
+        say_all(text.painted(text.render(new, str(trace), wanted.options)))
         say()
         say(_comparison(old, new))
     return 1 if new.violations else 0

@@ -14,6 +14,8 @@ from slotproof.conformance.cli.all_findings import said
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.logging import logged, stop_log
 from slotproof.conformance.cli.options import (
+    OUTPUT,
+    SEARCH,
     ConfigOption,
     DeviceOption,
     EngineOption,
@@ -22,8 +24,10 @@ from slotproof.conformance.cli.options import (
     MendOption,
     ProfileOption,
     PythonOption,
+    SeedOption,
     SetAsideOption,
     StartOption,
+    StepsOption,
     TimeoutOption,
     jobs_count,
     known_profile,
@@ -44,7 +48,7 @@ from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import Folder, by_mark, by_number
 from slotproof.conformance.search.plan import EXAMPLES, Plan
 from slotproof.conformance.search.workers import workers_for
-from slotproof.conformance.terminal import labelled, say_all, say_json
+from slotproof.conformance.terminal import Painted, labelled, say_all, say_json
 from slotproof.conformance.traces import forms, text
 from slotproof.conformance.traces.trace import Trace
 
@@ -59,27 +63,50 @@ def run(
             "--examples",
             help=f"Command sequences in all. Default: {EXAMPLES}; with --seconds "
             "as many as there is time for.",
+            metavar="N",
+            rich_help_panel=SEARCH,
         ),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", help="Rules per example at most.")] = Plan.steps,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same run.")] = 0,
+    steps: StepsOption = Plan.steps,
+    seed: SeedOption = 0,
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
     mend: MendOption = None,
-    out: Annotated[Path, typer.Option("--out", help="Where counterexamples are written.")] = Path(
-        "slotproof-traces"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="Where counterexamples are written.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("slotproof-traces"),
     device: DeviceOption = "cpu",
     step_timeout: TimeoutOption = 10.0,
     everything: Annotated[
-        bool, typer.Option("--all", help="Go on after a finding; collect distinct ones.")
+        bool,
+        typer.Option(
+            "--all", help="Go on after a finding; collect distinct ones.", rich_help_panel=SEARCH
+        ),
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", min=0.1, help="Stop after so many seconds, shrinking too."),
+        typer.Option(
+            "--seconds",
+            min=0.1,
+            help="Stop after so many seconds, shrinking too.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
+        ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", help="Processes at once, each with an engine (with --all).")
+        int,
+        typer.Option(
+            "--jobs",
+            help="Processes at once, each with an engine (with --all).",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
     ] = 1,
     start_timeout: StartOption = START_TIMEOUT,
     log: LogOption = None,
@@ -110,6 +137,7 @@ def run(
         outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)
+    lines: Iterator[str | Painted]
     if everything:
         summary, lines = said(summary, outcome, folder)
     else:
@@ -134,7 +162,7 @@ def _campaign(
 
 def _few(
     summary: dict[str, Any], outcome: Outcome, folder: Folder, spec: EngineSpec
-) -> tuple[dict[str, Any], Iterator[str]]:
+) -> tuple[dict[str, Any], Iterator[str | Painted]]:
     """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
     summary = {
@@ -157,13 +185,13 @@ def _few(
 
 def _few_text(
     summary: dict[str, Any], first: Finding | None, folder: Folder, spec: EngineSpec
-) -> Iterator[str]:
+) -> Iterator[str | Painted]:
     if first is not None:
         path = str(folder.paths[first.id])
-        yield from text.render(first.trace, path, spec.options).removesuffix("\n").split("\n")
+        yield from text.painted(text.render(first.trace, path, spec.options))
         yield ""
         yield labelled("trace", folder.problem(first) or path)
-        page = f"slotproof show {shlex.quote(path)} --format html --out page.html"
+        page = f"slotproof show {shlex.quote(path)} --out page.html"
         yield labelled("page", page)
     if summary["shortest"] is not None:
         yield labelled("shortest", summary["shortest"]["text"])

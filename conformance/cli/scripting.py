@@ -1,35 +1,53 @@
-"""``slotproof prove --smtlib``: the obligations as files that any SMT solver reads."""
+"""``slotproof prove smtlib``: the obligations as files that any SMT solver reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import writing
+from slotproof.conformance.cli.options import JsonOption, writing, z3_missing
+from slotproof.conformance.cli.proof_options import (
+    INIT,
+    AnyOption,
+    PageSizeOption,
+    TransitionOption,
+    known_transitions,
+    page_sizes,
+)
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.terminal import say, say_json
 from slotproof.model.transitions import TRANSITIONS
 
-INIT = "INIT"
 
-
-def write_scripts(
-    folder: Path, page_sizes: Iterable[int | None], transitions: Iterable[str] | None, as_json: bool
+def smtlib(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    page_size: PageSizeOption = None,
+    any_page_size: AnyOption = False,
+    transition: TransitionOption = None,
+    as_json: JsonOption = False,
 ) -> int:
-    """A file for each transition, layer and page size, in one folder."""
+    """Write the obligations as SMT-LIB: a file for each transition, layer and page size."""
+    try:
+        from slotproof.model import prove as proofs
+    except ModuleNotFoundError as error:
+        raise z3_missing(error) from None
     from slotproof.model.obligations import Spec
     from slotproof.model.smtlib import scripts
 
+    known_transitions(transition)
+    sizes = page_sizes(page_size, any_page_size, (*proofs.PAGE_SIZES, None))
     if folder.exists() and not folder.is_dir():
-        raise UsageProblem(f"--smtlib {folder}: is no folder")
-    with writing(folder, "--smtlib"):
+        raise UsageProblem(f"DIR {folder}: is no folder")
+    with writing(folder, "DIR"):
         folder.mkdir(parents=True, exist_ok=True)
     files = obligations = 0
-    for size in page_sizes:
-        for name in transitions or (INIT, *TRANSITIONS):
+    for size in sizes:
+        for name in transition or (INIT, *TRANSITIONS):
             for script in scripts(Spec(), name, size):
-                with writing(folder / script.file, "--smtlib"):
+                with writing(folder / script.file, "DIR"):
                     write_whole(folder / script.file, script.text())
                 files += 1
                 obligations += len(script.goals)

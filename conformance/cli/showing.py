@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import webbrowser
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +12,28 @@ import typer
 
 from slotproof.conformance import bounds, jsontext
 from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import JsonOption, writing
+from slotproof.conformance.cli.options import OUTPUT, JsonOption, writing
 from slotproof.conformance.cli.recorded import beside, end_of
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.logs.files import is_log
 from slotproof.conformance.statuses import CONFORMS, USAGE
-from slotproof.conformance.terminal import complain, json_text, say, say_all, say_json, say_text
-from slotproof.conformance.traces import forms, itf, spec_trace, text
+from slotproof.conformance.terminal import (
+    complain,
+    json_text,
+    labelled,
+    say,
+    say_all,
+    say_json,
+    say_text,
+)
+from slotproof.conformance.traces import foreign, forms, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
+
+JSON = "json"
+_ENDINGS = {**forms.ENDINGS, JSON: ".json"}
+_BY_END = {end: name for name, end in reversed(_ENDINGS.items())}
+"""The form that a file's end stands for; of two with the same end the first."""
+_ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 
 class Format(StrEnum):
@@ -35,51 +51,115 @@ def show(
         list[Path],
         typer.Argument(
             metavar="TRACE...",
-            help=".itf.json files, or event logs as `validate` takes them; one, unless --all.",
+            help="Files .itf.json, of other tools too, or logs as `validate` takes them; one, "
+            "unless --all.",
         ),
     ],
-    form: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TEXT,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="A file to write instead; with --all a folder.")
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help=f"{', '.join(Format)}. Default: what --out ends with, else text.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help=f"A file to write instead, its form by its end ({_ENDS}); with --all a folder.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    opened: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Open the page in the browser; it is in --out, or in a folder for a while.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every form of every trace, and an index, into --out.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Every form of every trace, and an index, into --out.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show a trace, or what is wrong with a log: as text, Markdown, Mermaid, an HTML page or a
-    pytest file."""
+    """Show a trace, or what is wrong with a log, for people."""
     if everything:
-        return _all(traces, out, as_json)
+        status = _all(traces, out, as_json)
+        if opened and out is not None and (page := out / "index.html").exists():
+            _open(page)
+        return status
     if len(traces) > 1:
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
+    name = _form(form, out, opened, as_json)
     if is_log(path):
         beside(out, [path])
     loaded = _load(path)
-    if isinstance(loaded, dict) and form is not Format.TEXT:
-        raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and "
-            "no pages, and is shown as text only"
+    if isinstance(loaded, dict) and name not in (Format.TEXT, JSON):
+        what = (
+            "of the spec alone (prove mutant)" if spec_trace.is_one(loaded) else "of another tool"
         )
-    if as_json:
+        raise UsageProblem(
+            f"{path} is a trace {what}: it has no commands and no pages, and is shown as text only"
+        )
+    if name == JSON:
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
-        shown = _spec(loaded, path)
+        shown = _states(loaded, path)
     else:
-        shown = forms.form(form.value, loaded, str(path))
+        shown = forms.form(name, loaded, str(path))
+    if opened and out is None:
+        out = Path(tempfile.mkdtemp(prefix="slotproof-")) / "page.html"
     if out is not None:
         with writing(out):
             write_whole(out, shown)
-    elif form is Format.TEXT and not as_json:
+    elif name == Format.TEXT:
         say_all(text.painted(shown))
     else:
         say_text(shown)
+    if opened and out is not None:
+        _open(out)
     return 0
 
 
+def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
+    """Which form it is: what is asked for, what the file's end says; never two of them."""
+    by_end = _BY_END.get(out.suffix) if out is not None else None
+    wanted = {
+        "--format": asked.value if asked is not None else None,
+        "--json": JSON if as_json else None,
+        "--open": Format.HTML.value if opened else None,
+    }
+    said = {option: name for option, name in wanted.items() if name is not None}
+    if len({*said.values()}) > 1:
+        raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
+    for option, name in said.items():
+        if by_end is not None and out is not None and out.suffix != _ENDINGS[name]:
+            raise UsageProblem(
+                f"--out {out} would be {by_end}, and {option} is {name}: name a file that ends "
+                f"with {_ENDINGS[name]}, or leave out {option}"
+            )
+        return name
+    return by_end or Format.TEXT.value
+
+
+def _open(page: Path) -> None:
+    if not webbrowser.open(page.absolute().as_uri()):
+        raise UsageProblem(f"no browser can be started: open {page} in one")
+    say(labelled("page", page))
+
+
 def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
-    """It as a document; of a trace of the spec, what the file has."""
+    """It as a document; of a trace of the spec, or of another tool, what the file has."""
     try:
         return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
@@ -87,22 +167,24 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """A trace; or the document of one of the spec alone, which has a form of its own."""
+    """A trace; or the document of one of the spec alone, or of another tool."""
     if is_log(path):
         return end_of(path)
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
         document = None  # itf.load says what is wrong
-    if spec_trace.is_one(document):
+    if spec_trace.is_one(document) or foreign.is_one(document):
         assert isinstance(document, dict)
         return document
     return itf.load(path, to_run=False)
 
 
-def _spec(document: dict[str, Any], path: Path) -> str:
+def _states(document: dict[str, Any], path: Path) -> str:
+    """States of a trace that has no commands."""
+    render = spec_trace.render if spec_trace.is_one(document) else foreign.render
     try:
-        return spec_trace.render(document)
+        return render(document)
     except itf.BadTrace as bad:
         raise itf.BadTrace(f"{path}: {bad}") from None
 

@@ -11,6 +11,8 @@ import typer
 
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
+    INPUT,
+    OUTPUT,
     JsonOption,
     ProfileOption,
     SetAsideOption,
@@ -36,23 +38,33 @@ def validate(
     log: Annotated[
         list[Path],
         typer.Argument(
+            metavar="LOG...",
             help="An event log: its file (.gz too), its files, their folder, their name, or - for "
-            "standard input."
+            "standard input.",
         ),
     ],
     profile: ProfileOption = None,
     set_aside: SetAsideOption = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Judge it as it grows, until Ctrl-C.")
+        bool,
+        typer.Option("--follow", help="Judge it as it grows, until Ctrl-C.", rich_help_panel=INPUT),
     ] = False,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", help="Go on where this file says; it is written as one goes."),
+        typer.Option(
+            "--resume",
+            help="Go on where this file says; it is written as one goes.",
+            metavar="FILE",
+            rich_help_panel=INPUT,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Write the first violation, and what came before it, for `show`."
+            "--out",
+            help="Write the first violation, and what came before it, for `show`.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     as_json: JsonOption = False,

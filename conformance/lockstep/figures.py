@@ -46,6 +46,24 @@ def figures(
     return "; ".join(dict.fromkeys(_false(expr, value)))
 
 
+def in_a_line(view: Mapping[str, object]) -> str:
+    """The figures of a slot or a request. A flag is its name where it is set; what nobody knows is
+    not there, nor is a row where there is none.
+
+    >>> in_a_line({"lent": False, "row": -1, "C": 4}), in_a_line({"phase": "running", "lent": True})
+    ('C=4', 'running lent')
+    """
+    words = []
+    for name, value in view.items():
+        if isinstance(value, bool):
+            words += [name] if value else []
+        elif name in ("kind", "phase"):
+            words.append(str(value))
+        elif value is not None and not (name == "row" and value == -1):
+            words.append(f"{name}={value}")
+    return " ".join(words)
+
+
 @lru_cache(maxsize=4096)
 def _of(term: Expr, page: int, args: str) -> Callable[..., int]:
     return compiled(term, page, args)

@@ -75,26 +75,43 @@ def check(command: object, least_token: int = 1) -> Command:
 
 
 def describe(command: Mapping[str, Any]) -> str:
-    """The command as a person would say it.
+    """The command as a person would say it, the same in every form of a trace.
 
     >>> describe({"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3],
     ...           "max_new": 4, "stop": []})
     'submit r1 to s1: 3 tokens, at most 4 new'
+    >>> describe({"do": "step", "n": 1}), describe({"do": "tick", "seconds": 60})
+    ('one scheduler iteration', '60 seconds pass')
     """
-    name = command["do"]
-    if name == "submit":
-        where = f"to {command['session']}" if command["session"] else "without a session"
-        stop = f", stop at {command['stop']}" if command["stop"] else ""
-        return (
-            f"submit {command['rid']} {where}: {len(command['tokens'])} tokens, "
-            f"at most {command['max_new']} new{stop}"
-        )
-    if name == "draft":
-        return (
-            f"draft for {command['rid']}: allocate {command['allocate']}, "
-            f"commit {command['commit']} (injected)"
-        )
-    if name == "accept":
-        return f"accept {command['tokens']} tokens in {command['rid']}'s next round"
-    rest = " ".join(str(command[field]) for field in FIELDS[name])
-    return f"{name} {rest}".strip()
+    match command["do"]:
+        case "submit":
+            where = f"to {command['session']}" if command["session"] else "without a session"
+            stop = f", stop at {command['stop']}" if command["stop"] else ""
+            return (
+                f"submit {command['rid']} {where}: {_tokens(len(command['tokens']))}, "
+                f"at most {command['max_new']} new{stop}"
+            )
+        case "step":
+            n = command["n"]
+            return "one scheduler iteration" if n == 1 else f"{n} scheduler iterations"
+        case "tick":
+            n = command["seconds"]
+            return "one second passes" if n == 1 else f"{n} seconds pass"
+        case "draft":
+            return (
+                f"draft for {command['rid']}: allocate {command['allocate']}, "
+                f"commit {command['commit']} (injected)"
+            )
+        case "accept":
+            return f"accept {_tokens(command['tokens'])} in {command['rid']}'s next round"
+        case "evict":
+            return f"evict {_tokens(command['tokens'])}"
+        case "abort_all":
+            return "abort all"
+        case name:
+            rest = " ".join(str(command[field]) for field in FIELDS[name])
+            return f"{name} {rest}".strip()
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count} tokens"

@@ -246,18 +246,24 @@ class _Campaign:
         if self.findings.saw(finding):
             self.keep(self.findings.all())
 
-    def shorter(self, number: int, what: Finding | int) -> None:
-        """What was shrunk is kept before the rest of the round is."""
-        del number
-        assert isinstance(what, Finding)
-        self.findings.shorter(what)
-        self.keep(self.findings.all())
-
     def shrink(self, found: list[Finding]) -> None:
         """Make findings of what was seen."""
         known = tuple(self.findings.known)
         tasks = [Shrink(self.plan, group, known) for group in groups(found)]
-        results = self.workers.map(tasks, self.shorter, self.stop)
+        replays, most = 0, self.plan.shrink * len(found)
+
+        def shorter(number: int, what: Finding | int) -> None:
+            """What was shrunk is kept before the rest of the round is."""
+            nonlocal replays
+            del number
+            if isinstance(what, Finding):
+                self.findings.shorter(what)
+                self.keep(self.findings.all())
+            else:
+                replays += what
+                self.progress("shrinking", replays, max(most, replays))
+
+        results = self.workers.map(tasks, shorter, self.stop)
         self.findings.shrunk(found, filter(None, chain.from_iterable(results)))
         if found:
             self.keep(self.findings.all())

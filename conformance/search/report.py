@@ -304,7 +304,7 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     """Whether a trace could be shorter, in figures and a sentence; ``None`` where nobody can tell.
 
     The spec with the same bug has a shortest counterexample of one session alone, by proof
-    (``prove --mutant``). A trace that takes as many transitions to its violation is as short as
+    (``prove mutant``). A trace that takes as many transitions to its violation is as short as
     can be, within the spec's granularity: an engine does several in one iteration. The two can
     be compared if the spec has the bug at this page size, one client's session took part,
     and the clause is one that the spec has a formula for.
@@ -328,6 +328,6 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     else:
         text = (
             f"{taken} transitions; the spec with this bug needs {need} "
-            f"(slotproof prove --mutant {name})"
+            f"(slotproof prove mutant {name})"
         )
     return {"transitions": taken, "spec": need, "text": text}

@@ -46,7 +46,7 @@ class Shrink:
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> list[Finding | None]:
         """For each a shorter one, or none if it was left out; where the time or an interrupt
-        ends it, as short as it is by then."""
+        ends it, as short as it is by then. ``tell`` of each, and of replays as they are made."""
         results: list[Finding | None] = []
         known = list(self.known)
         tried: set[str] = set()
@@ -54,7 +54,7 @@ class Shrink:
             if finding.id in tried or explained(finding.mark, known):
                 results.append(None)
                 continue
-            small = _Shrinking(self.plan, finding, known, engine, stop).go()
+            small = _Shrinking(self.plan, finding, known, engine, tell, stop).go()
             tried.add(finding.id)
             known.append(small.mark)
             results.append(small)
@@ -66,9 +66,10 @@ class _Shrinking:
     """One finding: replays that show it and nothing that is known."""
 
     def __init__(
-        self, plan: Plan, of: Finding, known: list[Mark], engine: Engine, stop: Stop
+        self, plan: Plan, of: Finding, known: list[Mark], engine: Engine, tell: Tell, stop: Stop
     ) -> None:
         self.plan, self.of, self.known, self.engine, self.stop = plan, of, known, engine, stop
+        self.tell = tell
         self.wanted = of.trace.violations[0]
         self.loose = False
         """Whether it may become one that is known."""
@@ -132,7 +133,9 @@ class _Shrinking:
             raise Spent
         log = self.again(commands, self.set_aside).log
         hung = any(each.clause == "INV-ALIVE.hang" for each in log[-1].violations) if log else False
-        self.left -= HANG if hung else 1
+        cost = HANG if hung else 1
+        self.left -= cost
+        self.tell(cost)
         return log if self.found(log) is not None else None
 
     def found(self, log: Log) -> Violation | None:

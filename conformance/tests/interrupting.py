@@ -19,8 +19,8 @@ RUNS = {
     "served, all": ("run", "--engine", SERVED, "--all"),
     "jobs": ("run", "--engine", "reference", "--all", "--jobs", "2"),
     "served, jobs": ("run", "--engine", SERVED, "--all", "--jobs", "2"),
-    "matrix": ("matrix", "--engines", f"here=reference,served={SERVED}"),
-    "mutants": ("matrix", "--mutants", "--jobs", "2"),
+    "matrix": ("matrix", "builds", "here=reference", f"served={SERVED}"),
+    "mutants": ("matrix", "mutants", "--jobs", "2"),
     "check-driver": ("check-driver", SERVED),
 }
 """What asks a correct engine (or does not judge one), and would go on for long."""

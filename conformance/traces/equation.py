@@ -24,8 +24,12 @@ class Sum:
 
     @property
     def result(self) -> str:
-        """What follows the terms."""
-        return f"= {self.sum} {'=' if self.adds_up else '≠'} {self.total}"
+        """What follows the terms: their sum, and the pool where it is another."""
+        if self.adds_up:
+            return f"= {self.sum}"
+        if self.sum == self.total:
+            return f"= {self.sum}, one < 0"
+        return f"= {self.sum} ≠ {self.total}"
 
     @property
     def deltas(self) -> dict[str, int]:

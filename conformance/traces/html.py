@@ -19,7 +19,7 @@ from slotproof.conformance.engines.registry import is_ours
 from slotproof.conformance.lockstep.observation import TERMS
 from slotproof.conformance.markup import finalized
 from slotproof.conformance.terminal import plain
-from slotproof.conformance.traces import scripted, sentences
+from slotproof.conformance.traces import scripted, sentences, wording
 from slotproof.conformance.traces.equation import Sum
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.record import place
@@ -82,7 +82,7 @@ def render(view: View, path: str = "TRACE") -> str:
             detail=sentences.detail(view),
             whose=sentences.whose(view),
             sentence=sentences.sentence,
-            clause_words=sentences.clause_words,
+            clause_words=wording.clause_words,
             said=lambda violation: list(map(plain, last_said(violation))),
             as_if=as_if(trace) if trace.explained is not None else "",
             suspects=suspects(view),

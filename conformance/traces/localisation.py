@@ -13,6 +13,8 @@ from typing import Any
 
 from slotproof.conformance.engines.methods import Methods, methods_of
 from slotproof.conformance.traces.view import FIGURES, View
+from slotproof.conformance.traces.wording import guard_words
+from slotproof.model.idioms import words_of
 from slotproof.model.memory import Move
 from slotproof.model.render import guard
 from slotproof.model.transitions import TRANSITIONS
@@ -110,9 +112,12 @@ def _explained(view: View, events: list[Event]) -> Iterator[Suspects]:
 
 def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:
     for each in view.steps[-1].differs:
-        have, want = each.get("engine", "not there"), each.get("spec", "not there")
-        why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
         name = each.get("variable", "")
+        have, want = (
+            words_of(name).get(each[side], each[side]) if side in each else "not there"
+            for side in ("engine", "spec")
+        )
+        why = f"{each['what'].lstrip('/')} is {have}, the spec says {want}"
         if name and name not in FIGURES:
             yield from _field(why, name, [event for event in events if _about(event, each, view)])
         elif each.get("at") in TRANSITIONS:
@@ -144,7 +149,8 @@ def _guards(view: View) -> Iterator[Suspects]:
         if known is None or violation.conjunct != "guard":
             continue
         formula = " ".join(" ".join(guard(known).get(violation.guard or "", ())).split())
-        why = f"{violation.detail}: {formula}" if formula else violation.detail
+        words = guard_words(known.id, violation.guard or "")
+        why = f"{violation.detail}: {words} ({formula})" if words else violation.detail
         yield Suspects(why, "not allowed here:", (known.id,))
 
 

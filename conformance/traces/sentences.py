@@ -11,70 +11,8 @@ from slotproof.conformance.traces.page_map import LOST, SHARED, STALE, Cell, nam
 from slotproof.conformance.traces.runs import joined, runs_in, text as written
 from slotproof.conformance.traces.step import Step
 from slotproof.conformance.traces.view import View
+from slotproof.conformance.traces.wording import clause_words
 from slotproof.model.invariants import INVARIANTS
-
-CLAUSES = {
-    "INV-SUM-FULL.equation": "What everyone owns does not add up to the pool",
-    "INV-SUM-FULL.reported": "What the engine's own check adds up is not the pool",
-    "INV-SUM-SWA.equation": "What everyone owns does not add up to the sliding-window pool",
-    "INV-SUM-SWA.reported": "What the engine's own check adds up is not the sliding-window pool",
-    "INV-ALIVE.crash": "The engine crashed",
-    "INV-ALIVE.hang": "The engine did not answer in time",
-    "INV-OWNER.lost": "A page belongs to nobody",
-    "INV-OWNER.shared": "A page has two owners",
-    "INV-OWNER.free_twice": "A page is in the free list twice",
-    "INV-BACKED.private": "A token has no page",
-    "INV-BACKED.protected": "A row reads a page that the tree does not keep for it",
-    "INV-HISTORY.history": "The session remembers something else than its finished turns",
-    "INV-INFLIGHT.iff": "The engine and its client disagree on whether a turn is in flight",
-    "INV-PROGRESS.stalled": "A request waits, and nothing has moved for 16 iterations",
-    "INV-PROGRESS.starved": "A request is never answered, though nothing else is asked for",
-    "INV-PROGRESS.discarded": "A session's KV was thrown away, and nobody needed the room",
-    "INV-MATCH.all": "A match finds less of a prompt than the tree has",
-    "INV-MATCH.prompt": "A prompt is computed, and the tree never gets it",
-    "INV-MATCH.left": "A request ends, and what it computed is lost to the tree",
-    "INV-REUSE.all": "A page that nobody uses is never given out",
-    "INV-REUSE.unused": "A page that is in use may be given out",
-    "INV-LOOKUP.found": "A page of the tree can't be found",
-    "INV-LOOKUP.there": "A page that is not in the tree is found",
-    "INV-LOOKUP.holds": "Who looks a prefix up finds a page with the KV of other tokens",
-    "INV-TABLES.ended": "The engine keeps an entry for one who is gone",
-    "INV-TABLES.queued": "A request stands in no queue, or in two",
-    "INV-ANSWER.most": "A client got more tokens than it asked for",
-    "INV-ANSWER.length": "A client got fewer tokens than it asked for",
-    "INV-ANSWER.past_stop": "An answer goes on after its stop token",
-    "INV-ANSWER.unasked": "A request was aborted for no reason",
-    "INV-ANSWER.nothing": "A request was refused, and got a token",
-    "INV-ANSWER.aborts": "An abort was not heard",
-    "INV-ANSWER.obeyed": "The engine did not do what it was told",
-    "INV-SESSION.answered": "An open or a close got no answer",
-    "INV-SESSION.overdue": "A session was not reaped when its time was over",
-    "INV-LIMIT.running": "More requests run than may",
-    "INV-LIMIT.chunk": "A chunk is longer than it may be",
-    "INV-STEP.guard": "The engine did what the spec forbids here",
-    "INV-STEP.state": "The engine is not where the spec is",
-    "INV-ONCE.reported": "The engine's own check counts KV twice, or not at all",
-    "INV-CHECKER.verdict": "Memory does not add up, and the engine's own check says ok",
-    "INV-CHECKER.alarm": "Nothing is wrong, and the engine's own check raises an alarm",
-    "INV-CHECKER.covers": "The engine's own check does not look at a pool",
-    "INV-CHECKER.ran": "The engine's own check did not run",
-    "INV-CONTENT.stamp": "The KV holds another token than the one that belongs there",
-    "INV-CONTENT.tokens": "A turn's tokens are not those of a run without a cache",
-    "INV-CHECKER.figures": "The figures of the engine's own check are not those of ownership",
-    "INV-COVER.idle": "A slot keeps more KV than its session has history",
-    "INV-ORDER.slot": "The lengths of a slot contradict each other",
-    "INV-ORDER.req": "The lengths of a turn contradict each other",
-    "INV-LOCK.count": "A page of the tree is locked too often, or too seldom",
-    "INV-ROWS.equation": "A row is lost, or belongs to two",
-    "INV-ROWS.present": "Who has KV has no row, or who has none has one",
-    "INV-ROWS.twice": "A row is used twice, or free and used",
-    "INV-CURSOR.given_back": "A page below the sliding window was not given back",
-    "INV-INFLIGHT.one": "A session has two turns at once",
-    "INV-HISTORY.prompt": "A turn's prompt is not the session's history and its new tokens",
-    "INV-ANSWER.never_silent": "A client never got an answer",
-    "INV-ANSWER.once": "A client did not get exactly one final answer",
-}
-"""The clause as one would say it, where its invariant's sentence is not shorter."""
 
 _POINTERS = ("INV-BACKED", "INV-ROWS")
 _WRONG = {"INV-CHECKER.verdict"}
@@ -129,19 +67,6 @@ def detail(view: View) -> str:
     first = view.first
     told = first is None or first.invariant in _TOLD or first.invariant in EQUATIONS
     return "" if first is None or told else first.detail
-
-
-def clause_words(violation: Violation) -> str:
-    """The clause in a few words."""
-    known = CLAUSES.get(violation.clause)
-    if known is not None:
-        return known
-    invariant = INVARIANTS.get(violation.invariant)
-    if invariant is None:
-        return violation.clause
-    observed = invariant.observed.get(violation.conjunct, "")
-    text = (observed or invariant.sentence).rstrip(".")
-    return f"Not so: {text}"
 
 
 def sentence(violation: Violation) -> str:

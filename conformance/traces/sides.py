@@ -9,6 +9,7 @@ from typing import Any
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.lockstep import referee
+from slotproof.conformance.lockstep.figures import in_a_line
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.equation import sum_of
 from slotproof.conformance.traces.frames import ACTORS
@@ -102,4 +103,4 @@ def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:
 def _fields(view: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
     """The fields that both sides show; all, where only one has such an actor."""
     shown = {key: value for key, value in view.items() if other is None or key in other}
-    return " ".join(f"{k}={v}" for k, v in shown.items() if k not in _NUMBERING)
+    return in_a_line({key: value for key, value in shown.items() if key not in _NUMBERING})

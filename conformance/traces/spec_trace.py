@@ -1,4 +1,4 @@
-"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
+"""A trace of the spec alone, as ``prove mutant`` and ``prove progress`` write it: transitions,
 and no commands."""
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from slotproof.conformance import bounds
 from slotproof.conformance.protocol.shapes import Count, Int, Name, Shape, open_shape
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces.itf import BadTrace, decode
+from slotproof.model.expr import Sort
+from slotproof.model.idioms import words_of
+from slotproof.model.state import ACTOR, PAGE
 
+FLAGS = frozenset(var.name for var in (*ACTOR, *PAGE) if var.sort is Sort.BOOL)
 Value = Int | bool | Name
 """Of a variable, or of a parameter."""
 
@@ -25,7 +29,7 @@ class SpecMeta(TypedDict):
     violated: Annotated[list[Name], Field(min_length=1)]
     page_size: Count
     again: NotRequired[Name]
-    """The command that finds it, where that is not ``prove --mutant``."""
+    """The command that finds it, where that is not ``prove mutant``."""
 
 
 _Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
@@ -75,7 +79,7 @@ def _lines(document: Any) -> Iterator[str]:
     yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
     yield from transitions(document)
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
-    again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
+    again = meta.get("again", f"slotproof prove mutant {mutant} --page-size {size}")
     yield f"again: {again}"
 
 
@@ -93,7 +97,20 @@ def transitions(document: Any) -> Iterator[str]:
         said = " ".join(f"{k}={v}" for k, v in params.items() if v and not k.startswith("page_"))
         yield f"{number:>3}  {state['mbt::actionTaken']} {said}".rstrip()
         changed = {name: state[name] for name in document["vars"] if state[name] != before[name]}
-        yield "       " + " ".join(f"{name}={value}" for name, value in changed.items())
+        yield "       " + " ".join(map(_said, changed, changed.values()))
         before = state
     yield ""
     yield f"violated: {', '.join(meta['violated'])}"
+
+
+def _said(name: str, value: Any) -> str:
+    """A variable as it is: a flag by its name, a kind or a phase by its word.
+
+    >>> _said("req.phase", 4), _said("s1.slot.lent", 0), _said("slot.row", -1), _said("slot.C", 2)
+    ('req.phase=running', 'not s1.slot.lent', 'slot.row=no_row', 'slot.C=2')
+    """
+    of = name.removeprefix("s1.").removeprefix("r1.")
+    if of in FLAGS:
+        return name if value else f"not {name}"
+    word = words_of(of).get(value) if type(value) is int else None
+    return f"{name}={value if word is None else word}"

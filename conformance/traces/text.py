@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from slotproof.conformance.environments.recipes import RECIPES
+from slotproof.conformance.lockstep.figures import in_a_line
 from slotproof.conformance.lockstep.observation import TERMS, Violation
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.terminal import Painted, plain
@@ -43,7 +44,7 @@ def painted(text: str) -> Iterator[Painted]:
     head, *rest = text.removesuffix("\n").split("\n")
     yield Painted(head, bold=True)
     for line in rest:
-        wrong = "≠" in line or line.startswith("  INV-")
+        wrong = "≠" in line or line.endswith(", one < 0") or line.startswith("  INV-")
         numbered = line[:5].strip().isdigit()
         yield Painted(
             line,
@@ -206,7 +207,8 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
             for key in sorted(now.keys() | then.keys()):
                 if now.get(key) != then.get(key):
                     noun = ACTORS[kind]
-                    yield f"       {noun}{key}: {_fields(now.get(key))}"
+                    shown = in_a_line(now[key]) if key in now else "gone"
+                    yield f"       {noun}{key}: {shown}"
         previous = row
 
 
@@ -224,20 +226,6 @@ def _equation(figures: dict[str, int]) -> str:
     if checked is None:
         return f"{terms} of {figures['total']} (no check ran)"
     return f"{terms} {checked.result}"
-
-
-def _fields(view: dict[str, object] | None) -> str:
-    if view is None:
-        return "gone"
-    words = []
-    for name, value in view.items():
-        if isinstance(value, bool):
-            words += [name] if value else []
-        elif name in ("kind", "phase"):
-            words.append(str(value))
-        elif not (name == "row" and value == -1):
-            words.append(f"{name}={value}")
-    return " ".join(words)
 
 
 def _wrapped(indent: str, words: list[str], width: int = 96) -> Iterator[str]:

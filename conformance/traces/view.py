@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.protocol.commands import Command, describe
+from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.traces.frames import Frame
 from slotproof.conformance.traces.page_map import page_maps
 from slotproof.conformance.traces.record import Record, Row
@@ -80,7 +80,7 @@ class View:
         index, previous = 0, self._begin()
         for number, row in enumerate(self.trace.rows, self.before + 1):
             frames = row.frames or self._guess(row, previous)
-            says, several = in_words(row.command), len(frames) > 1
+            says, several = describe(row.command), len(frames) > 1
             if not frames:
                 yield Step(index, number, 0, says, False, previous, previous, held)
                 index += 1
@@ -146,23 +146,3 @@ def _writes(violation: Violation, there: list[str]) -> bool:
     if violation.variable in FIGURES:
         return moves == {violation.transition}
     return violation.transition in moves
-
-
-def in_words(command: Command) -> str:
-    """The command for someone who knows engines and not this suite.
-
-    >>> in_words({"do": "step", "n": 2})
-    '2 scheduler iterations'
-    """
-    if command["do"] == "step":
-        n = command["n"]
-        return "one scheduler iteration" if n == 1 else f"{n} scheduler iterations"
-    if command["do"] == "tick":
-        return f"{command['seconds']} seconds pass"
-    if command["do"] == "submit":
-        count, stop = len(command["tokens"]), command["stop"]
-        where = f"to {command['session']}" if command["session"] else "without a session"
-        tokens = "1 new token" if count == 1 else f"{count} new tokens"
-        text = f"submit {command['rid']} {where}: {tokens}, max_new {command['max_new']}"
-        return f"{text}, stop at {stop}" if stop else text
-    return describe(command)

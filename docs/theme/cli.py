@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from slotproof.conformance.cli.commands import app
+from slotproof.conformance.cli.commands import tree
 
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 PART = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -23,7 +21,7 @@ PART = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def commands() -> dict[str, str]:
     """Every command, groups' included, and its reference as Markdown."""
-    group = typer.main.get_command(app)
+    group = tree()
     with group.make_context("slotproof", [], resilient_parsing=True) as context:
         return dict(_below(group, context, "slotproof"))
 
@@ -32,10 +30,11 @@ def _below(group: Any, context: Any, path: str) -> Iterator[tuple[str, str]]:
     for name, command in group.commands.items():
         full = f"{path} {name}"
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inside:
-            if hasattr(command, "commands"):
-                yield from _below(command, inside, full)
-            else:
+            group = hasattr(command, "commands")
+            if not group or command.invoke_without_command:
                 yield full.removeprefix("slotproof "), "\n".join(_reference(command, inside, full))
+            if group:
+                yield from _below(command, inside, full)
 
 
 def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
@@ -44,7 +43,7 @@ def _reference(command: Any, context: Any, path: str) -> Iterator[str]:
     yield from ("```", "", "| argument or option | |", "|---|---|")
     for param in command.get_params(context):
         record = param.get_help_record(context)
-        if record is not None and record[0] != "--help":
+        if record is not None and "--help" not in record[0]:
             name, text = (each.replace("|", "\\|").replace("\n", " ") for each in record)
             yield f"| `{name}` | {_plain(text)} |"
     yield ""

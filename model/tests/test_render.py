@@ -266,7 +266,7 @@ def test_every_variable_has_words() -> None:
 
 
 def test_cores_are_fresh() -> None:
-    """``cores.json`` speaks of this spec; else `slotproof prove --export model/cores.json`."""
+    """``cores.json`` speaks of this spec; else `slotproof prove export model/cores.json`."""
     assert load().fresh
     assert not load().unproved
     assert set(load().needs) >= set(TRANSITIONS)

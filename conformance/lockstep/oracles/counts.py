@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slotproof.conformance.lockstep.figures import figures
+from slotproof.conformance.lockstep.figures import figures, in_a_line
 from slotproof.conformance.lockstep.observation import (
     TERMS,
     Observation,
@@ -172,4 +172,4 @@ def _lengths(view: object) -> str:
     if not isinstance(view, dict):
         return "none"
     names = ("phase", "lent", "row", "C", "A", "Q", "E", "prompt", "output")
-    return " ".join(f"{name}={view[name]}" for name in names if name in view)
+    return in_a_line({name: view[name] for name in names if name in view})

@@ -13,6 +13,7 @@ from slotproof.conformance.lockstep.figures import figures
 from slotproof.conformance.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.conformance.protocol.snapshot import Event
 from slotproof.model.evaluate import compiled
+from slotproof.model.idioms import words_of
 from slotproof.model.layout import LAYOUT, OWN, POOLS, Vector
 from slotproof.model.state import slot
 from slotproof.model.steps import STEPS
@@ -160,7 +161,9 @@ def _differs(
     variable: str | None, writer: str | None, spec: int | None, engine: int | None, key: str = ""
 ) -> Violation:
     session, rid = actor_of(key or None)
-    words = "{what} is {engine}, the spec says {spec}"
+    named = words_of(variable or "")
+    have, want = (named.get(each or 0, each) for each in (engine, spec))
+    words = f"{{what}} is {have}, the spec says {want}"
     if variable is None:
         words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
     return violated(

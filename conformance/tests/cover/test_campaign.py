@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,18 @@ def test_no_possible_configuration_is_unusable() -> None:
     plan = Plan({"p1": CONFIGS["p1"], "p16": CONFIGS["p16"]})
     with pytest.raises(EngineUnusable, match=r"none of the configurations \(p1: page size 1 is"):
         campaign.run(Half(), "x", plan)
+
+
+def test_shrinking_is_told_in_replays() -> None:
+    """Up to as many as it may take, each time from the first."""
+    seen: list[tuple[str, int, int]] = []
+    plan = replace(ONE, shrink=300)
+    campaign.run(InProcessEngine(MUTANT), "x", plan, lambda *each: seen.append(each))
+    small = [(done, most) for name, done, most in seen if name == "shrinking"]
+    assert small and small[0][0] == 1
+    assert all(now[0] in (1, before[0] + 1) for before, now in pairwise(small))
+    assert all(0 < done <= most and most >= 300 for done, most in small)
+    assert {name for name, _, _ in seen} == {"p1", "shrinking"}
 
 
 def test_progress_is_told() -> None:

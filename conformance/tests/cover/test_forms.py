@@ -255,6 +255,75 @@ def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "can't be written" in wrong(capsys, "--all", "--out", inside, str(TRACE))
 
 
+@pytest.mark.parametrize("name", forms.FORMS)
+def test_the_form_is_taken_from_the_end_of_the_file(name: str, tmp_path: Path) -> None:
+    """One table of endings says both; a form that is asked for, too, may agree."""
+    out, again = (tmp_path / f"{stem}{forms.ENDINGS[name]}" for stem in ("a", "b"))
+    assert status(["show", str(TRACE), "--format", name, "--out", str(again)]) == 0
+    assert again.read_text() == forms.form(name, itf.load(TRACE), str(TRACE))
+    by_end = next(form for form, end in forms.ENDINGS.items() if end == out.suffix)
+    assert status(["show", str(TRACE), "--out", str(out)]) == 0
+    assert out.read_text() == forms.form(by_end, itf.load(TRACE), str(TRACE))
+
+
+def test_an_end_that_says_nothing_is_text_and_json_is_json(tmp_path: Path) -> None:
+    for name in ("plain", "a.out"):
+        assert status(["show", str(TRACE), "--out", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).read_text() == forms.form("text", itf.load(TRACE), str(TRACE))
+    assert status(["show", str(TRACE), "--out", str(tmp_path / "x.json")]) == 0
+    assert "where_to_look" in json.loads((tmp_path / "x.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["--format", "markdown", "--out", "x.html"], "--out x.html would be html, and --format"),
+        (["--json", "--out", "x.md"], "--out x.md would be markdown, and --json is json"),
+        (["--open", "--out", "x.txt"], "--out x.txt would be text, and --open is html"),
+        (["--open", "--json"], "--json and --open ask for two forms"),
+        (["--format", "text", "--open"], "--format and --open ask for two forms"),
+    ],
+)
+def test_two_forms_at_once_are_one_line(
+    argv: list[str],
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trace = str(TRACE.absolute())
+    monkeypatch.chdir(tmp_path)
+    assert text in wrong(capsys, trace, *argv)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_page_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the browser there is; where there is none, in one line where it lies."""
+    asked: list[str] = []
+
+    def browser(url: str) -> bool:
+        asked.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browser)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert status(["show", str(TRACE), "--open"]) == 0
+    (page,) = tmp_path.glob("slotproof-*/page.html")
+    assert asked == [page.as_uri()] and f" {page}\n" in capsys.readouterr().out
+    assert page.read_text() == forms.form("html", itf.load(TRACE), str(TRACE))
+    assert status(["show", "--all", "--open", "--out", str(tmp_path / "all"), str(TRACE)]) == 0
+    assert asked[1:] == [(tmp_path / "all" / "index.html").as_uri()]
+    capsys.readouterr()
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    out = tmp_path / "mine.html"
+    assert f"no browser can be started: open {out}" in wrong(
+        capsys, str(TRACE), "--open", "--out", str(out)
+    )
+    assert out.exists()
+
+
 def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace is untrusted: one line, status 2."""
     document = json.loads(FINDINGS[0].read_text())
@@ -281,10 +350,10 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_trace_of_the_spec_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `prove --mutant` writes has transitions and no commands: text only."""
+    """What `prove mutant` writes has transitions and no commands: text only."""
     pytest.importorskip("z3")
     monkeypatch.chdir(tmp_path)
-    status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
+    status(["prove", "mutant", "22862-no-free-tail", "--page-size", "1"])
     (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
     capsys.readouterr()
     assert status(["show", str(path)]) == 0

@@ -24,8 +24,8 @@ NOISE = "reference:22213-double-count"
 
 def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Found in one, gone in the next by replay; a build that can't start is told."""
-    engines = f"old={NOISE},reference,reference:nobody"
-    assert status(["matrix", "--engines", engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
+    engines = [f"old={NOISE}", "reference", "reference:nobody"]
+    assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["columns"] == ["old", "reference", "reference:nobody", "first seen", "gone in"]
     row = document["rows"][0]
@@ -43,8 +43,8 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Issue 13, point 8: commands and metadata are kept; `show` says how to have the rest."""
-    engines = f"old={NOISE},reference"
-    assert status(["matrix", "--engines", engines, *SMALL, "--out", str(tmp_path)]) == 1
+    engines = [f"old={NOISE}", "reference"]
+    assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path)]) == 1
     (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")
     document = json.loads(kept.read_text())
     assert document["vars"] == []
@@ -92,7 +92,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
     """It is shown under its name, and not again as what the campaign finds."""
-    argv = ["matrix", "--engines", f"old={NOISE},reference", *SMALL, "--out", str(tmp_path)]
+    argv = ["matrix", "builds", f"old={NOISE}", "reference", *SMALL, "--out", str(tmp_path)]
     assert status([*argv, "--json"]) == 1
     before = json.loads((tmp_path / "matrix.json").read_text())["rows"]
     folder = tmp_path / "known"
@@ -126,7 +126,7 @@ def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
 
 
 def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["matrix", "--engines", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
+    argv = ["matrix", "builds", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
     status([*argv, "--set-aside", "INV-SUM-FULL.reported"])
     document = json.loads(capsys.readouterr().out)
     assert not any(row["name"].startswith("INV-SUM-FULL.reported") for row in document["rows"])
@@ -136,16 +136,14 @@ def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ([], "one of --engines A,B,…, --mutants and --spec"),
-        (["--mutants", "--traces", "."], "--traces goes with --engines"),
-        (["--engines", "reference", "--traces", "nowhere"], "nowhere is no folder"),
-        (["--spec", "--seeds", "2"], "--seeds goes with --mutants"),
-        (["--mutants", "--engines", "reference"], "one of --engines"),
-        (["--engines", ","], "names no build"),
-        (["--engines", "reference,reference"], "'reference' is there twice"),
-        (["--engines", "lmdeploy,x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
-        (["--mutants", "--examples", "0"], "--examples must be at least 1"),
-        (["--mutants", "--jobs", "0"], "--jobs must be at least 1"),
+        (["builds"], "Missing argument 'BUILD...'"),
+        (["mutants", "--traces", "."], "No such option: --traces"),
+        (["builds", "reference", "--traces", "nowhere"], "nowhere is no folder"),
+        (["spec", "--seeds", "2"], "No such option: --seeds"),
+        (["builds", "reference", "reference"], "'reference' is there twice"),
+        (["builds", "lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
+        (["mutants", "--examples", "0"], "--examples must be at least 1"),
+        (["mutants", "--jobs", "0"], "--jobs must be at least 1"),
     ],
 )
 def test_wrong_usage(

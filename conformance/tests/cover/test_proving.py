@@ -1,4 +1,4 @@
-"""`prove --mutant`, `--progress`, `--smtlib`, `run`'s word on shorter traces, `matrix --spec`."""
+"""`prove mutant`, `progress`, `smtlib`, `run`'s word on shorter traces, `matrix spec`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotproof.conformance.search.report import compare
 from slotproof.conformance.tests.cover.test_cli import wrong
 from slotproof.conformance.traces.record import Row
 from slotproof.conformance.traces.trace import Trace
-from slotproof.model import cores
+from slotproof.model import cores, prove as proofs
 from slotproof.model.kill import Verdict
 
 
@@ -24,31 +24,39 @@ def test_a_mutant_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "--mutant", "22790d-two-in-flight", "--json"]) == 1
+    assert status(["prove", "mutant", "22790d-two-in-flight", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     meta = found["itf"]["#meta"]["slotproof-spec"]
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
-    assert status(["prove", "--mutant", "22790d-two-in-flight"]) == 1
+    assert status(["prove", "mutant", "22790d-two-in-flight"]) == 1
     assert "shortest: 3 transitions" in capsys.readouterr().out
     assert (tmp_path / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
 
 
-def test_a_depth_without_a_mutant_searches_the_spec(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["prove", "--depth", "2", "--page-size", "4"]) == 0
+def test_the_spec_itself_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(["prove", "mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
     assert "no counterexample of up to 2 transitions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_how_far_a_proof_is(jobs: int) -> None:
+    """Of transitions, each at each page size: once for each, in this process or in others."""
+    told: list[tuple[int, int]] = []
+    only = ["T-OPEN", "T-PARK"]
+    proofs.prove(page_sizes=[1, 4], jobs=jobs, only=only, tell=lambda *each: told.append(each))
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["prove", "--mutant", "nobody"], "no mutant 'nobody'"),
-        (["prove", "--mutant", "22790d-two-in-flight", "--any"], "--mutant and --depth search"),
-        (["prove", "--depth", "0"], "--depth"),
-        (["matrix"], "one of --engines"),
-        (["matrix", "--spec", "--mutants"], "one of --engines"),
-        (["matrix", "--spec", "--jobs", "0"], "--jobs"),
+        (["prove", "mutant", "nobody"], "no mutant 'nobody'"),
+        (["prove", "mutant", "22790d-two-in-flight", "--any"], "No such option: --any"),
+        (["prove", "mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
+        (["prove", "mutant"], "Missing argument 'NAME'"),
+        (["matrix", "spec", "--jobs", "0"], "--jobs"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -69,7 +77,7 @@ def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equatio
     ("trace", "words"),
     [
         (_trace(5), "none is shorter"),
-        (_trace(6), "needs 5 (slotproof prove --mutant 22790a-abort-drops-row)"),
+        (_trace(6), "needs 5 (slotproof prove mutant 22790a-abort-drops-row)"),
         (_trace(4), None),
         (_trace(5, ("INV-ANSWER", "once")), None),
     ],
@@ -104,11 +112,11 @@ def test_the_table_of_spec_mutants() -> None:
 def test_progress_is_a_theorem_with_its_rank_and_its_choice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert status(["prove", "--progress", "--page-size", "4"]) == 0
+    assert status(["prove", "progress", "--page-size", "4"]) == 0
     said = capsys.readouterr().out
     for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
         assert word in said
-    assert status(["prove", "--progress", "--any", "--profile", "sglang", "--json"]) == 0
+    assert status(["prove", "progress", "--any", "--profile", "sglang", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["failed"] == [] and found["itf"] is None
     assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
@@ -124,14 +132,14 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
 ) -> None:
     """docs/findings/idle-session-pins.md, of the spec."""
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "--progress", "--page-size", "1", *argv]) == 1
+    assert status(["prove", "progress", "--page-size", "1", *argv]) == 1
     said = capsys.readouterr().out
     assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
     assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
     assert "  6  T-PLAIN-SUBMIT prompt=2" in said
     (trace,) = tmp_path.glob("slotproof-traces/*.itf.json")
     assert status(["show", str(trace)]) == 0
-    assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
+    assert "again: slotproof prove progress --without T-DISCARD" in capsys.readouterr().out
 
 
 def test_a_proof_of_another_spec_proves_nothing(
@@ -140,14 +148,14 @@ def test_a_proof_of_another_spec_proves_nothing(
     """The theorem rests on the invariants: cores.json must be about this spec."""
     known = replace(cores.load(), spec="another")
     monkeypatch.setattr(cores, "load", lambda: known)
-    assert status(["prove", "--progress", "--page-size", "1"]) == 1
+    assert status(["prove", "progress", "--page-size", "1"]) == 1
     assert "NOT proved on this spec: the invariants" in capsys.readouterr().out
 
 
 def test_obligations_are_written_as_smt_lib(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    argv = ["prove", "--smtlib", str(tmp_path / "a"), "--transition", "T-PARK", "--page-size", "4"]
+    argv = ["prove", "smtlib", str(tmp_path / "a"), "--transition", "T-PARK", "--page-size", "4"]
     assert status([*argv, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     texts = [path.read_text() for path in (tmp_path / "a").iterdir()]
@@ -162,17 +170,15 @@ def test_obligations_are_written_as_smt_lib(
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["--progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
-        (["--progress", "--profile", "nobody"], "unknown profile 'nobody'"),
-        (["--progress", "--transition", "T-OPEN"], "--progress takes"),
-        (["--progress", "--smtlib", "x"], "--progress takes"),
-        (["--without", "T-DISCARD"], "go with --progress"),
-        (["--profile", "vllm"], "go with --progress"),
-        (["--smtlib", "x", "--mutant", "22790d-two-in-flight"], "--smtlib takes"),
-        (["--smtlib", "/dev/null"], "is no folder"),
+        (["progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
+        (["progress", "--profile", "nobody"], "unknown profile 'nobody'"),
+        (["--page-size", "4", "progress"], "options go after the subcommand: slotproof prove pro"),
+        (["--json", "mutant", "spec"], "options go after the subcommand"),
+        (["smtlib", "x", "--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
+        (["smtlib", "/dev/null"], "is no folder"),
     ],
 )
-def test_options_that_do_not_go_together_are_one_line(
+def test_what_a_subcommand_does_not_take_is_one_line(
     argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert text in wrong(["prove", *argv], capfd)

@@ -101,7 +101,8 @@ def test_the_command_line_is_documented() -> None:
 @pytest.mark.parametrize("command", theme("cli").commands())
 def test_every_command_has_an_example(command: str) -> None:
     """One that names the command; `test_docs.py` runs them."""
-    section = CLI.read_text().partition(f"\n## slotproof {command}\n")[2].partition("\n## ")[0]
+    after = CLI.read_text().partition(f"# slotproof {command}\n")[2]
+    section = re.split(r"^##+ ", after, maxsplit=1, flags=re.MULTILINE)[0]
     examples = re.findall(r"^```console\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     assert f"$ slotproof {command} " in "".join(examples).replace("\n", " \n")
 

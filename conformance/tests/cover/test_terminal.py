@@ -96,7 +96,7 @@ def test_a_hostile_driver(
         ["check-driver", spec],
         ["replay", str(toy_trace), "--engine", f"{spec} --bug"],
         ["diff", str(toy_trace), spec],
-        ["matrix", "--engines", f"{spec} --bug", *some],
+        ["matrix", "builds", f"{spec} --bug", *some],
         ["show", str(toy_trace)],
     ):
         status([*argv, *as_json])

@@ -115,7 +115,7 @@ def test_commands_work_without_torch(bare: dict[str, str], tmp_path: Path) -> No
         (["validate", str(CORPUS / "logs" / "two-turns.jsonl")], 0),
         (["check-driver", TOY], 0),
         (["prove", "--transition", "T-OPEN"], 0),
-        (["matrix", "--engines", f"new={bug}", *small, *out], 1),
+        (["matrix", "builds", f"new={bug}", *small, *out], 1),
         (["docs", "--check", "--out", str(ROOT / "docs" / "reference" / "spec")], 0),
         *((["list", what], 0) for what in Things),
         (["env", "list"], 0),
@@ -135,7 +135,7 @@ def test_who_asks_for_the_reference_engine_is_told_what_to_install(
         ["run", "--engine", "reference-transformer:leak-full", "--device", "cuda"],
         ["replay", str(CORPUS / "traces" / "two-turns.itf.json")],
         ["check-driver", "reference"],
-        ["matrix", "--mutants"],
+        ["matrix", "mutants"],
     ]
     found, said = statuses(lines, bare, tmp_path)
     assert found == [2] * len(lines)

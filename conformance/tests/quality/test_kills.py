@@ -101,8 +101,9 @@ PHASES = {
     "matrix": Phase(
         into(
             "matrix",
-            "--engines",
-            f"a={LEAK},b=reference",
+            "builds",
+            f"a={LEAK}",
+            "b=reference",
             "--config",
             "p1-draft",
             "--examples",
@@ -112,7 +113,7 @@ PHASES = {
         2.0,
     ),
     "matrix-mutants": Phase(
-        into("matrix", "--mutants", "--jobs", "2"),
+        into("matrix", "mutants", "--jobs", "2"),
         lambda _, descent: len(descent.alive()) > 3,
         6.0,  # processes that import, then search
     ),
