@@ -1,0 +1,328 @@
+"""What an engine alone is asked to show a finding: of the clauses that were broken, the first that
+its own objects, or what it tells its clients, can answer for."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.traces.crash import crashed_at
+from slotproof.conformance.traces.itf import NoForm
+from slotproof.conformance.traces.scripted import literal
+from slotproof.conformance.traces.view import View
+
+LATER = 50
+"""Iterations in which nothing more is sent, before a request counts as never answered."""
+RAISED = re.compile(r"([A-Za-z_]\w{0,99}): (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is looked at in the end."""
+
+    title: str
+    expected: str
+    seen: str
+    look: tuple[str, ...]
+    """The last lines of ``finding()``: they return what is wrong, or None."""
+    raises: str = ""
+    """The type of the exception that ends the scheduler."""
+    figures: tuple[str, ...] = ()
+    """Words of the engine that a reader may want to have explained."""
+    iteration: int | None = None
+    """Of the last command, where it was seen."""
+
+
+def question(view: View, family: str) -> Question:
+    """Raises :class:`NoForm` if nothing of what was broken can be asked of an engine alone."""
+    for violation in view.trace.violations:
+        for made in _asked(violation, view, family):
+            return made
+    broken = view.first.clause if view.first else "nothing"
+    raise NoForm(f"an engine alone does not show that {broken} is broken")
+
+
+def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
+    """The question about it, if there is one."""
+    name, conjunct, clause = violation.invariant, violation.conjunct, violation.clause
+    rid = _rid(violation, view)
+    if clause == "INV-ALIVE.crash":
+        yield from _crash(violation, view)
+    elif clause in _WAITS and rid:
+        yield _unanswered(violation, rid)
+    elif name == "INV-ANSWER" and conjunct in _ANSWERS and rid:
+        yield _ANSWERS[conjunct](violation, rid)
+    elif family == "sglang" and name.startswith("INV-SUM-"):
+        if conjunct == "reported":
+            yield _check(violation)
+        elif conjunct == "equation" and not view.trace.config.window:
+            yield _owned(violation, view.trace.config.total_tokens)
+    elif family == "sglang" and clause in ("INV-ONCE.reported", "INV-CHECKER.alarm"):
+        yield _check(violation)
+    elif family == "sglang" and clause == "INV-ORDER.slot":
+        yield from _order(violation, view)
+    elif family == "sglang":
+        yield from _figure(violation, view)
+
+
+def _rid(violation: Violation, view: View) -> str | None:
+    """The request it is about; of older traces the first word says it."""
+    sent = {row.command["rid"] for row in view.trace.rows if row.command["do"] == "submit"}
+    named = [violation.rid] if violation.rid else violation.detail.split()[:1]
+    return next((each for each in named if each in sent), None)
+
+
+def _crash(violation: Violation, view: View) -> Iterator[Question]:
+    found = RAISED.match(violation.detail)
+    if found is None or violation.fault not in (None, "death"):
+        return
+    kind, where = found[1], crashed_at(view.trace, violation)
+    yield Question(
+        f"The scheduler ends: {violation.detail}",
+        "The scheduler goes on, and every request is answered.",
+        f"{kind} ends the scheduler{f', at {where}' if where else ''}: {found[2]}",
+        ('print("answers:", engine.answers)', "return None"),
+        raises=kind,
+    )
+
+
+def catching(kind: str) -> tuple[str, ...]:
+    """What follows the calls of which one raises it.
+
+    >>> catching("AssertionError")[0], catching("OutOfBlocks")[0]
+    ('except AssertionError as error:', 'except Exception as error:')
+    """
+    made = getattr(builtins, kind, None)
+    known = isinstance(made, type) and issubclass(made, Exception)
+    other = f'    if type(error).__name__ != "{kind}":', "        raise"
+    return (
+        f"except {kind if known else 'Exception'} as error:",
+        *(() if known else other),
+        f'    return f"the scheduler ends: {kind}: {{error}}"',
+    )
+
+
+_WAITS = (
+    "INV-PROGRESS.stalled",
+    "INV-PROGRESS.starved",
+    "INV-ANSWER.never_silent",
+    "INV-TABLES.queued",
+)
+
+
+def _unanswered(violation: Violation, rid: str) -> Question:
+    return Question(
+        f"{rid} is never answered",
+        "Every request that fits into an idle engine is answered in the end.",
+        f"{rid} is not answered, however long the scheduler runs. {violation.detail}",
+        (
+            f"engine.step({LATER})  # nothing more is sent",
+            'print("answers:", engine.answers, "- waiting:", engine.waiting())',
+            f"if {literal(rid)} in engine.answers:",
+            "    return None",
+            f"return {literal(f'{rid} is not answered, and nothing more is sent')}",
+        ),
+        figures=("waiting",),
+        iteration=violation.iteration,
+    )
+
+
+def _got(
+    test: str, words: str, expected: str, more: bool = False
+) -> Callable[[Violation, str], Question]:
+    """About the tokens that a request got, against those that it may get."""
+
+    def made(violation: Violation, rid: str) -> Question:
+        most = violation.spec or 0
+        return Question(
+            f"{rid} {words.format(most=most)} and gets {violation.engine}",
+            expected,
+            f"{rid} {words.format(most=most)} and gets {violation.engine}.",
+            (
+                *((f"engine.step({LATER})  # nothing more is sent",) if more else ()),
+                f"got = engine.tokens.get({literal(rid)}, [])",
+                'print("answers:", engine.answers, "- tokens:", engine.tokens)',
+                f"if len(got) {test} {most}:",
+                f"    return {literal(f'{rid} gets tokens: ')} + str(len(got))",
+                "return None",
+            ),
+            iteration=None if more else violation.iteration,
+        )
+
+    return made
+
+
+def _unasked(violation: Violation, rid: str) -> Question:
+    return Question(
+        f"{rid} is aborted, and nobody asked for that",
+        "A request is aborted if its client says so, or if it can't be served.",
+        f"{rid} is aborted, and nobody asked for that. {violation.detail}",
+        (
+            'print("answers:", engine.answers)',
+            f'if engine.answers.get({literal(rid)}, "").startswith("abort"):',
+            f"    return {literal(f'{rid} is aborted unasked')}",
+            "return None",
+        ),
+        iteration=violation.iteration,
+    )
+
+
+def _aborts(violation: Violation, rid: str) -> Question:
+    return Question(
+        f"The abort of {rid} is not carried out",
+        "An abort is answered within some iterations.",
+        violation.detail + ".",
+        (
+            'print("answers:", engine.answers)',
+            f"if {literal(rid)} in engine.answers:",
+            "    return None",
+            f"return {literal(f'{rid} was aborted, and is not answered')}",
+        ),
+        iteration=violation.iteration,
+    )
+
+
+_ANSWERS: Mapping[str, Callable[[Violation, str], Question]] = {
+    "most": _got(">", "asks for {most} tokens at most", "No answer has more tokens than max_new."),
+    "length": _got(
+        "!=",
+        "asks for {most} tokens",
+        "An answer that ends by length has max_new tokens.",
+        more=True,
+    ),
+    "nothing": _got(">", "is refused", "A request that is refused gets no token."),
+    "unasked": _unasked,
+    "aborts": _aborts,
+}
+
+
+def _owned(violation: Violation, total: int) -> Question:
+    owned = total if violation.engine is None else violation.engine
+    lost = owned < total
+    how = "belong to nobody" if lost else "have two owners"
+    return Question(
+        f"{abs(total - owned)} of {total} KV tokens {how}",
+        "Free KV, that of the prefix tree, of sessions' slots and of requests add up to the pool.",
+        f"They add up to {owned} of {total} tokens.",
+        (
+            "owned = engine.owned()",
+            'print("tokens, by whose they are:", owned)',
+            f"if sum(owned.values()) != {total}:",
+            f'    return f"{{sum(owned.values())}} of {total} tokens have an owner"',
+            "return None",
+        ),
+        figures=("available", "tree", "slots", "requests"),
+        iteration=violation.iteration,
+    )
+
+
+def _check(violation: Violation) -> Question:
+    return Question(
+        "The engine's own memory check raises an alarm",
+        "The engine's own memory check finds nothing wrong.",
+        f"It complains. {violation.detail}",
+        (
+            "said = engine.check()",
+            'print("the engine\'s own check:", said)',
+            'return None if said == "ok" else f"the engine\'s own check says: {said}"',
+        ),
+        figures=("check",),
+        iteration=violation.iteration,
+    )
+
+
+def _order(violation: Violation, view: View) -> Iterator[Question]:
+    for session, slot in view.steps[-1].frame.slots.items():
+        lengths = [slot.get(name) for name in "QCA"]
+        if None in lengths or lengths == sorted(lengths):
+            continue
+        names = "cache_protected_len, kv_committed_len, kv_allocated_len"
+        yield Question(
+            f"The lengths of {session}'s slot contradict each other",
+            f"Of a slot, {names.replace(', ', ' ≤ ')}.",
+            f"{names} of {session}'s slot are {', '.join(map(str, lengths))}.",
+            (
+                f"slot = engine.slot({literal(session)})",
+                f'names = "{names}".split(", ")',
+                "lengths = [figure(slot, name) for name in names]",
+                'print("the slot:", dict(zip(names, lengths)))',
+                "if lengths != sorted(lengths):",
+                '    return f"the lengths of the slot are {lengths}"',
+                "return None",
+            ),
+            figures=("slot",),
+            iteration=violation.iteration,
+        )
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+_SHOWN = {
+    "INV-INFLIGHT.iff": "session.inflight",
+    "INV-HISTORY.history": "session.history",
+    "INV-COVER.idle": "slot.C",
+}
+"""Clauses that a difference from the spec shows, and in which variable."""
+
+_LENGTHS = {"C": "kv_committed_len", "A": "kv_allocated_len", "Q": "cache_protected_len"}
+_VARIABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "session.inflight": ("turn of {name} in flight", "int(engine.inflight({it}))", ("in flight",)),
+    "session.history": (
+        "tokens in the history of {name}",
+        "len(engine.history({it}) or ())",
+        ("history",),
+    ),
+    "slot.holding": ("slots of {name}", "int(engine.slot({it}) is not None)", ("slot",)),
+    **{
+        f"slot.{key}": (
+            f"{figure} of {{name}}'s slot",
+            f'figure(engine.slot({{it}}), "{figure}")',
+            ("slot",),
+        )
+        for key, figure in _LENGTHS.items()
+    },
+    **{
+        f"req.{key}": (f"{figure} of {{name}}", f'figure(engine.running()[{{it}}], "{figure}")', ())
+        for key, figure in _LENGTHS.items()
+    },
+}
+"""By variable of the spec: what it is, where the engine has it, words to be explained."""
+
+
+def _figure(violation: Violation, view: View) -> Iterator[Question]:
+    variable = _SHOWN.get(violation.clause, violation.variable)
+    for each in view.steps[-1].differs:
+        named = each.get("variable")
+        if named != variable or named not in _VARIABLES or "spec" not in each:
+            continue
+        whom = each.get("session") if not named.startswith("req.") else each.get("rid")
+        if whom is None or (
+            violation.clause == "INV-STEP.state" and violation.spec != each["spec"]
+        ):
+            continue
+        yield _of_figure(named, whom, each, violation.iteration)
+
+
+def _of_figure(
+    variable: str, whom: str, differs: Mapping[str, Any], iteration: int | None
+) -> Question:
+    what, where, figures = _VARIABLES[variable]
+    name, wanted = what.format(name=whom), differs["spec"]
+    return Question(
+        f"{name}: {differs.get('engine', 'none')}, where {wanted} is right",
+        f"{name}: {wanted}.",
+        f"{name}: {differs.get('engine', 'none')}.",
+        (
+            f"seen = {where.format(it=literal(whom))}",
+            f"print({literal(name + ':')}, seen)",
+            f"if seen != {wanted}:",
+            f'    return {literal(name + ": ")} + f"{{seen}} in place of {wanted}"',
+            "return None",
+        ),
+        figures=figures,
+        iteration=iteration,
+    )
