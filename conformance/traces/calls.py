@@ -108,6 +108,7 @@ def _sglang_arguments(config: EngineConfig) -> dict[str, Any]:
         "overlap": config.overlap,
         "draft": config.draft,
         "topk": config.topk if config.draft else 0,
+        "lucky": config.draft > 0,
         "reserve": config.reserve / 100,
     }
     return always | {name: value for name, value in also.items() if value}
@@ -132,6 +133,8 @@ def _sglang_call(trace: Record, index: int) -> str | None:
             return written("step", command["n"])
         case "evict":
             return written("evict", command["tokens"])
+        case "accept":
+            return written("accept", command["rid"], command["tokens"])
         case "retract":
             return _sglang_retract(trace, index)
     raise _untaken(command["do"])

@@ -30,6 +30,7 @@ WORDS = {
         "close": "`CloseSessionReqInput`",
         "retract": "`Scheduler.pause_generation` in mode `retract`, and on",
         "evict": "`evict` of the prefix tree, as an allocation that runs short does",
+        "accept": "how many tokens the request's next speculative round accepts",
         "step": "iterations of the scheduler's event loop: receive, next batch, run, process result",
         "max_new": "`max_new_tokens`",
     },
@@ -80,7 +81,7 @@ def _lines(
 ) -> Iterator[str]:
     trace = view.trace
     release = trace.engine.partition(" ")[2]
-    yield f"# {text(scrubbed(asked.title))} ({harness.title} {text(release)})"
+    yield f"# {text(scrubbed(f'{asked.title} ({harness.title} {release})'))}"
     yield ""
     yield f"**Expected:** {text(asked.expected)}"
     yield ""
@@ -129,7 +130,7 @@ def _configuration(trace: Record) -> str:
 
 def _releases(harness: Harness, release: str, found: Sequence[Elsewhere]) -> Iterator[str]:
     if not found:
-        yield f"Seen on {harness.title} {text(release)}; other releases were not tried."
+        yield text(f"Seen on {harness.title} {release}; other releases were not tried.")
         yield "The script prints the versions of torch and Python."
         return
     yield "| release | seen | with |"

@@ -17,6 +17,7 @@ import traceback
 import warnings
 from array import array
 from collections import deque
+from zlib import crc32
 
 for name, value in {
     "OMP_NUM_THREADS": "1",
@@ -38,7 +39,7 @@ warnings.simplefilter("ignore")  # of packages that are absent; what SGLang logs
 logging.disable()
 torch.utils._triton.has_triton()
 
-from rounds import accept_nothing, arguments
+from rounds import answer_rounds, arguments
 from stubs import install
 
 install()
@@ -107,8 +108,10 @@ class Engine:
         topk=1,
         swa_tokens=40,
         reserve=0.0,
+        lucky=False,
     ):
         self.answers, self.tokens, self.window, self.overlap = {}, {}, window, overlap
+        self.draft, self.lucky, self.accepted = draft, lucky, {}
         if window:
             slide(window)
         if page_size > 1:
@@ -152,7 +155,7 @@ class Engine:
         self.scheduler.schedule_stream = self.scheduler.device_module.Stream(priority=0)
         self.scheduler.enable_skip_finishing_decode = overlap  # as 0.5.23's overlap loop begins
         if draft:
-            accept_nothing(self.scheduler)
+            answer_rounds(self.scheduler, self._accepts)
         if window:
             read_through_mapping(self.scheduler, self.allocator, window)
         admit(self.scheduler, reserve)
@@ -219,6 +222,15 @@ class Engine:
 
     def abort(self, rid):
         self._send(make(io_struct.AbortReq, rid=rid))
+
+    def accept(self, rid, tokens):
+        """So many tokens the next speculative round of a request accepts."""
+        self.accepted[rid] = tokens
+
+    def _accepts(self, rid, computed):
+        """One, if nothing was said; with ``lucky`` any number, the same one in every run."""
+        luck = crc32(f"{rid}:{computed}".encode()) % (self.draft + 1) if self.lucky else 0
+        return self.accepted.pop(rid, 0) or 1 + luck
 
     def close(self, session):
         self._send(make(io_struct.CloseSessionReqInput, session_id=session))
