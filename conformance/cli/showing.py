@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.cli.elsewhere import elsewhere
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import JsonOption, writing
 from slotproof.conformance.cli.recorded import beside, end_of
@@ -16,7 +17,7 @@ from slotproof.conformance.files import write_whole
 from slotproof.conformance.logs.files import is_log
 from slotproof.conformance.statuses import CONFORMS, USAGE
 from slotproof.conformance.terminal import complain, json_text, say, say_all, say_json, say_text
-from slotproof.conformance.traces import forms, itf, spec_trace, text
+from slotproof.conformance.traces import forms, issue, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
 
@@ -28,6 +29,8 @@ class Format(StrEnum):
     MERMAID = "mermaid"
     HTML = "html"
     PYTEST = "pytest"
+    ISSUE = "issue"
+    SCRIPT = "script"
 
 
 def show(
@@ -45,10 +48,20 @@ def show(
     everything: Annotated[
         bool, typer.Option("--all", help="Every form of every trace, and an index, into --out.")
     ] = False,
+    releases: Annotated[
+        bool,
+        typer.Option(
+            "--releases",
+            help="With --format issue: play the trace on every release in `env list`, and say "
+            "which ones have it.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show a trace, or what is wrong with a log: as text, Markdown, Mermaid, an HTML page or a
-    pytest file."""
+    """Show a trace, or what is wrong with a log: as text, Markdown, Mermaid, an HTML page, a pytest
+    file, an issue for the engine's maintainers, or a script that needs the engine alone."""
+    if releases and (form is not Format.ISSUE or everything):
+        raise UsageProblem("--releases goes with --format issue")
     if everything:
         return _all(traces, out, as_json)
     if len(traces) > 1:
@@ -66,6 +79,8 @@ def show(
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
         shown = _spec(loaded, path)
+    elif releases:
+        shown = _issue(loaded, path)
     else:
         shown = forms.form(form.value, loaded, str(path))
     if out is not None:
@@ -84,6 +99,13 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
         return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
         raise forms.odd(str(path), error) from None
+
+
+def _issue(trace: Trace, path: Path) -> str:
+    """The report, with what other releases do. What has no report is refused before any starts."""
+    forms.form(Format.ISSUE.value, trace, str(path))
+    found = elsewhere(trace)
+    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), "issue")
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
@@ -128,6 +150,6 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     if as_json:
         say_json({"files": list(map(str, files)), "wrong": wrong})
     elif files:
-        shown = f"{len(paths) - len(wrong)} traces in {len(forms.FORMS)} forms"
+        shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
         say(f"{shown}: {out / 'index.html'}")
     return USAGE if wrong else CONFORMS

@@ -1,7 +1,7 @@
 """A trace as one file that needs the engine and nothing else: the harness of the findings' own
 scripts, the trace's commands as calls of it, and what shows the bug.
 
-It ends as those do: with status 1 where the bug is, 0 where it is not, 2 if anything else goes wrong.
+It ends as those do: with status 1 where the bug is, 0 where it is not, 2 if anything else is wrong.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def render(view: View) -> str:
 def _lines(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
     yield f"# {comment(trace.engine)}: {comment(asked.title)}"
     yield "#"
-    yield f"# Run it with the Python of an environment that has {harness.title}; it needs nothing else, no GPU, no"
-    yield "# weights. Status 1: the bug is there; 0: it is not; 2: something else went wrong. Made by slotproof."
+    yield f"# Run it with the Python of an environment that has {harness.title}; it needs nothing"
+    yield "# else, no GPU and no weights. It ends with 1 where the bug is, 0 where it is not, 2 if"
+    yield "# anything else goes wrong. Made by slotproof from a trace."
     for package, name in harness.parts:
-        if name != "rounds.py" or trace.config.draft:
+        if name != "rounds.py" or "draft" in harness.arguments(trace):
             yield ""
             yield from part(package, name)
     yield ""
@@ -64,7 +65,7 @@ def finding(trace: Record, asked: Question) -> Iterator[str]:
     last = trace.rows[-1].command
     if asked.iteration is not None and last["do"] == "step":
         told[-1] = f"engine.step({asked.iteration})"
-    given = harness.arguments(trace.config).items()
+    given = harness.arguments(trace).items()
     yield "def finding():"
     yield f"    engine = Engine({', '.join(f'{name}={literal(value)}' for name, value in given)})"
     steps = [number for number, row in enumerate(trace.rows[:-1]) if row.command["do"] == "step"]

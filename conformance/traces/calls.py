@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from slotproof.conformance.environments.recipes import RECIPES
 from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.traces.itf import NoForm
 from slotproof.conformance.traces.record import Record, Row
 from slotproof.conformance.traces.scripted import literal
@@ -24,9 +25,9 @@ class Harness:
     engine: str
     parts: tuple[tuple[str, str], ...]
     """Package and file of what makes up a script, in the order of their use."""
-    arguments: Callable[[EngineConfig], dict[str, Any]]
-    unlike: Callable[[EngineConfig], str | None]
-    """Why a configuration can't be had."""
+    arguments: Callable[[Record], dict[str, Any]]
+    unlike: Callable[[Record], str | None]
+    """Why a trace's configuration can't be had."""
     call: Callable[[Record, int], str | None]
     """The call that a command (by its index) is; ``None`` where the engine is told nothing."""
 
@@ -44,7 +45,7 @@ def harness_of(trace: Record) -> Harness:
         raise NoForm(f"it is made for {' and '.join(HARNESSES)}, and this trace is of {of}")
     if trace.mends:
         raise NoForm(f"bugs were mended when it was found ({', '.join(trace.mends)})")
-    if (unlike := harness.unlike(trace.config)) is not None:
+    if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     return harness
 
@@ -87,13 +88,28 @@ def _submit(command: Command) -> str:
 
 
 def _untaken(name: str) -> NoForm:
-    return NoForm(f"the script has no {name!r}: the engine's front end or a driver does that")
+    return NoForm(f"the engine alone has nothing that does what {name!r} does")
 
 
 # SGLang ------------------------------------------------------------------------------------------
 
 
-def _sglang_arguments(config: EngineConfig) -> dict[str, Any]:
+_ROUNDS = Version("0.5.15")
+"""The first release whose rounds the script can answer."""
+_BY_HAND = Version("0.5.12")
+"""Up to this one the driver has no rounds either."""
+
+
+def _draft(trace: Record) -> int:
+    return trace.config.draft if _release(trace) > _BY_HAND else 0
+
+
+def _release(trace: Record) -> Version:
+    return Version(trace.engine.partition(" ")[2])
+
+
+def _sglang_arguments(trace: Record) -> dict[str, Any]:
+    config, draft = trace.config, _draft(trace)
     always = {
         "tokens": config.total_tokens,
         "page_size": config.page_size,
@@ -106,15 +122,22 @@ def _sglang_arguments(config: EngineConfig) -> dict[str, Any]:
         "swa_tokens": config.swa_tokens,
         "chunk": config.chunk,
         "overlap": config.overlap,
-        "draft": config.draft,
-        "topk": config.topk if config.draft else 0,
-        "lucky": config.draft > 0,
+        "draft": draft,
+        "topk": config.topk if draft else 0,
+        "lucky": draft > 0,
         "reserve": config.reserve / 100,
     }
     return always | {name: value for name, value in also.items() if value}
 
 
-def _sglang_unlike(config: EngineConfig) -> str | None:
+def _sglang_unlike(trace: Record) -> str | None:
+    config = trace.config
+    try:
+        release = _release(trace)
+    except InvalidVersion:
+        return f"{trace.engine!r} names no release"
+    if config.draft and _BY_HAND < release < _ROUNDS:
+        return "the rounds of this release can't be run by the script"
     if config.retract != "keep" or config.aligned_reuse:
         return "its configuration is not SGLang's"
     return None
@@ -160,7 +183,8 @@ def _sglang_retract(trace: Record, index: int) -> str:
 # vLLM --------------------------------------------------------------------------------------------
 
 
-def _vllm_arguments(config: EngineConfig) -> dict[str, Any]:
+def _vllm_arguments(trace: Record) -> dict[str, Any]:
+    config = trace.config
     always = {
         "tokens": config.total_tokens,
         "block_size": config.page_size,
@@ -171,8 +195,8 @@ def _vllm_arguments(config: EngineConfig) -> dict[str, Any]:
     return always | {name: value for name, value in also.items() if value}
 
 
-def _vllm_unlike(config: EngineConfig) -> str | None:
-    if config.draft:
+def _vllm_unlike(trace: Record) -> str | None:
+    if trace.config.draft:
         return "its rounds accept some drafts, and those of the script all"
     return None
 

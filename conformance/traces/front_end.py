@@ -1,5 +1,5 @@
-"""What an engine's front end, between its API and its scheduler, would refuse of a trace's commands:
-who reads a report wants to know whether a client can do this."""
+"""What an engine's front end, before its scheduler, would refuse of a trace's commands: who reads
+a report wants to know whether a client can do this."""
 
 from __future__ import annotations
 

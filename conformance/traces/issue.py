@@ -1,5 +1,5 @@
-"""A trace as a report for the engine's maintainers, who know nothing of this suite: what is expected
-and what is seen, how to see it with the engine alone, and whether a client can get there.
+"""A trace as a report for the engine's maintainers, who know nothing of this suite: what is
+expected and seen, how to see it with the engine alone, and whether a client can get there.
 
 It is text to be pasted. Nothing is posted.
 """
@@ -31,16 +31,16 @@ WORDS = {
         "retract": "`Scheduler.pause_generation` in mode `retract`, and on",
         "evict": "`evict` of the prefix tree, as an allocation that runs short does",
         "accept": "how many tokens the request's next speculative round accepts",
-        "step": "iterations of the scheduler's event loop: receive, next batch, run, process result",
+        "step": "of its event loop: receive, next batch, run, process result",
         "max_new": "`max_new_tokens`",
     },
     "vllm": {
-        "open": "a client begins a session: its turns are one resumable request (`AsyncLLM.generate` "
-        "with a stream of inputs)",
+        "open": "a client begins a session: its turns are one resumable request "
+        "(`AsyncLLM.generate` with a stream of inputs)",
         "submit": "`Scheduler.add_request`; with a session a turn of it, with its new tokens",
         "abort": "`Scheduler.finish_requests`, aborted",
         "close": "the session's last input, which is not resumable",
-        "step": "iterations of `EngineCore.step`: schedule, run, update from output",
+        "step": "of `EngineCore.step`: schedule, run, update from output",
         "max_new": "`max_tokens`",
     },
 }
@@ -54,8 +54,8 @@ FIGURES = {
     "requests": "the same of requests that run",
     "check": "the scheduler's memory check, idle and busy, as assertions",
     "slot": "what a streaming session keeps between turns, with its row and its lengths",
-    "in flight": "the session's own flag that a turn of it is not over; 0.5.10 has none, and there it "
-    "is whether one of its requests has not finished",
+    "in flight": "the session's own flag that a turn of it is not over; 0.5.10 has none, and there "
+    "it is whether one of its requests has not finished",
     "history": "what the session puts before the next turn's tokens",
 }
 
@@ -97,9 +97,9 @@ def _lines(
     yield "## With the engine alone"
     yield ""
     yield (
-        f"The scheduler on a CPU, with random weights and no sockets. The script below needs an "
+        "The scheduler on a CPU, with random weights and no sockets. The script below needs an "
         f"environment that has {harness.title}, and nothing else. It prints `BUG: …` and ends with "
-        "status 1 where the bug is, `not seen` and 0 where it is not, 2 if anything else went wrong."
+        "status 1 where the bug is, `not seen` and 0 where it is not, 2 if anything else is wrong."
     )
     yield from fenced(list(alone.finding(trace, asked)), "python")
     yield from details("The whole script", alone.render(view), "python")
@@ -136,7 +136,7 @@ def _releases(harness: Harness, release: str, found: Sequence[Elsewhere]) -> Ite
     yield "| release | seen | with |"
     yield "|---|---|---|"
     for each in found:
-        yield f"| {text(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
+        yield f"| {code(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
 
 
 def _reachable(trace: Record, harness: Harness) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _legend(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
     done |= {"max_new"} if "submit" in done else set()
     for word, means in WORDS[harness.engine].items():
         if word in done:
-            yield f"- {code(word)}: {means}"
+            yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
     for word in asked.figures:
         yield f"- {code(word)}: {FIGURES[word]}"
 

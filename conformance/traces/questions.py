@@ -7,7 +7,6 @@ import builtins
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.crash import crashed_at
@@ -237,8 +236,8 @@ def _check(violation: Violation) -> Question:
 
 def _order(violation: Violation, view: View) -> Iterator[Question]:
     for session, slot in view.steps[-1].frame.slots.items():
-        lengths = [slot.get(name) for name in "QCA"]
-        if None in lengths or lengths == sorted(lengths):
+        lengths = [int(slot[name]) for name in "QCA"]
+        if lengths == sorted(lengths):
             continue
         names = "cache_protected_len, kv_committed_len, kv_allocated_len"
         yield Question(
@@ -269,60 +268,118 @@ _SHOWN = {
 """Clauses that a difference from the spec shows, and in which variable."""
 
 _LENGTHS = {"C": "kv_committed_len", "A": "kv_allocated_len", "Q": "cache_protected_len"}
-_VARIABLES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "session.inflight": ("turn of {name} in flight", "int(engine.inflight({it}))", ("in flight",)),
-    "session.history": (
-        "tokens in the history of {name}",
+_COUNTED = "The lengths count KV that was computed for the tokens there, and no other."
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A variable of the spec, where an engine has it."""
+
+    what: str
+    where: str
+    right: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """One that is so or not."""
+
+    where: str
+    wrongly: str
+    """It is so, and should not be."""
+    missing: str
+    right: str
+    words: tuple[str, ...]
+
+
+_VARIABLES: dict[str, _Figure | _Flag] = {
+    "session.inflight": _Flag(
+        "engine.inflight({it})",
+        "a turn of {name} counts as in flight, and none is",
+        "a turn of {name} is in flight, and does not count as that",
+        "A session is in flight exactly while one accepted turn of it is not over.",
+        ("in flight",),
+    ),
+    "slot.holding": _Flag(
+        "engine.slot({it})",
+        "{name} has a slot, and should have none",
+        "{name} has no slot, and should have one",
+        "A session has a slot from the end of its first turn on.",
+        ("slot",),
+    ),
+    "session.history": _Figure(
+        "tokens that {name} remembers",
         "len(engine.history({it}) or ())",
+        "A session remembers its finished turns: what was sent, and what was answered.",
         ("history",),
     ),
-    "slot.holding": ("slots of {name}", "int(engine.slot({it}) is not None)", ("slot",)),
     **{
-        f"slot.{key}": (
+        f"slot.{key}": _Figure(
             f"{figure} of {{name}}'s slot",
             f'figure(engine.slot({{it}}), "{figure}")',
+            _COUNTED,
             ("slot",),
         )
         for key, figure in _LENGTHS.items()
     },
     **{
-        f"req.{key}": (f"{figure} of {{name}}", f'figure(engine.running()[{{it}}], "{figure}")', ())
+        f"req.{key}": _Figure(
+            f"{figure} of {{name}}", f'figure(engine.running()[{{it}}], "{figure}")', _COUNTED
+        )
         for key, figure in _LENGTHS.items()
     },
 }
-"""By variable of the spec: what it is, where the engine has it, words to be explained."""
 
 
 def _figure(violation: Violation, view: View) -> Iterator[Question]:
     variable = _SHOWN.get(violation.clause, violation.variable)
+    shown = _VARIABLES.get(variable or "")
     for each in view.steps[-1].differs:
-        named = each.get("variable")
-        if named != variable or named not in _VARIABLES or "spec" not in each:
+        whom = each.get("rid" if str(variable).startswith("req.") else "session")
+        same = each.get("variable") == variable and {"spec", "engine"} <= each.keys()
+        if shown is None or whom is None or not same:
             continue
-        whom = each.get("session") if not named.startswith("req.") else each.get("rid")
-        if whom is None or (
-            violation.clause == "INV-STEP.state" and violation.spec != each["spec"]
-        ):
+        if violation.clause == "INV-STEP.state" and violation.spec != each["spec"]:
             continue
-        yield _of_figure(named, whom, each, violation.iteration)
+        if isinstance(shown, _Flag):
+            yield _of_flag(shown, whom, bool(each["spec"]), violation.iteration)
+        else:
+            yield _of_figure(shown, whom, each["spec"], each["engine"], violation.iteration)
+
+
+def _of_flag(flag: _Flag, whom: str, wanted: bool, iteration: int | None) -> Question:
+    wrong = (flag.missing if wanted else flag.wrongly).format(name=whom)
+    look = (
+        f"if {'not ' if wanted else ''}{flag.where.format(it=literal(whom))}:",
+        f"    return {literal(wrong)}",
+        "return None",
+    )
+    return Question(
+        wrong[:1].upper() + wrong[1:],
+        flag.right,
+        f"After these steps {wrong}.",
+        ('print("answers:", engine.answers)', *look),
+        figures=flag.words,
+        iteration=iteration,
+    )
 
 
 def _of_figure(
-    variable: str, whom: str, differs: Mapping[str, Any], iteration: int | None
+    shown: _Figure, whom: str, wanted: int, found: int, iteration: int | None
 ) -> Question:
-    what, where, figures = _VARIABLES[variable]
-    name, wanted = what.format(name=whom), differs["spec"]
+    what = shown.what.format(name=whom)
     return Question(
-        f"{name}: {differs.get('engine', 'none')}, where {wanted} is right",
-        f"{name}: {wanted}.",
-        f"{name}: {differs.get('engine', 'none')}.",
+        f"{what}: {found}, where {wanted} is right",
+        shown.right,
+        f"After these steps {what}: {found}, where {wanted} is right.",
         (
-            f"seen = {where.format(it=literal(whom))}",
-            f"print({literal(name + ':')}, seen)",
+            f"seen = {shown.where.format(it=literal(whom))}",
+            f"print({literal(what + ':')}, seen)",
             f"if seen != {wanted}:",
-            f'    return {literal(name + ": ")} + f"{{seen}} in place of {wanted}"',
+            f'    return {literal(what + ": ")} + f"{{seen}} in place of {wanted}"',
             "return None",
         ),
-        figures=figures,
+        figures=shown.words,
         iteration=iteration,
     )

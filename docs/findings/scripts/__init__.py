@@ -1,1 +1,1 @@
-"""SGLang's scheduler alone: `show --format script` puts `harness.py` and what it imports into one file."""
+"""SGLang's scheduler alone; `show --format script` makes one file of it."""
