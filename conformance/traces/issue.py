@@ -6,7 +6,6 @@ It is text to be pasted. Nothing is posted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,9 @@ from slotproof.conformance.traces import alone
 from slotproof.conformance.traces.calls import Harness, harness_of
 from slotproof.conformance.traces.front_end import objections
 from slotproof.conformance.traces.markdown import details, fenced
-from slotproof.conformance.traces.questions import Question, question
+from slotproof.conformance.traces.questions import Question, question, scrubbed
 from slotproof.conformance.traces.record import Record
 from slotproof.conformance.traces.view import View, in_words
-
-_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?(?:[\\/]+[\w.@+~-]+){2,}")
 
 WORDS = {
     "sglang": {
@@ -81,11 +78,11 @@ def _lines(
 ) -> Iterator[str]:
     trace = view.trace
     release = trace.engine.partition(" ")[2]
-    yield f"# {text(scrubbed(f'{asked.title} ({harness.title} {release})'))}"
+    yield f"# {text(f'{asked.title} ({harness.title} {release})')}"
     yield ""
     yield f"**Expected:** {text(asked.expected)}"
     yield ""
-    yield f"**Seen:** {text(scrubbed(asked.seen))}"
+    yield f"**Seen:** {text(asked.seen)}"
     yield ""
     yield "## What happens"
     yield ""
@@ -157,17 +154,3 @@ def _legend(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
             yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
     for word in asked.figures:
         yield f"- {code(word)}: {FIGURES[word]}"
-
-
-def scrubbed(said: str) -> str:
-    """Without paths of the machine it was seen on.
-
-    >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
-    "No such file: 'sglang/a.py', 1/2 of s1"
-    """
-
-    def short(found: re.Match[str]) -> str:
-        path = found[0].replace("\\", "/")
-        return path.partition("-packages/")[2] or path.rpartition("/")[2]
-
-    return _PATH.sub(short, said)

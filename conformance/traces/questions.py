@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotproof.conformance.lockstep.observation import Violation
 from slotproof.conformance.traces.crash import crashed_at
@@ -16,6 +16,7 @@ from slotproof.conformance.traces.view import View
 
 LATER = 50
 """Iterations in which nothing more is sent, before a request counts as never answered."""
+_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?(?:[\\/]+[\w.@+~-]+){2,}")
 RAISED = re.compile(r"([A-Za-z_]\w{0,99}): (.*)", re.DOTALL)
 
 
@@ -40,9 +41,23 @@ def question(view: View, family: str) -> Question:
     """Raises :class:`NoForm` if nothing of what was broken can be asked of an engine alone."""
     for violation in view.trace.violations:
         for made in _asked(violation, view, family):
-            return made
+            return replace(made, title=scrubbed(made.title), seen=scrubbed(made.seen))
     broken = view.first.clause if view.first else "nothing"
     raise NoForm(f"an engine alone does not show that {broken} is broken")
+
+
+def scrubbed(said: str) -> str:
+    """Without paths of the machine it was seen on.
+
+    >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
+    "No such file: 'sglang/a.py', 1/2 of s1"
+    """
+
+    def short(found: re.Match[str]) -> str:
+        path = found[0].replace("\\", "/")
+        return path.partition("-packages/")[2] or path.rpartition("/")[2]
+
+    return _PATH.sub(short, said)
 
 
 def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
@@ -101,7 +116,7 @@ def catching(kind: str) -> tuple[str, ...]:
     return (
         f"except {kind if known else 'Exception'} as error:",
         *(() if known else other),
-        f'    return f"the scheduler ends: {kind}: {{error}}"',
+        f"    return f\"the scheduler ends: {kind}: {{' '.join(str(error).split())}}\"",
     )
 
 
@@ -201,10 +216,10 @@ _ANSWERS: Mapping[str, Callable[[Violation, str], Question]] = {
 
 def _owned(violation: Violation, total: int) -> Question:
     owned = total if violation.engine is None else violation.engine
-    lost = owned < total
-    how = "belong to nobody" if lost else "have two owners"
+    wrong = abs(total - owned)
+    how = "that nobody has" if owned < total else "with two owners"
     return Question(
-        f"{abs(total - owned)} of {total} KV tokens {how}",
+        f"{wrong} KV token{'' if wrong == 1 else 's'} of {total} {how}",
         "Free KV, that of the prefix tree, of sessions' slots and of requests add up to the pool.",
         f"They add up to {owned} of {total} tokens.",
         (
