@@ -357,7 +357,9 @@ def _figure(violation: Violation, view: View) -> Iterator[Question]:
             continue
         if violation.clause == "INV-STEP.state" and violation.spec != each["spec"]:
             continue
-        if isinstance(shown, _Flag):
+        if variable == "slot.C" and each["engine"] > each["spec"]:
+            yield _unwritten(whom, each["spec"], each["engine"], violation.iteration)
+        elif isinstance(shown, _Flag):
             yield _of_flag(shown, whom, bool(each["spec"]), violation.iteration)
         else:
             yield _of_figure(shown, whom, each["spec"], each["engine"], violation.iteration)
@@ -376,6 +378,24 @@ def _of_flag(flag: _Flag, whom: str, wanted: bool, iteration: int | None) -> Que
         f"After these steps {wrong}.",
         ('print("answers:", engine.answers)', *look),
         figures=flag.words,
+        iteration=iteration,
+    )
+
+
+def _unwritten(whom: str, wanted: int, found: int, iteration: int | None) -> Question:
+    """More is committed than was computed. Elsewhere a round may have computed it."""
+    return Question(
+        f"kv_committed_len of {whom}'s slot counts KV that nobody has written",
+        _COUNTED,
+        f"After these steps kv_committed_len of {whom}'s slot is {found}: {wanted} were computed.",
+        (
+            f"missing = engine.unwritten({literal(whom)})",
+            'print("committed, and never written: positions", missing)',
+            "if missing:",
+            '    return f"positions {missing} count as committed, and nobody has written them"',
+            "return None",
+        ),
+        figures=("slot",),
         iteration=iteration,
     )
 

@@ -177,9 +177,9 @@ def test_what_a_script_can_not_do_is_refused(
     name: str, change: Callable[[Trace], Trace], why: str
 ) -> None:
     trace = change(given(name))
+    asked = script if not trace.violations else calls
     with pytest.raises(NoForm, match=re.escape(why)):
-        calls(trace)
-        script(trace)
+        asked(trace)
 
 
 def test_one_of_several_is_not_retracted() -> None:

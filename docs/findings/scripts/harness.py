@@ -325,6 +325,12 @@ class Engine:
         length = figure(holder, "kv_allocated_len")
         return self.scheduler.req_to_token_pool.req_to_token[row(holder), :length].tolist()
 
+    def unwritten(self, session):
+        """Positions that the slot counts as committed, and whose KV nobody has written."""
+        slot, keys = self.slot(session), self.allocator.get_kvcache().k_buffer[0]
+        places = self.indices(slot)[: figure(slot, "kv_committed_len")]
+        return [position for position, index in enumerate(places) if not keys[index].any()]
+
     def slot(self, session):
         """The slot of a session: the record, wherever this release keeps its figures."""
         slots = getattr(self.cache, "session", self.cache).slots
