@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
+from slotproof.conformance.traces.asked import Question, catching
 from slotproof.conformance.traces.calls import Harness, calls, harness_of
-from slotproof.conformance.traces.questions import Question, catching, question
+from slotproof.conformance.traces.questions import question
 from slotproof.conformance.traces.record import Record
 from slotproof.conformance.traces.scripted import comment, literal
 from slotproof.conformance.traces.view import View

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from slotproof.conformance.markup import code, text
 from slotproof.conformance.traces import alone
+from slotproof.conformance.traces.asked import Question, scrubbed
 from slotproof.conformance.traces.calls import Harness, harness_of
 from slotproof.conformance.traces.front_end import objections
 from slotproof.conformance.traces.markdown import details, fenced
-from slotproof.conformance.traces.questions import Question, question, scrubbed
+from slotproof.conformance.traces.questions import question
 from slotproof.conformance.traces.record import Record
 from slotproof.conformance.traces.view import View, in_words
 

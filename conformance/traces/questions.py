@@ -3,38 +3,21 @@ its own objects, or what it tells its clients, can answer for."""
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.traces.asked import Question, scrubbed
 from slotproof.conformance.traces.crash import crashed_at
+from slotproof.conformance.traces.figures import figures
 from slotproof.conformance.traces.itf import NoForm
 from slotproof.conformance.traces.scripted import literal
 from slotproof.conformance.traces.view import View
 
 LATER = 50
 """Iterations in which nothing more is sent, before a request counts as never answered."""
-_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?(?:[\\/]+[\w.@+~-]+){2,}")
 RAISED = re.compile(r"([A-Za-z_]\w{0,99}): (.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is looked at in the end."""
-
-    title: str
-    expected: str
-    seen: str
-    look: tuple[str, ...]
-    """The last lines of ``finding()``: they return what is wrong, or None."""
-    raises: str = ""
-    """The type of the exception that ends the scheduler."""
-    figures: tuple[str, ...] = ()
-    """Words of the engine that a reader may want to have explained."""
-    iteration: int | None = None
-    """Of the last command, where it was seen."""
 
 
 def question(view: View, family: str) -> Question:
@@ -44,20 +27,6 @@ def question(view: View, family: str) -> Question:
             return replace(made, title=scrubbed(made.title), seen=scrubbed(made.seen))
     broken = view.first.clause if view.first else "nothing"
     raise NoForm(f"an engine alone does not show that {broken} is broken")
-
-
-def scrubbed(said: str) -> str:
-    """Without paths of the machine it was seen on.
-
-    >>> scrubbed("No such file: '/home/me/x/site-packages/sglang/a.py', 1/2 of s1")
-    "No such file: 'sglang/a.py', 1/2 of s1"
-    """
-
-    def short(found: re.Match[str]) -> str:
-        path = found[0].replace("\\", "/")
-        return path.partition("-packages/")[2] or path.rpartition("/")[2]
-
-    return _PATH.sub(short, said)
 
 
 def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
@@ -80,7 +49,7 @@ def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
     elif family == "sglang" and clause == "INV-ORDER.slot":
         yield from _order(violation, view)
     elif family == "sglang":
-        yield from _figure(violation, view)
+        yield from figures(violation, view)
 
 
 def _rid(violation: Violation, view: View) -> str | None:
@@ -101,22 +70,6 @@ def _crash(violation: Violation, view: View) -> Iterator[Question]:
         f"{kind} ends the scheduler{f', at {where}' if where else ''}: {found[2]}",
         ('print("answers:", engine.answers)', "return None"),
         raises=kind,
-    )
-
-
-def catching(kind: str) -> tuple[str, ...]:
-    """What follows the calls of which one raises it.
-
-    >>> catching("AssertionError")[0], catching("OutOfBlocks")[0]
-    ('except AssertionError as error:', 'except Exception as error:')
-    """
-    made = getattr(builtins, kind, None)
-    known = isinstance(made, type) and issubclass(made, Exception)
-    other = f'    if type(error).__name__ != "{kind}":', "        raise"
-    return (
-        f"except {kind if known else 'Exception'} as error:",
-        *(() if known else other),
-        f"    return f\"the scheduler ends: {kind}: {{' '.join(str(error).split())}}\"",
     )
 
 
@@ -271,150 +224,3 @@ def _order(violation: Violation, view: View) -> Iterator[Question]:
             figures=("slot",),
             iteration=violation.iteration,
         )
-
-
-# Figures -----------------------------------------------------------------------------------------
-
-_SHOWN = {
-    "INV-INFLIGHT.iff": "session.inflight",
-    "INV-HISTORY.history": "session.history",
-    "INV-COVER.idle": "slot.C",
-}
-"""Clauses that a difference from the spec shows, and in which variable."""
-
-_LENGTHS = {"C": "kv_committed_len", "A": "kv_allocated_len", "Q": "cache_protected_len"}
-_COUNTED = "The lengths count KV that was computed for the tokens there, and no other."
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """A variable of the spec, where an engine has it."""
-
-    what: str
-    where: str
-    right: str
-    words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Flag:
-    """One that is so or not."""
-
-    where: str
-    wrongly: str
-    """It is so, and should not be."""
-    missing: str
-    right: str
-    words: tuple[str, ...]
-
-
-_VARIABLES: dict[str, _Figure | _Flag] = {
-    "session.inflight": _Flag(
-        "engine.inflight({it})",
-        "a turn of {name} counts as in flight, and none is",
-        "a turn of {name} is in flight, and does not count as that",
-        "A session is in flight exactly while one accepted turn of it is not over.",
-        ("in flight",),
-    ),
-    "slot.holding": _Flag(
-        "engine.slot({it})",
-        "{name} has a slot, and should have none",
-        "{name} has no slot, and should have one",
-        "A session has a slot from the end of its first turn on.",
-        ("slot",),
-    ),
-    "session.history": _Figure(
-        "tokens that {name} remembers",
-        "len(engine.history({it}) or ())",
-        "A session remembers its finished turns: what was sent, and what was answered.",
-        ("history",),
-    ),
-    **{
-        f"slot.{key}": _Figure(
-            f"{figure} of {{name}}'s slot",
-            f'figure(engine.slot({{it}}), "{figure}")',
-            _COUNTED,
-            ("slot",),
-        )
-        for key, figure in _LENGTHS.items()
-    },
-    **{
-        f"req.{key}": _Figure(
-            f"{figure} of {{name}}", f'figure(engine.running()[{{it}}], "{figure}")', _COUNTED
-        )
-        for key, figure in _LENGTHS.items()
-    },
-}
-
-
-def _figure(violation: Violation, view: View) -> Iterator[Question]:
-    variable = _SHOWN.get(violation.clause, violation.variable)
-    shown = _VARIABLES.get(variable or "")
-    for each in view.steps[-1].differs:
-        whom = each.get("rid" if str(variable).startswith("req.") else "session")
-        same = each.get("variable") == variable and {"spec", "engine"} <= each.keys()
-        if shown is None or whom is None or not same:
-            continue
-        if violation.clause == "INV-STEP.state" and violation.spec != each["spec"]:
-            continue
-        if variable == "slot.C" and each["engine"] > each["spec"]:
-            yield _unwritten(whom, each["spec"], each["engine"], violation.iteration)
-        elif isinstance(shown, _Flag):
-            yield _of_flag(shown, whom, bool(each["spec"]), violation.iteration)
-        else:
-            yield _of_figure(shown, whom, each["spec"], each["engine"], violation.iteration)
-
-
-def _of_flag(flag: _Flag, whom: str, wanted: bool, iteration: int | None) -> Question:
-    wrong = (flag.missing if wanted else flag.wrongly).format(name=whom)
-    look = (
-        f"if {'not ' if wanted else ''}{flag.where.format(it=literal(whom))}:",
-        f"    return {literal(wrong)}",
-        "return None",
-    )
-    return Question(
-        wrong[:1].upper() + wrong[1:],
-        flag.right,
-        f"After these steps {wrong}.",
-        ('print("answers:", engine.answers)', *look),
-        figures=flag.words,
-        iteration=iteration,
-    )
-
-
-def _unwritten(whom: str, wanted: int, found: int, iteration: int | None) -> Question:
-    """More is committed than was computed. Elsewhere a round may have computed it."""
-    return Question(
-        f"kv_committed_len of {whom}'s slot counts KV that nobody has written",
-        _COUNTED,
-        f"After these steps kv_committed_len of {whom}'s slot is {found}: {wanted} were computed.",
-        (
-            f"missing = engine.unwritten({literal(whom)})",
-            'print("committed, and never written: positions", missing)',
-            "if missing:",
-            '    return f"positions {missing} count as committed, and nobody has written them"',
-            "return None",
-        ),
-        figures=("slot",),
-        iteration=iteration,
-    )
-
-
-def _of_figure(
-    shown: _Figure, whom: str, wanted: int, found: int, iteration: int | None
-) -> Question:
-    what = shown.what.format(name=whom)
-    return Question(
-        f"{what}: {found}, where {wanted} is right",
-        shown.right,
-        f"After these steps {what}: {found}, where {wanted} is right.",
-        (
-            f"seen = {shown.where.format(it=literal(whom))}",
-            f"print({literal(what + ':')}, seen)",
-            f"if seen != {wanted}:",
-            f'    return {literal(what + ": ")} + f"{{seen}} in place of {wanted}"',
-            "return None",
-        ),
-        figures=shown.words,
-        iteration=iteration,
-    )
