@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.conformance import bounds, jsontext
+from slotproof.conformance.cli.elsewhere import elsewhere
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import OUTPUT, JsonOption, writing
 from slotproof.conformance.cli.recorded import beside, end_of
@@ -26,13 +27,13 @@ from slotproof.conformance.terminal import (
     say_json,
     say_text,
 )
-from slotproof.conformance.traces import foreign, forms, itf, spec_trace, text
+from slotproof.conformance.traces import foreign, forms, issue, itf, spec_trace, text
 from slotproof.conformance.traces.trace import Trace
 
 JSON = "json"
 _ENDINGS = {**forms.ENDINGS, JSON: ".json"}
-_BY_END = {end: name for name, end in reversed(_ENDINGS.items())}
-"""The form that a file's end stands for; of two with the same end the first."""
+_BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda each: -len(each[1]))}
+"""The form that a file's end stands for, the longest end first."""
 _ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
 
 
@@ -44,6 +45,8 @@ class Format(StrEnum):
     MERMAID = "mermaid"
     HTML = "html"
     PYTEST = "pytest"
+    ISSUE = "issue"
+    SCRIPT = "script"
 
 
 def show(
@@ -89,9 +92,20 @@ def show(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    releases: Annotated[
+        bool,
+        typer.Option(
+            "--releases",
+            help="With --format issue: play the trace on every release in `env list`, and say "
+            "which ones have it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show a trace, or what is wrong with a log, for people."""
+    if releases and everything:
+        raise UsageProblem("--releases goes with --format issue, and not with --all")
     if everything:
         status = _all(traces, out, as_json)
         if opened and out is not None and (page := out / "index.html").exists():
@@ -101,6 +115,8 @@ def show(
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
     name = _form(form, out, opened, as_json)
+    if releases and name != Format.ISSUE:
+        raise UsageProblem("--releases goes with --format issue")
     if is_log(path):
         beside(out, [path])
     loaded = _load(path)
@@ -115,6 +131,8 @@ def show(
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
         shown = _states(loaded, path)
+    elif releases:
+        shown = _issue(loaded, path)
     else:
         shown = forms.form(name, loaded, str(path))
     if opened and out is None:
@@ -133,7 +151,8 @@ def show(
 
 def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
     """Which form it is: what is asked for, what the file's end says; never two of them."""
-    by_end = _BY_END.get(out.suffix) if out is not None else None
+    named = out.name if out is not None else ""
+    by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
     wanted = {
         "--format": asked.value if asked is not None else None,
         "--json": JSON if as_json else None,
@@ -143,10 +162,11 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
     if len({*said.values()}) > 1:
         raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
     for option, name in said.items():
-        if by_end is not None and out is not None and out.suffix != _ENDINGS[name]:
+        last = _ENDINGS[name][_ENDINGS[name].rindex(".") :]
+        if by_end is not None and not named.endswith(last):
             raise UsageProblem(
                 f"--out {out} would be {by_end}, and {option} is {name}: name a file that ends "
-                f"with {_ENDINGS[name]}, or leave out {option}"
+                f"with {last}, or leave out {option}"
             )
         return name
     return by_end or Format.TEXT.value
@@ -164,6 +184,13 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
         return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
         raise forms.odd(str(path), error) from None
+
+
+def _issue(trace: Trace, path: Path) -> str:
+    """The report, with what other releases do. What has no report is refused before any starts."""
+    forms.form(Format.ISSUE.value, trace, str(path))
+    found = elsewhere(trace)
+    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), "issue")
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
@@ -210,6 +237,6 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     if as_json:
         say_json({"files": list(map(str, files)), "wrong": wrong})
     elif files:
-        shown = f"{len(paths) - len(wrong)} traces in {len(forms.FORMS)} forms"
+        shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
         say(f"{shown}: {out / 'index.html'}")
     return USAGE if wrong else CONFORMS

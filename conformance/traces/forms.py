@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from slotproof.conformance.files import slug, write_whole
-from slotproof.conformance.traces import html, itf, markdown, mermaid, scripted, sentences, text
-from slotproof.conformance.traces.itf import BadTrace
+from slotproof.conformance.traces import (
+    alone,
+    html,
+    issue,
+    itf,
+    markdown,
+    mermaid,
+    scripted,
+    sentences,
+    text,
+)
+from slotproof.conformance.traces.itf import BadTrace, NoForm
 from slotproof.conformance.traces.localisation import suspects
 from slotproof.conformance.traces.trace import Trace
 from slotproof.conformance.traces.view import View
@@ -19,20 +30,40 @@ FORMS: Mapping[str, Callable[[View, str], str]] = {
     "markdown": markdown.render,
     "mermaid": lambda view, _: mermaid.render(view),
     "html": html.render,
-    "pytest": lambda view, _: scripted.render(view.trace),
+    "pytest": lambda view, _: _again(view),
+    "issue": lambda view, _: issue.render(view),
+    "script": lambda view, _: alone.render(view),
 }
-RUN_AGAIN = "pytest"
-"""The form that runs the commands again, which those of a log can't be."""
-ENDINGS = {"text": ".txt", "markdown": ".md", "mermaid": ".mmd", "html": ".html", "pytest": ".py"}
+ENDINGS = {
+    "text": ".txt",
+    "markdown": ".md",
+    "mermaid": ".mmd",
+    "html": ".html",
+    "pytest": ".py",
+    "issue": ".issue.md",
+    "script": ".alone.py",
+}
+
+
+def _again(view: View) -> str:
+    """The commands of a log can't be run again."""
+    if view.trace.recorded is not None:
+        raise NoForm("the commands of a log can't be run again")
+    return scripted.render(view.trace)
 
 
 def form(name: str, trace: Trace, path: str) -> str:
-    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense, or it is of a
-    log and the form runs it."""
-    if trace.recorded is not None and name == RUN_AGAIN:
-        raise BadTrace(f"{path}: the commands of a log can't be run again: there is no {name} form")
+    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense,
+    :class:`NoForm` where it has no such form."""
+    return made(FORMS[name], trace, path, name)
+
+
+def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str) -> str:
+    """The same, by what renders it."""
     try:
-        return FORMS[name](View(trace), path)
+        return render(View(trace), path)
+    except NoForm as reason:
+        raise NoForm(f"{path}: there is no {name} form: {reason}") from None
     except ODD as error:
         raise odd(path, error) from None
 
@@ -90,12 +121,11 @@ def _every_form(trace: Trace, path: str, name: str) -> tuple[dict[str, str], dic
     """By form its file, and by file its text."""
     made, texts = {}, {}
     for each in FORMS:
-        if trace.recorded is not None and each == RUN_AGAIN:
-            continue
         # pytest collects test_*.py; a module's name has no dots.
         stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
-        made[each] = stem + ENDINGS[each]
-        texts[made[each]] = form(each, trace, path)
+        with suppress(NoForm):
+            texts[stem + ENDINGS[each]] = form(each, trace, path)
+            made[each] = stem + ENDINGS[each]
     return made, texts
 
 

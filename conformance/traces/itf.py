@@ -40,6 +40,10 @@ class BadTrace(ValueError):
     """Not a trace that can be run here; one line that says why."""
 
 
+class NoForm(BadTrace):
+    """A trace that can't be shown in the form that was asked for; one line that says why."""
+
+
 def encode(value: Any) -> Any:
     """A value in ITF.
 

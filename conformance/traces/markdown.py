@@ -43,7 +43,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
     if not trace.states:
         yield "The trace has no states; this makes them:"
         yield ""
-        yield from _fenced([f"{again(trace, path)} --out FILE"], "sh")
+        yield from fenced([f"{again(trace, path)} --out FILE"], "sh")
     yield from _table(view)
     yield ""
     if trace.violations:
@@ -52,7 +52,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
         for violation in trace.violations:
             where = f" at {code(violation.transition)}" if violation.transition else ""
             yield f"- **{text(violation.clause)}**{where}: {code(violation.detail)}"
-            yield from _fenced(last_said(violation), "")
+            yield from fenced(last_said(violation), "")
         yield ""
     differs = [(step, each) for step in view.steps for each in step.differs]
     if differs:
@@ -65,13 +65,13 @@ def _lines(view: View, path: str) -> Iterator[str]:
     if trace.recorded is not None:
         yield from _of_the_log(trace.recorded)
         yield f"P{trace.config.size[1:]}; profile {code(trace.profile)}, from a log."
-        yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
+        yield from details("Sequence diagram", mermaid.render(view), "mermaid")
         return
     yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
     yield ""
-    yield from _fenced([again(trace, path)], "sh")
-    yield from _details("Sequence diagram", mermaid.render(view), "mermaid")
-    yield from _details("The same as a pytest file", scripted.render(trace), "python")
+    yield from fenced([again(trace, path)], "sh")
+    yield from details("Sequence diagram", mermaid.render(view), "mermaid")
+    yield from details("The same as a pytest file", scripted.render(trace), "python")
 
 
 def _of_the_log(recorded: Recorded) -> Iterator[str]:
@@ -156,7 +156,8 @@ def _known(each: dict[str, object], key: str) -> str:
     return text(str(each[key])) if key in each else "not there"
 
 
-def _fenced(lines: list[str], language: str) -> Iterator[str]:
+def fenced(lines: list[str], language: str) -> Iterator[str]:
+    """A block of code that stays one, whatever is in it."""
     if not lines:
         return
     shown = [plain(line) for line in lines]
@@ -170,9 +171,10 @@ def _fenced(lines: list[str], language: str) -> Iterator[str]:
     yield ""
 
 
-def _details(title: str, body: str, language: str) -> Iterator[str]:
+def details(title: str, body: str, language: str) -> Iterator[str]:
+    """The same, folded away."""
     yield "<details>"
     yield f"<summary>{title}</summary>"
-    yield from _fenced(body.rstrip("\n").split("\n"), language)
+    yield from fenced(body.rstrip("\n").split("\n"), language)
     yield "</details>"
     yield ""

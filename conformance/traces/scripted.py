@@ -89,7 +89,7 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         simple = value.isascii() and value.isprintable() and not set(value) & {'"', "\\"}
         return json.dumps(value) if simple else ascii(value)
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"

@@ -20,7 +20,7 @@ from slotproof.conformance.tests.recordings import Recording
 from slotproof.conformance.traces import forms, itf
 
 Line = dict[str, Any]
-FORMS = [name for name in forms.FORMS if name != "pytest"]
+FORMS = [name for name in forms.FORMS if name not in ("pytest", "issue", "script")]
 
 
 def recorded(folder: Path, every: int = 1, turns: int = 24, files: int = 90) -> Path:

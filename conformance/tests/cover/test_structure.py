@@ -43,17 +43,21 @@ them."""
 ENGINE_SIDE = ("drivers/common", "drivers/sglang", "drivers/vllm", "drivers/examples")
 """Run where the engine is installed, and slotproof is not."""
 
-LINES = 27_582
+LINES = 28_700
 """Of Python in conformance/ at most, without tests and drivers (issue 13, "done" 1: 13,000; issue
 14: logs that grow, in several files; rounds; 15: what a check counts and logs, the table of all
 clauses; 16: prompts that branch, what clients meet, what drivers misread, what terms come to;
 17: a gate, causes, JUnit and SARIF; mutants that are known without torch, methods of a release,
 where it crashed; 18: what clients are owed where turns are queued, and a session ends with one;
 environments of two families on one base; slack that stays; 19: guided search, campaigns, mends;
-21: progress as a command, obligations as files; 22: scenarios for Python, a log's page; names and
-groups of options, a sentence for each clause)."""
+21: progress as a command, obligations as files; 22: scenarios for Python, a log's page, reports for
+maintainers; names and groups of options, a sentence for each clause)."""
 CHARACTERS = 10_000
 """Of ARCHITECTURE.md at most (issue 13, "done" 2)."""
+
+
+SCRIPTS = {"slotproof.scripts", "slotproof.scripts_vllm"}
+"""In docs/findings, and in the wheel because reports are made of them: they import an engine."""
 
 
 def sources(folder: str) -> list[Path]:
@@ -107,7 +111,7 @@ def test_every_folder_is_in_the_wheel() -> None:
     """A folder that `packages` does not name is missing where slotproof is installed."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     there = {name_of(path.parent / "__init__.py") for path in MODULES.values()}
-    assert set(told) == there
+    assert set(told) - SCRIPTS == there
 
 
 def test_every_kind_of_import_counts() -> None:

@@ -74,12 +74,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_what_it_must_and_nothing_else(wheel: Path) -> None:
     """Every file of the packages, no test, and the licence."""
-    folders = {folder: name.replace(".", "/") for name, folder in PACKAGES.items()}
-    ours = [path for path in tracked() if path.parts[0] in folders and "tests" not in path.parts]
+    folders = {Path(folder): name.replace(".", "/") for name, folder in PACKAGES.items()}
     wanted = {
-        "/".join((folders[path.parts[0]], *path.parts[1:]))
-        for path in ours
-        if path.name not in STAYS
+        "/".join((name, path.relative_to(folder).as_posix()))
+        for folder, name in folders.items()
+        for path in tracked()
+        if path.is_relative_to(folder) and "tests" not in path.parts and path.name not in STAYS
     }
     assert len(wanted) > 300
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
@@ -125,6 +125,8 @@ print(json.dumps([slotproof.__version__, quick, there, names]))
     assert "conforms" in ran([command, "validate", log], tmp_path)
     trace = ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json"
     assert "<!doctype html>" in ran([command, "show", "--format", "html", trace], tmp_path).lower()
+    alone = ran([command, "show", "--format", "script", trace], tmp_path)
+    assert "class Engine:" in alone and alone.endswith("\nmain(finding)\n")
     missing = ran([command, "run", "--engine", "reference"], tmp_path, status=2)
     assert "pip install 'slotproof[reference]'" in missing
     toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"

@@ -3,16 +3,23 @@ spaces; without it, all of them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
+from slotproof.conformance.children import Child
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.engines.releases import of_release
 from slotproof.conformance.tests.selecting import only_releases
+
+SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
+FORKED = Path(__file__).with_name("forked.py")
 
 
 class Lent:
@@ -49,6 +56,38 @@ def start() -> Iterator[Callable[[str], Engine]]:
 def python_of() -> Callable[[str], Path]:
     """The interpreter of a release's environment, made where it is missing."""
     return lambda release: of_release(f"sglang=={release}").python
+
+
+@dataclass
+class Done:
+    """What a script did."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[[Path, str], Done]
+
+
+@pytest.fixture(scope="session")
+def run(python_of: Callable[[str], Path]) -> Iterator[Run]:
+    """``run(path, release)``: a script, in a fork of a process that has SGLang imported."""
+    started: dict[str, Child] = {}
+
+    def one(path: Path, release: str) -> Done:
+        if release not in started:
+            command = [python_of(release), FORKED, SCRIPTS]
+            started[release] = Child(command, stdin=PIPE, stdout=PIPE)
+        process = started[release].process
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"{path}\n".encode())
+        process.stdin.flush()
+        return Done(**json.loads(process.stdout.readline()))
+
+    yield one
+    for child in started.values():
+        child.kill()  # nothing is lost, and SGLang takes long to end
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,22 +1,17 @@
 """The scripts of `docs/findings/scripts`: each shows its finding on the release it is of, with
 SGLang alone, and none where the finding is mended. Traces are replayed in `test_builds.py`."""
 
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
-from slotproof.conformance.children import Child
 from slotproof.conformance.tests.processes import finished
+from slotproof.conformance.tests.sglang.conftest import SCRIPTS, Run
 
 pytestmark = pytest.mark.sglang
 
-SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
-FORKED = Path(__file__).with_name("forked.py")
-NOT_FINDINGS = {"harness", "rounds", "stubs"}
+NOT_FINDINGS = {"__init__", "harness", "rounds", "stubs"}
 OLD, NEW = "0.5.10.post1", "0.5.23"
 
 SHOWS = {
@@ -77,45 +72,13 @@ MENDED = {
 """A release where the same script shows nothing."""
 
 
-@dataclass
-class Done:
-    """What a script did."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[[str, str], Done]
-
-
-@pytest.fixture(scope="session")
-def run(python_of: Callable[[str], Path]) -> Iterator[Run]:
-    """``run(name, release)``: the script, in a fork of a process that has SGLang imported."""
-    started: dict[str, Child] = {}
-
-    def one(name: str, release: str) -> Done:
-        if release not in started:
-            command = [python_of(release), FORKED, SCRIPTS]
-            started[release] = Child(command, stdin=PIPE, stdout=PIPE)
-        process = started[release].process
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(f"{SCRIPTS / name}.py\n".encode())
-        process.stdin.flush()
-        return Done(**json.loads(process.stdout.readline()))
-
-    yield one
-    for child in started.values():
-        child.kill()  # nothing is lost, and SGLang takes long to end
-
-
 def test_every_script_is_run() -> None:
     assert {path.stem for path in SCRIPTS.glob("*.py")} - NOT_FINDINGS == set(SHOWS)
 
 
 @pytest.mark.parametrize(("name", "release"), SHOWS.items())
 def test_a_script_shows_its_finding(name: str, release: str, run: Run) -> None:
-    done = run(name, release)
+    done = run(SCRIPTS / f"{name}.py", release)
     assert done.status == 1, done.stdout + done.stderr
     assert done.stdout.startswith(f"SGLang {release}\n")
     assert "\nBUG: " in done.stdout
@@ -125,7 +88,7 @@ def test_a_script_shows_its_finding(name: str, release: str, run: Run) -> None:
 def test_a_script_shows_nothing_where_the_finding_is_mended(
     name: str, release: str, run: Run
 ) -> None:
-    done = run(name, release)
+    done = run(SCRIPTS / f"{name}.py", release)
     assert done.status == 0, done.stdout + done.stderr
     assert done.stdout.endswith("\nnot seen\n")
 

@@ -55,6 +55,16 @@ def test_show_in_every_form(form: str, capsys: pytest.CaptureFixture[str]) -> No
     compare(f"show-{form}", capsys.readouterr().out)
 
 
+def test_show_as_an_issue(capsys: pytest.CaptureFixture[str]) -> None:
+    """What can be pasted upstream; the script that it folds away has the harness in it."""
+    trace = HERE.parents[2] / "docs" / "findings" / "sglang-0.5.18-stub-takes-slot.itf.json"
+    assert status(["show", "--format", "issue", str(trace)]) == 0
+    shown = capsys.readouterr().out
+    compare(
+        "show-issue", re.sub(r"(?s)(<summary>.*?</summary>).*(?=</details>)", r"\1\n…\n", shown)
+    )
+
+
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(["diff", DETAILED, "reference"]) == 1
     compare("diff", capsys.readouterr().out)

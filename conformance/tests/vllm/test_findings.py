@@ -63,7 +63,7 @@ def engine(build: str, python_of: Callable[[str], Path]) -> Iterator[Engine]:
 
 
 def test_every_finding_has_a_page_a_script_and_a_trace() -> None:
-    scripts = {path.stem for path in SCRIPTS.glob("*.py")} - {"harness"}
+    scripts = {path.stem for path in SCRIPTS.glob("*.py")} - {"__init__", "harness"}
     pages = {name for name in LAST if (FINDINGS / f"{name}.md").exists()}
     assert {named(path) for path in [*TRACES, *(path for _, path in WITH)]} == set(LAST)
     assert scripts == pages == set(LAST) - {"first-max-tokens-outgrows"}  # on the other's page

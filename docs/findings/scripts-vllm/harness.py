@@ -32,9 +32,9 @@ torch.utils._triton.has_triton_package()
 torch.utils._triton.has_triton()
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "scripts"))
-import stubs
+from stubs import install
 
-stubs.install(
+install(
     (
         "aiohttp",
         "cachetools",
@@ -124,17 +124,18 @@ class Engine:
         method="ngram",
         ahead=False,
         priority=False,
+        chunk=0,
     ):
         self.size, self.kv, self.worker = block_size, {}, {}
         self.answers, self.tokens, self.turns, self.sent = {}, {}, {}, 0
         self.drafts, self.ahead, self.under_way, self.late = drafts, ahead, [], []
-        budget = 2 * context * running
+        budget = chunk or 2 * context * running
         config = VllmConfig(
             device_config=DeviceConfig("cpu"),
             scheduler_config=call(
                 SchedulerConfig,
                 max_num_seqs=running,
-                max_num_batched_tokens=budget,
+                max_num_batched_tokens=max(budget, running, context),
                 max_model_len=context,
                 enable_chunked_prefill=True,
                 is_encoder_decoder=False,
@@ -333,13 +334,14 @@ def follows(read, token):
     return (31 * read + token) % 199
 
 
-class NoBlock(Exception):
+class NoBlock(IndexError):
     """The scheduler has the worker write KV that it gave no block for."""
 
 
 def main(finding):
     """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
     print(f"vLLM {vllm.__version__}")
+    print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")
     try:
         wrong = finding()
     except BaseException:

@@ -14,11 +14,9 @@ def finding():
     print("answers:", engine.answers)
     slot = engine.slot("s1")
     committed = figure(slot, "kv_committed_len")
-    keys = engine.allocator.get_kvcache().k_buffer[0]
-    written = [bool(keys[index].any()) for index in engine.indices(slot)]
     print(f"s1 remembers {len(engine.history('s1'))} tokens, kv_committed_len is {committed}")
-    print("positions whose KV was ever written:", written)
-    missing = [position for position in range(committed) if not written[position]]
+    missing = engine.unwritten("s1")
+    print("positions of these whose KV was never written:", missing)
     return (
         f"position {missing[0]} counts as committed, and nobody has written it" if missing else None
     )

@@ -17,6 +17,7 @@ import traceback
 import warnings
 from array import array
 from collections import deque
+from zlib import crc32
 
 for name, value in {
     "OMP_NUM_THREADS": "1",
@@ -38,9 +39,10 @@ warnings.simplefilter("ignore")  # of packages that are absent; what SGLang logs
 logging.disable()
 torch.utils._triton.has_triton()
 
-import stubs
+from rounds import answer_rounds, arguments
+from stubs import install
 
-stubs.install()
+install()
 
 from transformers import AutoConfig
 
@@ -71,7 +73,6 @@ MODEL = {
     "eos_token_id": None,
     "tie_word_embeddings": False,
 }
-SWA_TOKENS = 40
 
 
 def fields(kind):
@@ -105,8 +106,12 @@ class Engine:
         overlap=False,
         draft=0,
         topk=1,
+        swa_tokens=40,
+        reserve=0.0,
+        lucky=False,
     ):
         self.answers, self.tokens, self.window, self.overlap = {}, {}, window, overlap
+        self.draft, self.lucky, self.accepted = draft, lucky, {}
         if window:
             slide(window)
         if page_size > 1:
@@ -135,11 +140,9 @@ class Engine:
             "schedule_policy": "fcfs",
         }
         if window:
-            args["swa_full_tokens_ratio"] = (SWA_TOKENS + 0.5) / tokens
+            args["swa_full_tokens_ratio"] = (swa_tokens + 0.5) / tokens
         if draft:
-            import rounds
-
-            args |= rounds.arguments(draft, topk)
+            args |= arguments(draft, topk)
         with tempfile.TemporaryDirectory() as folder:
             model = {**MODEL, "num_hidden_layers": 2 if window else 1}
             pathlib.Path(folder, "config.json").write_text(json.dumps(model), encoding="utf-8")
@@ -152,10 +155,11 @@ class Engine:
         self.scheduler.schedule_stream = self.scheduler.device_module.Stream(priority=0)
         self.scheduler.enable_skip_finishing_decode = overlap  # as 0.5.23's overlap loop begins
         if draft:
-            rounds.accept_nothing(self.scheduler)
+            answer_rounds(self.scheduler, self._accepts)
         if window:
             read_through_mapping(self.scheduler, self.allocator, window)
-        admit_without_reserve(self.scheduler)
+        admit(self.scheduler, reserve)
+        draw_weights(self.scheduler)
         for module in list(sys.modules.values()):
             sender = vars(module).get("SenderWrapper") if module else None
             if isinstance(sender, type):
@@ -194,8 +198,10 @@ class Engine:
             )
         )
 
-    def submit(self, rid, tokens, max_new, session=None):
-        sampling = SamplingParams(max_new_tokens=max_new, temperature=0.0)
+    def submit(self, rid, tokens, max_new, session=None, stop=()):
+        sampling = SamplingParams(
+            max_new_tokens=max_new, temperature=0.0, stop_token_ids=list(stop) or None
+        )
         sampling.normalize(None)
         arrays = "array" in str(io_struct.TokenizedGenerateReqInput.__annotations__["input_ids"])
         extra = {"session_params": make(io_struct.SessionParams, id=session)} if session else {}
@@ -216,6 +222,15 @@ class Engine:
 
     def abort(self, rid):
         self._send(make(io_struct.AbortReq, rid=rid))
+
+    def accept(self, rid, tokens):
+        """So many tokens the next speculative round of a request accepts."""
+        self.accepted[rid] = tokens
+
+    def _accepts(self, rid, computed):
+        """One, if nothing was said; with ``lucky`` any number, the same one in every run."""
+        luck = crc32(f"{rid}:{computed}".encode()) % (self.draft + 1) if self.lucky else 0
+        return self.accepted.pop(rid, 0) or 1 + luck
 
     def close(self, session):
         self._send(make(io_struct.CloseSessionReqInput, session_id=session))
@@ -287,10 +302,34 @@ class Engine:
         )
         return self.allocator.available_size(), tree, held
 
+    def owned(self):
+        """Tokens of the pool, by whose they are; also while something runs."""
+        available, tree, _ = self.sum()
+        running = {row(req): req for req in self.running().values() if row(req) is not None}
+        slots = getattr(self.cache, "session", self.cache).slots.values()
+        idle = [slot for slot in slots if row(slot) is not None and row(slot) not in running]
+        return {
+            "available": available,
+            "tree": tree,
+            "slots": sum(map(self._private, idle)),
+            "requests": sum(map(self._private, running.values())),
+        }
+
+    def _private(self, holder):
+        page = self.allocator.page_size
+        pages = -(-figure(holder, "kv_allocated_len") // page)
+        return pages * page - figure(holder, "cache_protected_len")
+
     def indices(self, holder):
         """The KV indices of a request or a slot, by position."""
         length = figure(holder, "kv_allocated_len")
         return self.scheduler.req_to_token_pool.req_to_token[row(holder), :length].tolist()
+
+    def unwritten(self, session):
+        """Positions that the slot counts as committed, and whose KV nobody has written."""
+        slot, keys = self.slot(session), self.allocator.get_kvcache().k_buffer[0]
+        places = self.indices(slot)[: figure(slot, "kv_committed_len")]
+        return [position for position, index in enumerate(places) if not keys[index].any()]
 
     def slot(self, session):
         """The slot of a session: the record, wherever this release keeps its figures."""
@@ -309,10 +348,11 @@ class Engine:
 
     def running(self):
         scheduler, found = self.scheduler, {}
-        for batch in (scheduler.running_batch, scheduler.last_batch):
-            for req in batch.reqs if batch else ():
-                if not req.finished():
-                    found[req.rid] = req
+        batches = (scheduler.running_batch, scheduler.last_batch)
+        chunked = getattr(scheduler, "chunked_req", None)
+        for req in [req for batch in batches if batch for req in batch.reqs] + [chunked]:
+            if req is not None and not req.finished():
+                found[req.rid] = req
         return found
 
     def waiting(self):
@@ -352,14 +392,29 @@ def build(server):
     return scheduler_module.Scheduler(**{k: v for k, v in offered.items() if k in parameters})
 
 
-def admit_without_reserve(scheduler):
-    """Admission sets nothing aside for tokens to come."""
+def admit(scheduler, reserve):
+    """Admission sets this share of the tokens to come aside."""
     tracker = getattr(scheduler, "new_token_ratio_tracker", None)
     if tracker is not None:
-        tracker.init = tracker.min = tracker.current = tracker.decay = 0.0
+        tracker.init = tracker.min = tracker.current = reserve
+        tracker.decay = 0.0
     else:
-        scheduler.init_new_token_ratio = scheduler.min_new_token_ratio = 0.0
-        scheduler.new_token_ratio = scheduler.new_token_ratio_decay = 0.0
+        scheduler.init_new_token_ratio = scheduler.min_new_token_ratio = reserve
+        scheduler.new_token_ratio, scheduler.new_token_ratio_decay = reserve, 0.0
+
+
+def draw_weights(scheduler):
+    """Larger ones than the loader's, so that every token depends on its context; always the same:
+    a stop token comes where it came when the finding was made."""
+    worker = getattr(scheduler.tp_worker, "worker", scheduler.tp_worker)
+    generator = torch.Generator().manual_seed(20260101)
+    with torch.no_grad():
+        for name, weights in sorted(worker.model_runner.model.named_parameters()):
+            if "norm" in name:
+                weights.fill_(1.0)
+            else:
+                drawn = torch.randn(weights.shape, generator=generator, dtype=torch.float32)
+                weights.copy_(drawn * (weights.shape[-1] ** -0.5) * 2.0)
 
 
 def slide(window):
@@ -412,6 +467,7 @@ def read_through_mapping(scheduler, allocator, window):
 def main(finding):
     """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
     print(f"SGLang {sglang.__version__}")
+    print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")
     try:
         wrong = finding()
     except BaseException:

@@ -1,7 +1,7 @@
-"""Speculative rounds on a CPU: SGLang's own path, with a worker that accepts no draft.
+"""Speculative rounds on a CPU: SGLang's own path, with a worker that is told what to accept.
 
 For the scripts beside it, with 0.5.15 and later. The worker answers as the build's NGRAM worker
-does in a round whose drafts are all rejected: one token, computed by the model.
+does: tokens that the model computes, one where all drafts are rejected.
 """
 
 import importlib
@@ -50,8 +50,9 @@ def assign(rows, table, start, end, found, width, *_):
         first += high - low
 
 
-def accept_nothing(scheduler):
-    """Have the worker answer rounds; prefills go to the build's own."""
+def answer_rounds(scheduler, accepts):
+    """Have the worker answer rounds, each request's of ``accepts(rid, computed)`` tokens; prefills
+    go to the build's own."""
     types = importlib.import_module("sglang.srt.speculative.ngram_worker")
     worker, rows = scheduler.model_worker, scheduler.req_to_token_pool.req_to_token
     original, width = worker.forward_batch_generation, worker.draft_token_num
@@ -60,30 +61,37 @@ def accept_nothing(scheduler):
         if not batch.forward_mode.is_decode():
             return original(batch, on_publish=on_publish, **rest)
         before, start = batch.spec_info, batch.seq_lens.clone()
+        lengths = [
+            min(width, accepts(req.rid, length - len(req.origin_input_ids)))
+            for req, length in zip(batch.reqs, start.tolist(), strict=True)
+        ]
         given = before.accept_tokens.view(-1, width)
         last = given.gather(1, before.accept_lens.long().unsqueeze(1) - 1).squeeze(1)
-        batch.input_ids, batch.spec_info = last.long(), None
-        batch.seq_lens = start + 1
-        batch.seq_lens_cpu = batch.seq_lens.clone()
-        batch.seq_lens_sum = int(batch.seq_lens.sum())
-        batch.out_cache_loc = rows[batch.req_pool_indices, start].long()
-        answer = worker.target_worker.forward_batch_generation(batch)
         tokens = torch.zeros((len(batch.reqs), width), dtype=torch.int32)
-        tokens[:, 0] = answer.next_token_ids
-        one, ends = torch.ones(len(batch.reqs), dtype=torch.int32), start + 1
+        for position in range(max(lengths)):
+            batch.input_ids, batch.spec_info = last.long(), None
+            batch.seq_lens = start + position + 1
+            batch.seq_lens_cpu = batch.seq_lens.clone()
+            batch.seq_lens_sum = int(batch.seq_lens.sum())
+            batch.out_cache_loc = rows[batch.req_pool_indices, start + position].long()
+            answer = worker.target_worker.forward_batch_generation(batch)
+            last = answer.next_token_ids
+            tokens[:, position] = last
+        accepted = torch.tensor(lengths, dtype=torch.int32)
+        ends = start + accepted
         if on_publish is not None:
             on_publish(ends)
         following = types.NgramVerifyInput(
             draft_token_num=width,
             new_seq_lens=ends,
             accept_tokens=tokens.flatten(),
-            accept_lens=one,
+            accept_lens=accepted,
         )
         return types.GenerationBatchResult(
             logits_output=answer.logits_output,
             next_token_ids=tokens.flatten(),
             can_run_cuda_graph=answer.can_run_cuda_graph,
-            accept_lens=one,
+            accept_lens=accepted,
             new_seq_lens=ends,
             next_draft_input=following,
             speculative_num_draft_tokens=width,

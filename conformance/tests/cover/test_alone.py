@@ -1,0 +1,311 @@
+"""Reports for an engine's maintainers, and scripts that need the engine alone: made from traces.
+
+That they fail on a real build as they say is tested in `conformance/tests/sglang` and `vllm`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli import showing
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.lockstep.observation import Violation
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.traces import alone, forms, issue, itf
+from slotproof.conformance.traces.calls import calls
+from slotproof.conformance.traces.front_end import objections
+from slotproof.conformance.traces.issue import Elsewhere
+from slotproof.conformance.traces.itf import NoForm
+from slotproof.conformance.traces.record import Recorded, Row
+from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.view import View
+
+ROOT = Path(__file__).parents[3]
+FINDINGS = {
+    path.name.removesuffix(".itf.json"): path
+    for path in sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
+}
+REFERENCE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
+PINS, UNWRITTEN = "sglang-0.5.23-idle-session-pins", "sglang-0.5.23-finish-unwritten"
+PAUSED = "vllm-0.33.0-paused-session-pins"
+
+WITHOUT = {
+    "sglang-0.5.10.post1-draft-tail": "nothing that does what 'draft' does",
+    "sglang-0.5.12-swa-locked-full": "does not show that INV-BACKED.protected is broken",
+    "sglang-0.5.18-swa-deferred-free": "does not show that INV-OWNER.shared is broken",
+    "sglang-0.5.23-rows-too-narrow": "does not show that INV-ORDER.req is broken",
+    "vllm-0.25.0-stop-ahead": "does not show that INV-COVER.idle is broken",
+    "vllm-0.25.0-stop-in-round": "its rounds accept some drafts",
+    "vllm-0.31.0-stale-block-hash": "does not show that INV-LOOKUP.holds is broken",
+}
+"""Findings of which no script can be made, and why."""
+
+
+def given(name: str) -> Trace:
+    return itf.load(FINDINGS[name])
+
+
+def script(trace: Trace) -> str:
+    return alone.render(View(trace))
+
+
+def finding(text: str) -> str:
+    """The part of a script that is there to be read."""
+    return text[text.index("\ndef finding():") + 1 : text.index("\n\n\nmain(finding)")]
+
+
+def sends(trace: Trace, *commands: Command) -> Trace:
+    return replace(trace, rows=[Row(each) for each in commands])
+
+
+def submit(rid: str, tokens: list[int], max_new: int = 1, **more: Any) -> Command:
+    said = {"session": None, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
+    return {"do": "submit", **said, **more}
+
+
+STEP: Command = {"do": "step", "n": 1}
+
+
+@pytest.mark.parametrize("name", [name for name in FINDINGS if name not in WITHOUT])
+def test_a_finding_of_a_release_as_a_script(name: str) -> None:
+    """One file: nothing of it is imported from a file beside it, nothing of ours from anywhere."""
+    text = script(given(name))
+    tree = ast.parse(text)
+    imported = {
+        each
+        for node in ast.walk(tree)
+        for each in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert not {each.partition(".")[0] for each in imported} & {"slotproof", "stubs", "rounds"}
+    made = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert {"install", "main", "finding"} <= set(made) and len(made) == len(set(made))
+    assert text.endswith("\nmain(finding)\n")
+
+
+@pytest.mark.parametrize(("name", "why"), WITHOUT.items())
+def test_why_a_finding_has_no_script(
+    name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for form in ("issue", "script"):
+        assert status(["show", "--format", form, str(FINDINGS[name])]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1
+        assert f"{name}.itf.json: there is no {form} form: " in said.err and why in said.err
+
+
+def test_commands_are_calls_one_to_one() -> None:
+    assert finding(script(given(PINS))) == (
+        "def finding():\n"
+        "    engine = Engine(tokens=20, page_size=1, running=3, rows=3, context=32)\n"
+        '    engine.open("s1")\n'
+        '    engine.submit("r1", [1, 2, 3, 4, 5, 6, 7], 0, session="s1")\n'
+        '    engine.submit("r2", list(range(1, 11)), 2)\n'
+        "    engine.step(17)\n"
+        "    engine.step(50)  # nothing more is sent\n"
+        '    print("answers:", engine.answers, "- waiting:", engine.waiting())\n'
+        '    if "r2" in engine.answers:\n'
+        "        return None\n"
+        '    return "r2 is not answered, and nothing more is sent"'
+    )
+
+
+def test_what_the_last_step_raises_is_caught() -> None:
+    """With what was sent since the step before: it is read then."""
+    text = finding(script(given("sglang-0.5.10.post1-close-in-turn")))
+    _, tried = text.split("    try:\n")
+    assert tried.startswith('        engine.close("s1")\n        engine.step(1)\n')
+    assert "    except AttributeError as error:\n" in tried
+
+
+def test_a_session_of_vllm_begins_with_its_first_turn() -> None:
+    text = finding(script(given("vllm-0.33.0-resumed-sessions-deadlock")))
+    assert "engine = Engine(tokens=20, block_size=1, running=4, context=20)" in text
+    assert "open" not in text and text.count('session="s1"') == 2
+
+
+def test_only_what_is_used_is_in_the_script() -> None:
+    """Speculation is a file of its own; up to 0.5.12 the driver has no rounds either."""
+    assert "NgramVerifyInput" in script(given(UNWRITTEN))
+    assert "draft=3, topk=4, lucky=True" in script(given(UNWRITTEN))
+    for name in (PINS, "sglang-0.5.10.post1-page-16-window"):
+        assert "NgramVerifyInput" not in script(given(name))
+
+
+def of(engine: str) -> Callable[[Trace], Trace]:
+    return lambda trace: replace(trace, engine=engine)
+
+
+RETRACT: Command = {"do": "retract"}
+REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
+    (PINS, lambda trace: itf.load(REFERENCE), "sglang and vllm, and this trace is of 'reference:"),
+    (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
+    (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
+    (PINS, lambda trace: replace(trace, mends=("retract-finishes",)), "(retract-finishes)"),
+    (PINS, lambda trace: replace(trace, violations=[]), "does not show that nothing is broken"),
+    (PINS, of("sglang of mine"), "names no release"),
+    (UNWRITTEN, of("sglang 0.5.13"), "the rounds of this release"),
+    (PINS, lambda trace: sends(trace, {"do": "tick", "seconds": 1}), "what 'tick' does"),
+    (PINS, lambda trace: sends(trace, {"do": "pause"}), "what 'pause' does"),
+    (PAUSED, lambda trace: sends(trace, {"do": "flush"}), "what 'flush' does"),
+    (PAUSED, lambda trace: sends(trace, submit("r2", [1], stop=[5])), "it has stop tokens"),
+    (
+        PINS,
+        lambda trace: sends(
+            trace, submit("r2", [1]), submit("r20", [1]), {"do": "abort", "rid": "r2"}
+        ),
+        "aborts every request whose id begins so",
+    ),
+    (PINS, lambda trace: sends(trace.without_states(), RETRACT), "retracts one of several"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "why"), REFUSED, ids=[each[2] for each in REFUSED])
+def test_what_a_script_can_not_do_is_refused(
+    name: str, change: Callable[[Trace], Trace], why: str
+) -> None:
+    trace = change(given(name))
+    asked = script if not trace.violations else calls
+    with pytest.raises(NoForm, match=re.escape(why)):
+        asked(trace)
+
+
+def test_one_of_several_is_not_retracted() -> None:
+    running = {"phase": "running"}
+    row = Row(STEP, requests={"r1": running, "r2": running})
+    trace = replace(given("sglang-0.5.18-retract-finishes"), rows=[row, Row(RETRACT), Row(STEP)])
+    with pytest.raises(NoForm, match="one of several"):
+        calls(trace)
+    one = replace(row, requests={"r1": running})
+    assert calls(replace(trace, rows=[one, Row(RETRACT)]))[1] == "engine.retract()"
+
+
+def test_requests_that_the_front_end_of_vllm_refuses_are_not_sent() -> None:
+    """Its driver is told so; the scheduler alone has no front end."""
+    trace = given(PAUSED)
+    one, none, more = submit("r1", [1]), submit("r3", []), submit("r2", [1], 0)
+    changed = sends(trace, one, none, more, STEP)
+    assert [each is None for each in calls(changed)] == [False, True, True, False]
+    said = objections(changed, "vllm")
+    assert len(said) == 2 and all("it is not in the script" in each for each in said)
+
+
+def test_an_abort_of_vllm_is_of_the_session() -> None:
+    turn = submit("r1", [1], session="s1")
+    trace = sends(
+        given(PAUSED), {"do": "close", "session": "s1"}, turn, {"do": "abort", "rid": "r1"}
+    )
+    assert calls(trace)[0] is None and calls(trace)[2] == 'engine.abort("s1")'
+
+
+FRONT_END = [
+    ("sglang", submit("r1", [], 1), "r1: refused, “input_ids cannot be empty”"),
+    ("sglang", submit("r1", [1] * 32, 0), "r1: refused, 32 tokens are not less"),
+    ("sglang", submit("r1", [1] * 31, 2), "r1: refused, 31 tokens and 2 new ones are more"),
+    ("sglang", submit("r1", [1] * 31, 1), None),
+    ("sglang", {"do": "evict", "tokens": 3}, "evict 3: no client sends it"),
+    ("vllm", submit("r1", [1] * 32, 1), "r1: refused, 32 tokens are not less"),
+    ("vllm", submit("r1", [1], 0), "r1: refused, max_tokens is below 1"),
+    ("vllm", submit("r1", [1] * 31, 9), None),
+]
+
+
+@pytest.mark.parametrize(("engine", "command", "said"), FRONT_END)
+def test_what_the_front_end_refuses(engine: str, command: Command, said: str | None) -> None:
+    """As `TokenizerManager` of SGLang and `InputProcessor` of vLLM do; a context of 32."""
+    found = objections(sends(given(PINS), command), engine)
+    assert len(found) == (said is not None)
+    assert said is None or found[0].startswith(said)
+
+
+def test_a_report_names_no_place_of_the_machine() -> None:
+    path = "/home/me/envs/x/lib/python3.11/site-packages/sglang/srt/a.py"
+    wrong = Violation("INV-ALIVE", "crash", f"RuntimeError: in {path}, see /home/me/log.txt")
+    shown = issue.render(View(replace(given(PINS), violations=[wrong])))
+    assert "/home/me" not in shown
+    assert "RuntimeError: in sglang/srt/a.py, see log.txt" in shown.replace("\\_", "_")
+
+
+def test_a_report_has_its_script() -> None:
+    shown = issue.render(View(given(PINS)))
+    folded = re.findall(r"(?s)<details>.*?```python\n(.*?)\n```\n\n</details>", shown)
+    assert [f"{each}\n" for each in folded] == [script(given(PINS))]
+    assert finding(folded[0]) in shown[: shown.index("<details>")]
+
+
+@pytest.fixture
+def evil(hostile: Trace) -> Trace:
+    """A hostile trace that says it is of a release, and broke what can be asked of it."""
+    (name,) = {row.command["rid"] for row in hostile.rows if row.command["do"] == "submit"}
+    stalled = Violation("INV-PROGRESS", "stalled", name, rid=name)
+    return replace(hostile, engine="sglang 0.5.23", spec="sglang", violations=[stalled])
+
+
+def test_nothing_of_a_hostile_trace_becomes_a_program(evil: Trace) -> None:
+    """Calls of literals, whatever is in the strings."""
+    text = script(evil)
+    assert not set(text) & {"\x1b", "\u202e", "\r"}
+    tree = ast.parse(text)
+    (function,) = (each for each in tree.body if getattr(each, "name", "") == "finding")
+    assert isinstance(function, ast.FunctionDef)
+    honest = ast.parse(script(given(PINS))).body
+    assert [type(each) for each in tree.body] == [type(each) for each in honest]
+    done = [each.value for each in function.body if isinstance(each, ast.Expr)]
+    sent = [each for each in done if isinstance(each, ast.Call)]
+    names = [each.func.attr for each in sent if isinstance(each.func, ast.Attribute)]
+    assert names == ["open", "submit", "step", "step"]
+    assert ast.literal_eval(sent[1].args[0]) == evil.rows[1].command["rid"]
+
+
+def test_nothing_of_a_hostile_trace_becomes_a_report(evil: Trace) -> None:
+    shown = issue.render(View(evil))
+    outside = re.sub(r"(?ms)^(`{3,}).*?^\1$", "", shown)
+    bare = re.sub(r"`[^`\n]*`", "", outside)
+    assert "<script" not in bare and "](" not in bare and "<img" not in bare
+    assert not set(shown) & {"\x1b", "\u202e", "\r"}
+
+
+# The command line --------------------------------------------------------------------------------
+
+
+def test_which_releases_have_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [Elsewhere("0.5.23", "no", "torch 2"), Elsewhere("0.5.18", "not tried: a|b", "torch 2")]
+    monkeypatch.setattr(showing, "elsewhere", lambda trace: found)
+    assert status(["show", "--format", "issue", "--releases", str(FINDINGS[PINS])]) == 0
+    shown = capsys.readouterr().out
+    assert "\n| `0.5.23` | no | torch 2 |\n| `0.5.18` | not tried: a&#124;b | torch 2 |\n" in shown
+    assert "other releases were not tried" not in shown
+
+
+def test_releases_that_nobody_can_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path))
+    argv = ["show", "--releases", str(FINDINGS[PINS])]
+    assert status([*argv, "--format", "issue"]) == 2
+    said = capsys.readouterr().err
+    assert "there is no environment of sglang" in said and "env create sglang==0.5.23" in said
+    assert status([*argv, "--format", "markdown"]) == 2
+    assert "--releases goes with --format issue" in capsys.readouterr().err
+
+
+def test_forms_that_a_trace_has_not_are_left_out(tmp_path: Path) -> None:
+    forms.write_all({"x.itf.json": itf.load(REFERENCE), "y.itf.json": given(PINS)}, tmp_path)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"y.issue.md", "y.alone.py"} <= made
+    assert not {"x.issue.md", "x.alone.py"} & made
+    assert "x.issue.md" not in (tmp_path / "index.html").read_text()

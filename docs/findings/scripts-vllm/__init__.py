@@ -1,0 +1,1 @@
+"""vLLM's scheduler alone; `show --format script` makes one file of it."""

@@ -1,0 +1,1 @@
+"""SGLang's scheduler alone; `show --format script` makes one file of it."""
