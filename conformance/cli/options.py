@@ -32,6 +32,16 @@ PythonOption = Annotated[
     Path | None,
     typer.Option("--python", help="The Python of the environment that holds the build under test."),
 ]
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base", help="A build to compare with, as --engine: fail on what it does not do either."
+    ),
+]
+BasePythonOption = Annotated[
+    Path | None,
+    typer.Option("--base-python", help="The Python of the environment that holds the base."),
+]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option("--config", help="A configuration by name; may be repeated. Default: all."),
