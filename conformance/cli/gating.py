@@ -257,10 +257,11 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     search = summary["search"]
     yield labelled("engine", f"{summary['engine']} (profile {search['profile']})")
     if base := summary["base"]:
+        count = len(base["findings"])
         yield labelled(
             "base",
             f"{base['engine']}: {base['commands']} commands in {base['examples']} examples, "
-            f"{len(base['findings'])} findings",
+            f"{count} finding{'' if count == 1 else 's'}",
         )
     for each in summary["groups"]:
         yield labelled(each["status"], f"{each['name']}: {each['reason'] or 'no reason is given'}")

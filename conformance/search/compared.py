@@ -107,4 +107,4 @@ def _file(finding: Finding, folder: Folder, baseline: Baseline) -> str | None:
 
 
 def _reason(name: str) -> str:
-    return f"in the base too: {name}"
+    return f"in the base, {name}"

@@ -87,7 +87,7 @@ def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> No
         if known:
             (group,) = head.gate.baseline.groups
             assert head.judged[0].group == group
-            assert group.covers(head.gate.name) and group.reason == "in the base too: the base"
+            assert group.covers(head.gate.name) and group.reason == "in the base, the base"
             assert (tmp_path / group.traces[0]).is_file()
 
 
