@@ -77,9 +77,9 @@ def markdown(table: Table) -> str:
     >>> written = Row("z", "", [Cell("4", link="t.json")], page="z.md")
     >>> rows = [Row("x|y", "n", [Cell("3", link="t.json")]), written]
     >>> print(markdown(Table("T", "bug", ["toy==1"], rows)))
-    # T
+    # T: toy
     <BLANKLINE>
-    | bug in toy | 1 |
+    | bug | 1 |
     |---|---|
     | x&#124;y | [3](t.json) |
     | [z](z.md) | [4](z.md) |
@@ -89,9 +89,9 @@ def markdown(table: Table) -> str:
     def linked(said: str, where: str | None) -> str:
         return f"[{text(said)}]({target(where)})" if where else text(said)
 
-    lines = [f"# {text(table.title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
-    corner = f"{table.corner} in {table.family}" if table.family else table.corner
-    heads = [corner, *map(table.brief, table.columns)]
+    title = f"{table.title}: {table.family}" if table.family else table.title
+    lines = [f"# {text(title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
+    heads = [table.corner, *map(table.brief, table.columns)]
     lines.append("| " + " | ".join(map(text, heads)) + " |")
     lines.append("|" + "---|" * len(heads))
     for row in table.rows:

@@ -7,6 +7,7 @@
   frames.forEach((frame) => frame.addEventListener("load", tell));
   new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
   tell();
+  document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   // What scrolls inside itself is reached by keyboard.
   const reach = () => {
     for (const box of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code")) {
