@@ -22,7 +22,9 @@ TRACES = {
     "no states": "matrix/traces/sglang-0.5.11-seed0-INV-PROGRESS.stalled@step",
 }
 LOOKS = (
-    *((width, scheme, "screen") for width in (420, 900, 1400) for scheme in ("light", "dark")),
+    (420, "light", "screen"),
+    (900, "dark", "screen"),
+    (1400, "light", "screen"),
     (900, "light", "print"),
 )
 SITE = (

@@ -25,9 +25,17 @@ def test_it_fits(
     )
     shown = context.new_page()
     shown.on("console", lambda message: said.append(message.text))
-    shown.on("request", lambda asked: said.append(asked.url) if asked.url != path.as_uri() else 0)
+    shown.on(
+        "request",
+        lambda asked: said.append(asked.url) if asked.url.partition("#")[0] != path.as_uri() else 0,
+    )
     shown.goto(path.as_uri())
     assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    again = shown.get_by_label("loads again every 30 seconds")
+    assert again.is_visible() and again.is_checked()
+    again.uncheck()
+    shown.reload()
+    assert not again.is_checked(), "it stays as it was left"
     assert shown.locator("svg polyline").count() == 3
     assert shown.locator(".finding").count() == len(pages.state().findings.all()) > 5
     back, text = (
