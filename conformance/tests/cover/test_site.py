@@ -73,7 +73,7 @@ def test_every_trace_has_a_page_and_every_finding_leads_to_its_own(site: Path) -
     ]
     built = [site / "findings" / f"{path.stem}.html" for path in findings]
     without = [each.stem for each in built if "Step by step:" not in each.read_text()]
-    assert len(built) > 40 and without == []
+    assert len(built) >= 40 and without == []
 
 
 def theme(name: str) -> Any:
