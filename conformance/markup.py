@@ -6,6 +6,8 @@ a driver or a file name becomes markup, a link, an image, a mention, or another 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from functools import cache
 from urllib.parse import quote
@@ -49,6 +51,11 @@ def text(text: str) -> str:
     )
     line = _LINKS.sub(lambda found: f"&#{ord(found[0])};", line)
     return _LISTS.sub(r"<!-- -->\1", line)
+
+
+def digest(script: str) -> str:
+    """By what the policy of a page lets its own script run, and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def target(path: str) -> str:

@@ -1,4 +1,6 @@
-"""The status page of a campaign: one HTML file, nothing to load, no script."""
+"""The status page of a campaign: one HTML file, nothing to load; a running one loads itself again,
+unless it is told to stay as it is.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from slotproof.conformance.campaigns import sure
 from slotproof.conformance.campaigns.state import Point, State
-from slotproof.conformance.markup import templates
+from slotproof.conformance.markup import digest, templates
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.report import impossible
 from slotproof.conformance.terminal import duration
@@ -20,6 +24,13 @@ POINTS = 300
 """Of a curve at most."""
 WIDTH, HEIGHT = 640, 200
 """Of a chart, in units of its own: it is as wide as there is room."""
+AGAIN = Markup("""
+const label = document.getElementById("again"), box = label.firstElementChild;
+label.hidden = false;
+box.checked = location.hash !== "#still";
+box.addEventListener("change", () => history.replaceState(null, "", box.checked ? "#" : "#still"));
+setInterval(() => { if (box.checked) location.reload(); }, 30000);
+""")
 _LEFT, _RIGHT, _TOP, _BOTTOM = 8, 8, 14, 22
 
 
@@ -59,6 +70,8 @@ def render(
             done=state.done + running,
             rate=_rate(state),
             ended=ended,
+            script=AGAIN,
+            digest=digest(AGAIN),
             written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             charts=charts(state.points),
             findings=[

@@ -37,6 +37,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         (
             "slotproof gate baseline.json --engine sglang==0.5.23 --junit results.xml",
             "slotproof gate baseline.json --engine sglang==0.5.23 --update",
+            "slotproof gate --base sglang==0.5.18 --engine sglang==0.5.23",
         ),
         {
             CONFORMS: "green: nothing new",

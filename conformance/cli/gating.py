@@ -16,6 +16,8 @@ from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import (
     OUTPUT,
     SEARCH,
+    BaseOption,
+    BasePythonOption,
     ConfigOption,
     EngineOption,
     JsonOption,
@@ -37,14 +39,13 @@ from slotproof.conformance.engines.process import START_TIMEOUT
 from slotproof.conformance.engines.registry import EngineSpec
 from slotproof.conformance.files import write_whole
 from slotproof.conformance.protocol.config import chosen
-from slotproof.conformance.search import baseline as baselines, campaign, report
+from slotproof.conformance.search import baseline as baselines, compared
 from slotproof.conformance.search.baseline import BadBaseline, Baseline
-from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.compared import Looked
 from slotproof.conformance.search.findings import Finding
 from slotproof.conformance.search.folder import SUFFIX, Folder, by_mark, unused
 from slotproof.conformance.search.gate import MENDED, Gate, Judged, beside
 from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.workers import workers_for
 from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.conformance.terminal import labelled, say_all, say_json
 from slotproof.conformance.traces import itf
@@ -55,10 +56,16 @@ SECONDS = 300.0
 
 def gate(
     baseline: Annotated[
-        Path, typer.Argument(metavar="BASELINE", help="The baseline, a file of known findings.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[BASELINE]",
+            help="The baseline, a file of known findings. With --base it may be left out.",
+        ),
+    ] = None,
     engine: EngineOption = "reference",
     python: PythonOption = None,
+    base: BaseOption = None,
+    base_python: BasePythonOption = None,
     config: ConfigOption = None,
     seconds: Annotated[
         float | None,
@@ -137,8 +144,14 @@ def gate(
     start_timeout: StartOption = START_TIMEOUT,
     as_json: JsonOption = False,
 ) -> int:
-    """Replay the traces of a baseline, search the build, and fail on what is new."""
-    entries = opened(baseline, update)
+    """Replay the traces of a baseline, search the build, and fail on what is new.
+
+    With --base another build is searched first, and what it does is known as well.
+    """
+    if base_python is not None and base is None:
+        raise UsageProblem("--base-python goes with --base")
+    entries = opened(baseline, update, base)
+    path = baseline or Path()
     plan = Plan(
         chosen(config),
         examples=None if examples is None else number(examples, 1, "--examples"),
@@ -151,35 +164,31 @@ def gate(
     writable_file(junit, "--junit")
     writable_file(sarif, "--sarif")
     if update:
-        writable_file(baseline, "BASELINE")
-    spec = EngineSpec(
-        engine,
-        python,
-        step_timeout=step_timeout,
-        start_timeout=start_timeout,
-        mends=(*(mend or ()),),
-    )
+        writable_file(path, "BASELINE")
+    options: dict[str, Any] = {
+        "step_timeout": step_timeout,
+        "start_timeout": start_timeout,
+        "mends": (*(mend or ()),),
+    }
+    spec = EngineSpec(engine, python, **options)
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
-    under_test = spec.open()
-    try:
-        name = f"{under_test.name} {under_test.version}".strip()
-        it = Gate(under_test, name, entries, plan)
-        with interrupts.noted(), progress_bar(not as_json) as tell:
-            it.replay(lambda done, count: tell("traces", done, count))
-            with workers_for(under_test, spec, workers) as processes:
-                outcome = campaign.run(
-                    under_test, spec.text, plan, tell, folder.keep, processes, it.known
-                )
-            judged = it.judge(outcome.findings)
-            folder.keep([each.finding for each in judged])
-        searched = report.summary(outcome, plan, under_test.capabilities)
-    finally:
-        under_test.close()
-    summary = _summary(it, outcome, judged, searched, folder)
+    if base is not None:
+        spec.open().close()  # that it can't start is told before the base is searched
+    before = None
+    with interrupts.noted(), progress_bar(not as_json) as tell:
+        if base is not None:
+            spec_of_base = EngineSpec(base, base_python, **options)
+            kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
+            before = compared.look(spec_of_base, entries, plan, workers, kept, tell)
+            entries = compared.baseline_of(before, kept)
+        head = compared.look(spec, entries, plan, workers, folder, tell)
+        if before is not None:
+            compared.against(spec_of_base, before.gate.name, head, folder)
+    summary = _summary(head, before, folder)
     if update:
-        _update(it, judged, baseline)
+        _update(head.gate, head.judged, path)
     summary["added"] = update
     summary["status"] = _status(summary, mended_fails)
     if junit is not None:
@@ -187,19 +196,25 @@ def gate(
             write_whole(junit, results.junit(summary))
     if sarif is not None:
         with writing(sarif, "--sarif"):
-            write_whole(sarif, results.sarif(summary, baseline))
+            write_whole(sarif, results.sarif(summary, path))
     with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
         results.step_summary(summary, _verdict(summary))
     if as_json:
         say_json(summary)
     else:
         say_all(results.annotated(summary))
-        say_all(_text(summary, baseline))
+        say_all(_text(summary, path))
     return int(summary["status"])
 
 
-def opened(path: Path, may_be_new: bool) -> Baseline:
+def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Baseline:
     """The baseline that was asked for; raises :class:`UsageProblem` with one line."""
+    if base is not None and may_be_new:
+        raise UsageProblem("--update writes what is known of one build: leave out --base")
+    if path is None:
+        if base is None:
+            raise UsageProblem("gate needs a baseline, or --base with the build to compare with")
+        return Baseline()
     if may_be_new and not path.exists():
         return Baseline(folder=path.parent)
     try:
@@ -208,13 +223,13 @@ def opened(path: Path, may_be_new: bool) -> Baseline:
         raise UsageProblem(str(bad)) from None
 
 
-def _summary(
-    it: Gate, outcome: Outcome, judged: list[Judged], searched: dict[str, Any], folder: Folder
-) -> dict[str, Any]:
+def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:
     """Everything that a gate has to say."""
-    statuses = [(each, status) for each, status in it.statuses(judged, outcome.accepted)]
+    it, judged = head.gate, head.judged
+    statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
     return {
         "engine": it.name,
+        "base": None if before is None else _base(before),
         "other_engines": len(it.baseline.groups) - len(statuses),
         "groups": [
             {
@@ -237,7 +252,18 @@ def _summary(
         ],
         "new": [_told(each, folder) for each in judged if each.new],
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
-        "search": searched,
+        "search": head.searched,
+        "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
+    }
+
+
+def _base(before: Looked) -> dict[str, Any]:
+    keys = ("examples", "commands", "configurations")
+    seen = {each.finding.id for each in before.judged}
+    return {
+        "engine": before.gate.name,
+        "findings": sorted(seen | before.outcome.accepted),
+        **{name: before.searched[name] for name in keys},
     }
 
 
@@ -248,12 +274,10 @@ def _told(each: Judged, folder: Folder) -> dict[str, Any]:
 def _status(summary: dict[str, Any], mended_fails: bool) -> int:
     """1 only for what is new and was not added; 3 where something could not be judged, or nothing
     was searched."""
-    search = summary["search"]
     mended = any(each["status"] == MENDED for each in summary["groups"])
     if (summary["new"] and not summary["added"]) or (mended and mended_fails):
         return FOUND
-    cut = search["interrupted"] or search["unusable"] or not search["examples"]
-    return INCONCLUSIVE if summary["not_judged"] or cut else CONFORMS
+    return INCONCLUSIVE if summary["not_judged"] or summary["cut"] else CONFORMS
 
 
 def _update(it: Gate, judged: list[Judged], path: Path) -> None:
@@ -275,6 +299,13 @@ def _update(it: Gate, judged: list[Judged], path: Path) -> None:
 def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     search = summary["search"]
     yield labelled("engine", f"{summary['engine']} (profile {search['profile']})")
+    if base := summary["base"]:
+        count = len(base["findings"])
+        yield labelled(
+            "base",
+            f"{base['engine']}: {base['commands']} commands in {base['examples']} examples, "
+            f"{count} finding{'' if count == 1 else 's'}",
+        )
     for each in summary["groups"]:
         yield labelled(each["status"], f"{each['name']}: {each['reason'] or 'no reason is given'}")
         for trace in each["traces"]:
@@ -329,6 +360,5 @@ def _verdict(summary: dict[str, Any]) -> str:
         return f"mended: nothing new, {known} {seed}"
     if summary["status"] == CONFORMS:
         return f"green: nothing new, {known} {seed}"
-    why = "interrupted" if search["interrupted"] else search["unusable"]
-    why = why or ("no example was run" if not search["examples"] else "something is not judged")
+    why = summary["cut"] or "something is not judged"
     return f"inconclusive: {why}, nothing new so far, {known} {seed}"

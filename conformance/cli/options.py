@@ -44,6 +44,25 @@ PythonOption = Annotated[
         rich_help_panel=ENGINE,
     ),
 ]
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        help="A build to compare with, as --engine: fail on what it does not do either.",
+        metavar="ENGINE",
+        autocompletion=values.engines,
+        rich_help_panel=ENGINE,
+    ),
+]
+BasePythonOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--base-python",
+        help="The Python of the environment that holds the base.",
+        metavar="FILE",
+        rich_help_panel=ENGINE,
+    ),
+]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(

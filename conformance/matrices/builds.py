@@ -199,7 +199,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table
     ran = [build for build in builds if build.engine]
     named = [each for each in named if not ran or any(each.name in build.known for build in ran)]
     rows = [
-        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known)
+        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known, each)
         for each in named
     ]
     rows += [
@@ -225,7 +225,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table
         for build in builds
         if build.broke
     ]
-    columns = [build.name for build in builds]
+    columns = [build.name for build in reversed(builds)]
     return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
 
 
@@ -233,11 +233,19 @@ def _sentence(clause: str) -> str:
     return INVARIANTS[clause.partition(".")[0]].sentence
 
 
-def _row(builds: list[Build], name: str, note: str, cell: Callable[[Build, str], Cell]) -> Row:
-    """A finding: its cells, where it came, where it is gone."""
+def _row(
+    builds: list[Build],
+    name: str,
+    note: str,
+    cell: Callable[[Build, str], Cell],
+    known: Known | None = None,
+) -> Row:
+    """A finding: its cells, the newest build first, where it came, where it is gone."""
     cells = [cell(build, name) for build in builds]
     came, went = _since(builds, cells)
-    return Row(name, note, [*cells, Cell(came), Cell(went)])
+    page = known.page if known else None
+    link = None if page is None else os.path.relpath(page, builds[0].folder)
+    return Row(name, note, [*reversed(cells), Cell(came), Cell(went)], link)
 
 
 def _since(builds: list[Build], cells: list[Cell]) -> tuple[str, str]:

@@ -33,6 +33,12 @@ class Known:
     def clause(self) -> str:
         return self.traces[0][1].violations[0].clause
 
+    @property
+    def page(self) -> Path | None:
+        """What is written about it, where that lies beside its traces."""
+        pages = (path.with_name(f"{self.name}.md") for path, _ in self.traces)
+        return next(filter(Path.is_file, pages), None)
+
     def asked_of(self, engine: str) -> bool:
         """Whether that engine may have it: what a build of another family did says nothing."""
         families = {trace.engine.partition(" ")[0] for _, trace in self.traces} & RECIPES.keys()

@@ -32,6 +32,8 @@ class Row:
     name: str
     note: str
     cells: list[Cell]
+    page: str | None = None
+    """What has been written about it, as seen from the table: its name and cells lead there."""
 
 
 @dataclass
@@ -49,6 +51,22 @@ class Table:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def family(self) -> str:
+        """What the releases in the columns are of, if all are of one engine.
+
+        >>> Table("T", "bug", ["vllm==0.33.0", "vllm==0.31.0", "gone in"]).family
+        'vllm'
+        """
+        found = {
+            name for name, equals, _ in (each.partition("==") for each in self.columns) if equals
+        }
+        return found.pop() if len(found) == 1 else ""
+
+    def brief(self, text: str) -> str:
+        """A release without the engine that all are of."""
+        return text.replace(f"{self.family}==", "") if self.family else text
+
     def _repr_svg_(self) -> str:
         return svg(self)
 
@@ -56,23 +74,32 @@ class Table:
 def markdown(table: Table) -> str:
     """The table in Markdown.
 
-    >>> print(markdown(Table("T", "bug", ["a"], [Row("x|y", "n", [Cell("3", link="t.json")])])))
-    # T
+    >>> written = Row("z", "", [Cell("4", link="t.json")], page="z.md")
+    >>> rows = [Row("x|y", "n", [Cell("3", link="t.json")]), written]
+    >>> print(markdown(Table("T", "bug", ["toy==1"], rows)))
+    # T: toy
     <BLANKLINE>
-    | bug | a |
+    | bug | 1 |
     |---|---|
     | x&#124;y | [3](t.json) |
+    | [z](z.md) | [4](z.md) |
     <BLANKLINE>
     """
-    lines = [f"# {text(table.title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
-    lines.append("| " + " | ".join(map(text, [table.corner, *table.columns])) + " |")
-    lines.append("|" + "---|" * (len(table.columns) + 1))
+
+    def linked(said: str, where: str | None) -> str:
+        return f"[{text(said)}]({target(where)})" if where else text(said)
+
+    title = f"{table.title}: {table.family}" if table.family else table.title
+    lines = [f"# {text(title)}", "", *map(text, table.notes), *([""] if table.notes else [])]
+    heads = [table.corner, *map(table.brief, table.columns)]
+    lines.append("| " + " | ".join(map(text, heads)) + " |")
+    lines.append("|" + "---|" * len(heads))
     for row in table.rows:
         cells = [
-            f"[{text(each.text)}]({target(each.link)})" if each.link else text(each.text)
+            linked(table.brief(each.text), each.link and (row.page or each.link))
             for each in row.cells
         ]
-        lines.append("| " + " | ".join([text(row.name), *cells]) + " |")
+        lines.append("| " + " | ".join([linked(row.name, row.page), *cells]) + " |")
     return "\n".join(lines) + "\n"
 
 

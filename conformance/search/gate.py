@@ -101,6 +101,11 @@ class Gate:
             self.replayed.append(self._again(group, file, trace, known))
         return self.replayed
 
+    def shows(self, trace: Trace) -> bool:
+        """Whether the engine does on these commands what the trace says, and nothing else."""
+        known = {each.clause for each in trace.violations}
+        return self._again(Group(""), "", trace, known).status == STILL_THERE
+
     def _again(self, group: Group, file: str, trace: Trace, known: set[str]) -> Replayed:
         was = trace.violations[0].clause
         reason = self.engine.capabilities.lacks(trace.config, trace.commands)

@@ -49,6 +49,8 @@
     show(to, true);
   });
   addEventListener("hashchange", () => { if (at(location.hash.slice(1)) >= 0) show(at(location.hash.slice(1)), false); });
+  // A site that has the page in a frame says which of its two schemes is chosen.
+  addEventListener("message", ({ data }) => { if (["light", "dark"].includes(data)) root.dataset.scheme = data; });
   // On paper every panel is there.
   addEventListener("beforeprint", () => panels.forEach((panel) => { panel.hidden = false; }));
   addEventListener("afterprint", () => { const index = now; now = -1; show(index, false); });

@@ -6,8 +6,6 @@ page's own policy lets no other script run than the one that is named by its has
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 from functools import cache
 from importlib.resources import files
@@ -17,7 +15,7 @@ from markupsafe import Markup
 
 from slotproof.conformance.engines.registry import is_ours
 from slotproof.conformance.lockstep.observation import TERMS
-from slotproof.conformance.markup import finalized
+from slotproof.conformance.markup import digest, finalized
 from slotproof.conformance.terminal import plain
 from slotproof.conformance.traces import scripted, sentences, wording
 from slotproof.conformance.traces.equation import Sum
@@ -56,13 +54,12 @@ def _read(name: str) -> str:
 def _script() -> tuple[str, str]:
     """The page's script, and its hash for the policy."""
     text = _read("counterexample.js")
-    digest = hashlib.sha256(text.encode()).digest()
-    return text, f"sha256-{base64.b64encode(digest).decode()}"
+    return text, digest(text)
 
 
 def render(view: View, path: str = "TRACE") -> str:
     """The whole page. ``path`` is the file to name in the commands."""
-    script, digest = _script()
+    script, allowed = _script()
     steps = view.steps[-MOST:]
     trace = view.trace
     return (
@@ -97,7 +94,7 @@ def render(view: View, path: str = "TRACE") -> str:
             test=scripted.name_of(trace),
             ours=is_ours(trace.found_on),
             script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
-            digest=digest,
+            digest=allowed,
         )
     )
 

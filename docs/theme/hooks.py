@@ -2,7 +2,7 @@
 
 A document may link to any file of the repository, as it does where the repository is read
 in a browser. The site has a page for each file that is linked to, so it is whole without a
-network: Markdown as it is, anything else as a listing.
+network: Markdown as it is, anything else as a listing. Programs in `docs/` are listed as well.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """A page for each file outside of `docs/` that is linked to, and for those they link to."""
-    todo = list(PROJECT)
+    scripts = sorted((ROOT / "docs" / "findings").glob("scripts*/*.py"))
+    todo = [*PROJECT, *(path.relative_to(ROOT).as_posix() for path in scripts)]
     for file in files.documentation_pages():
         todo += _outside(f"docs/{file.src_uri}", file.content_string)
     done: set[str] = set()
@@ -122,7 +123,7 @@ def _outside(path: str, text: str) -> list[str]:
 
 
 def _is_outside(path: str) -> bool:
-    return not path.startswith("docs/")
+    return not path.startswith("docs/") or path.endswith(".py")
 
 
 def _target(path: str, link: str) -> str | None:

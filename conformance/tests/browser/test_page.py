@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ def test_on_paper_every_iteration_is_there(opened: Open) -> None:
     page = opened(itf.load(FINDINGS[0]))
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    ran = page.locator("[data-panel]:not(.waits)").count()
+    ran = page.locator("[data-panel]:not(.waits, .repeats)").count()
     assert page.locator("[data-panel]:visible").count() == ran >= 1
     assert not page.locator(".stepper").is_visible()
     page.evaluate("dispatchEvent(new Event('afterprint'))")
@@ -149,7 +150,7 @@ def test_on_paper_every_iteration_is_there(opened: Open) -> None:
     shown(page)
 
 
-@pytest.mark.parametrize("width", [360, 1400])
+@pytest.mark.parametrize("width", [360, 420, 900, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
     """Nothing makes the page itself scroll sideways."""
@@ -158,6 +159,52 @@ def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("width", [420, 900, 1400])
+@pytest.mark.parametrize("name", ["0.5.10.post1-retract-tail", "0.5.18-swa-deferred-free"])
+def test_the_sum_is_seen_without_scrolling(width: int, name: str, opened: Open) -> None:
+    """Of the step that is shown, and of every row of the table."""
+    path = ROOT / "docs" / "findings" / f"sglang-{name}.itf.json"
+    page = opened(itf.load(path), viewport={"width": width, "height": 900})
+    sums = page.locator("[data-panel]:visible .eq .sum, .steps .sum:visible")
+    boxes = [sums.nth(index).bounding_box() for index in range(sums.count())]
+    assert len(boxes) >= 3 and all(box["x"] + box["width"] <= width for box in boxes)
+    for scroller in (".panel:visible .scroll-x:has(.eq)", ".scrolls:has(.steps)"):
+        fits = "box => box.scrollWidth <= box.clientWidth"
+        assert page.locator(scroller).first.evaluate(fits), scroller
+
+
+def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
+    """Of 17 iterations those are printed in which something was new, and the last."""
+    path = ROOT / "docs" / "findings" / "sglang-0.5.23-idle-session-pins.itf.json"
+    page = opened(itf.load(path))
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    printed = page.locator("[data-panel]:visible")
+    shown = [printed.nth(index).get_attribute("id") for index in range(printed.count())]
+    assert shown == ["step-4.1", "step-4.2", "step-4.17"]
+    assert "And 14 more like it" in printed.nth(1).inner_text()
+    sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
+    assert sheets <= 8, "there were 16"
+
+
+def test_who_has_it_in_a_frame_says_light_or_dark(browser: Any, tmp_path: Path) -> None:
+    """Whatever the system says: as the site does, which can't look into a file beside it."""
+    (tmp_path / "page.html").write_text(forms.form("html", itf.load(OLD), "x"))
+    (tmp_path / "site.html").write_text("<iframe src=page.html></iframe>")
+    context = browser.new_context(offline=True, color_scheme="light")
+    page = context.new_page()
+    page.goto((tmp_path / "site.html").as_uri())
+    background = "getComputedStyle(document.body).backgroundColor"
+    seen = [page.frames[1].evaluate(background)]
+    for said in ("dark", "purple", "light"):
+        page.evaluate(f"frames[0].postMessage('{said}', '*')")
+        page.wait_for_timeout(100)
+        seen.append(page.frames[1].evaluate(background))
+    context.close()
+    light, dark = "rgb(255, 255, 255)", "rgb(15, 19, 24)"
+    assert seen == [light, dark, dark, light]
 
 
 def test_nothing_of_a_hostile_trace_is_run(opened: Open, hostile: Trace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -20,16 +21,19 @@ PAGES = (
     "systems/22862-free-tail",
     "findings/sglang-streaming-sessions",
     "findings/vllm-streaming-input",
+    "findings/two-first-turns",
+    "findings/matrix/matrix",
+    "findings/matrix-vllm/matrix",
+    "how-to/review-a-pull-request",
     "project/model/memory.py",
 )
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=[(1400, "light"), (900, "light"), (420, "dark")])
 def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page that remembers what went wrong and what it asked the network for."""
-    context = browser.new_context(
-        color_scheme=request.param, viewport={"width": 1400, "height": 900}
-    )
+    width, scheme = request.param
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = context.new_page()
     page.wrong = []
     page.on("console", lambda said: said.type == "error" and page.wrong.append(said.text))
@@ -80,3 +84,34 @@ def test_the_copy_button_takes_commands(page: Any, site: Path) -> None:
     file.locator("[data-clipboard-target]").click()
     assert "\n\n\nclass Forgetful(SessionSlot):\n    def " in page.evaluate("window.copied")
     assert page.wrong == []
+
+
+def test_the_counterexample_on_the_home_page_follows_the_button(browser: Any, site: Path) -> None:
+    context = browser.new_context(color_scheme="light", viewport={"width": 1400, "height": 900})
+    page = context.new_page()
+    page.goto(f"file://{site}/index.html")
+    frame = page.frames[1]
+    assert "is lost" in frame.locator("h1").inner_text()
+    background = "getComputedStyle(document.body).backgroundColor"
+    seen = [frame.evaluate(background)]
+    for name in ("Dark", "Light"):
+        page.locator(f"label[title={name}]:visible").click()
+        page.wait_for_timeout(100)
+        seen.append(frame.evaluate(background))
+    context.close()
+    assert seen == ["rgb(255, 255, 255)", "rgb(15, 19, 24)", "rgb(255, 255, 255)"]
+
+
+@pytest.mark.parametrize("name", ["findings/matrix/matrix", "findings/matrix-vllm/matrix"])
+def test_a_table_of_releases_fits_its_column(name: str, browser: Any, site: Path) -> None:
+    """Without scrolling where there is room; each cell that shows a finding leads somewhere."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    page = context.new_page()
+    page.goto(f"file://{site}/{name}.html")
+    wrap = page.locator(".md-typeset__scrollwrap").first
+    assert wrap.evaluate("box => box.scrollWidth <= box.clientWidth")
+    numbers = page.locator("tbody td:not(:first-child) a")
+    targets = {numbers.nth(i).evaluate("a => a.href") for i in range(numbers.count())}
+    context.close()
+    files = [Path(unquote(each.removeprefix("file://"))) for each in targets]
+    assert len(files) > 10 and all(file.suffix == ".html" and file.is_file() for file in files)

@@ -465,7 +465,7 @@ def test_the_yardstick_is_what_was_counted() -> None:
 
 
 def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, State]) -> None:
-    text = page.render(whole[1], where=lambda each: f"/x/{each.mark.slug}<b>.json")
+    text = page.render(whole[1], ended="Over", where=lambda each: f"/x/{each.mark.slug}<b>.json")
     assert text.count("<svg") == 3 and "<script" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert "default-src 'none'" in text

@@ -23,16 +23,17 @@ NOISE = "reference:22213-double-count"
 
 
 def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Found in one, gone in the next by replay; a build that can't start is told."""
+    """Found in one, gone in the next by replay; a build that can't start is told. The newest is
+    the first column."""
     engines = [f"old={NOISE}", "reference", "reference:nobody"]
     assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert document["columns"] == ["old", "reference", "reference:nobody", "first seen", "gone in"]
+    assert document["columns"] == ["reference:nobody", "reference", "old", "first seen", "gone in"]
     row = document["rows"][0]
     assert row["name"] == "INV-SUM-FULL.reported@T-RESTORE"
     texts = [cell["text"] for cell in row["cells"]]
-    assert texts[1:] == ["no", "not run", "old", "reference"] and int(texts[0]) <= 6
-    assert (tmp_path / row["cells"][0]["link"]).exists()
+    assert texts[:2] + texts[3:] == ["not run", "no", "old", "reference"] and int(texts[2]) <= 6
+    assert (tmp_path / row["cells"][2]["link"]).exists()
     assert any("there is no mutant 'nobody'" in note for note in document["notes"])
     assert "| first seen | gone in |" in (tmp_path / "matrix.md").read_text()
     stored = json.loads((tmp_path / "matrix.json").read_text())
@@ -63,15 +64,16 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(
     assert "again: slotproof replay" in capsys.readouterr().out.splitlines()[-1]
 
 
-@pytest.mark.parametrize("folder", ["findings/matrix", "reference/mutants"])
+@pytest.mark.parametrize("folder", ["findings/matrix", "findings/matrix-vllm", "reference/mutants"])
 def test_committed_tables_are_what_their_data_says(folder: str, tmp_path: Path) -> None:
     """Else: write them anew from `matrix.json`."""
     committed = DOCS / folder
     data = json.loads((committed / "matrix.json").read_text())
     rows = [
-        Row(row["name"], row["note"], [Cell(**cell) for cell in row["cells"]])
-        for row in data["rows"]
+        Row(**{**row, "cells": [Cell(**cell) for cell in row["cells"]]}) for row in data["rows"]
     ]
+    pages = [committed / row.page for row in rows if row.page]
+    assert all(page.is_file() for page in pages) and bool(pages) == (folder != "reference/mutants")
     write(Table(**(data | {"rows": rows})), tmp_path)
     for path in committed.glob("matrix.*"):
         assert path.read_text() == (tmp_path / path.name).read_text(), path.name
@@ -91,7 +93,8 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
-    """It is shown under its name, and not again as what the campaign finds."""
+    """It is shown under its name, and not again as what the campaign finds; name and cells lead to
+    what is written about it."""
     argv = ["matrix", "builds", f"old={NOISE}", "reference", *SMALL, "--out", str(tmp_path)]
     assert status([*argv, "--json"]) == 1
     before = json.loads((tmp_path / "matrix.json").read_text())["rows"]
@@ -99,12 +102,18 @@ def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> Non
     folder.mkdir()
     (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")
     kept.rename(folder / f"reference-1-with-22213-double-count-counted-twice{SUFFIX}")
+    (folder / "counted-twice.md").write_text("# It is counted twice\n")
     assert status([*argv, "--traces", str(folder)]) == 1
     rows = json.loads((tmp_path / "matrix.json").read_text())["rows"]
     assert rows[0]["name"] == "counted-twice"
-    assert [cell["kind"] for cell in rows[0]["cells"][:2]] == ["bad", "good"]
+    assert [cell["kind"] for cell in rows[0]["cells"][:2]] == ["good", "bad"]
     assert [cell["text"] for cell in rows[0]["cells"][2:]] == ["old", "reference"]
-    assert (tmp_path / rows[0]["cells"][0]["link"]).exists()
+    assert (tmp_path / rows[0]["cells"][1]["link"]).exists()
+    page = "known/counted-twice.md"
+    assert rows[0]["page"] == page
+    count = rows[0]["cells"][1]["text"]
+    line = f"| [counted-twice]({page}) | no | [{count}]({page}) | old | reference |"
+    assert line in (tmp_path / "matrix.md").read_text().splitlines()
     assert [row["name"] for row in rows[1:]] == [
         row["name"] for row in before if row["name"] != "INV-SUM-FULL.reported@T-RESTORE"
     ]

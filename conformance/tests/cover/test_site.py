@@ -52,6 +52,30 @@ def test_every_document_is_in_the_site(site: Path) -> None:
     assert {"project/ARCHITECTURE.html", "project/model/memory.py.html"} <= built
 
 
+@pytest.mark.slow
+def test_every_trace_has_a_page_and_every_finding_leads_to_its_own(site: Path) -> None:
+    traces = [path.relative_to(DOCS) for path in (DOCS / "findings").rglob("*.itf.json")]
+    pages = [site / path.with_name(path.name.replace(".itf.json", ".html")) for path in traces]
+    assert len(pages) > 150 and all(
+        "slotproof counterexample" in each.read_text() for each in pages
+    )
+    text = (site / "findings" / "two-first-turns.html").read_text()
+    lead = text.partition("Step by step:")[2].partition("</p>")[0]
+    assert re.findall(r'href="([^"]+)"', lead) == [
+        "sglang-0.5.23-two-first-turns.html",
+        "sglang-0.5.23-two-first-turns.itf.json",
+        "sglang-0.5.18-two-first-turns.html",
+        "sglang-0.5.18-two-first-turns.itf.json",
+        "../project/docs/findings/scripts/two-first-turns.py.html",
+    ]
+    findings = [
+        path for path in (DOCS / "findings").glob("*.md") if "## Reproduce" in path.read_text()
+    ]
+    built = [site / "findings" / f"{path.stem}.html" for path in findings]
+    without = [each.stem for each in built if "Step by step:" not in each.read_text()]
+    assert len(built) >= 40 and without == []
+
+
 def theme(name: str) -> Any:
     """A module of `docs/theme`, which is no package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "theme" / f"{name}.py")
@@ -64,6 +88,7 @@ def theme(name: str) -> Any:
 def test_lists_are_indented_as_markdown_wants_it() -> None:
     pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
     assert doctest.testmod(theme("hooks")) == (0, 1)
+    assert doctest.testmod(theme("findings")) == (0, 2)
 
 
 def test_the_site_links_to_the_source_where_there_is_an_address(

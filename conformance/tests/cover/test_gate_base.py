@@ -1,0 +1,119 @@
+"""A gate with a base: what the base does as well is no reason to fail, whoever's search met it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.cli.app import status
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.search import compared
+from slotproof.conformance.search.baseline import Baseline
+from slotproof.conformance.search.folder import Folder, by_mark
+from slotproof.conformance.search.plan import Plan
+
+NOISE = "INV-SUM-FULL.reported@T-RESTORE"
+DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"
+SMALL = ["--config", "p1", "--examples", "12"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def gate(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
+    capsys.readouterr()
+    result = status(["gate", *more, "--json"])
+    return result, json.loads(capsys.readouterr().out)
+
+
+def test_what_the_base_does_too_is_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = gate(capsys, "--base", DOUBLE, "--engine", DOUBLE, *SMALL)
+    assert code == 0 and not said["new"]
+    assert said["base"]["engine"] == said["engine"] and said["base"]["findings"] == [NOISE]
+    (group,) = said["groups"]
+    assert group["status"] == "still there" and not group["unexplained"]
+    (trace,) = group["traces"]
+    assert (here / trace["file"]).is_file() and Path(trace["file"]).parent.name == "base"
+
+
+def test_what_the_head_does_alone_is_new(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = gate(capsys, "--base", "reference", "--engine", DOUBLE, *SMALL)
+    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert said["base"]["findings"] == [] and said["groups"] == []
+    assert status(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("engine          reference 1 with 22213-double-count")
+    assert lines[1].startswith("base            reference 1: ") and "12 examples" in lines[1]
+    assert lines[-1] == "1 new, 0 known (seed 0)"
+
+
+def test_what_the_head_does_no_more_is_mended(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = gate(capsys, "--base", DOUBLE, "--engine", "reference", *SMALL)
+    assert code == 0 and [each["status"] for each in said["groups"]] == ["mended"]
+
+
+@pytest.mark.slow
+def test_a_bug_beside_that_of_the_base_is_new(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = f"{DOUBLE}+leak-full"
+    more = ["--config", "p1", "--examples", "60"]
+    code, said = gate(capsys, "--base", DOUBLE, "--engine", both, *more)
+    assert code == 1 and said["new"]
+    code, said = gate(capsys, "--base", both, "--engine", DOUBLE, *more)
+    assert code == 0 and not said["new"]
+
+
+def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> None:
+    """The head's search met it: the base, which has it, is asked."""
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=12, distinct=None)
+    folder = Folder(tmp_path, by_mark("head"))
+    for base, known in (("reference", False), (DOUBLE, True)):
+        head = compared.look(
+            EngineSpec(DOUBLE), Baseline(folder=tmp_path), plan, 1, folder, lambda *_: None
+        )
+        assert [each.new for each in head.judged] == [True]
+        compared.against(EngineSpec(base), "the base", head, folder)
+        assert [each.new for each in head.judged] == [not known]
+        if known:
+            (group,) = head.gate.baseline.groups
+            assert head.judged[0].group == group
+            assert group.covers(head.gate.name) and group.reason == "in the base, the base"
+            assert (tmp_path / group.traces[0]).is_file()
+
+
+def test_a_baseline_counts_on_both(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group that was about the base is about the head as well; its reason stays."""
+    group = {"name": "noise", "reason": "#22213", "engine": "*double-count", "seen_as": [NOISE]}
+    Path("b.json").write_text(json.dumps({"slotproof_baseline": 2, "groups": [group]}))
+    head = "reference:22213-double-count+37502-parked-not-counted"
+    code, said = gate(capsys, "b.json", "--base", DOUBLE, "--engine", head, *SMALL)
+    assert code == 0 and said["base"]["findings"] == [NOISE]
+    assert [(each["name"], each["reason"]) for each in said["groups"]] == [("noise", "#22213")]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "gate needs a baseline, or --base with the build to compare with"),
+        (["--base-python", "/x"], "--base-python goes with --base"),
+        (["b.json", "--base", DOUBLE, "--update"], "leave out --base"),
+        (["--base", "reference:nope"], "nope"),
+        (["--base", DOUBLE, "--engine", "reference:nope"], "nope"),
+    ],
+)
+def test_wrong_usage(
+    more: list[str], message: str, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status(["gate", *more]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and message in err

@@ -1,0 +1,107 @@
+"""What the tool makes, in the site: a page for each committed trace, and ways to it.
+
+A page of a finding leads to the pages of its traces, the traces and the script; a link to a trace
+leads to its page; a comment `<!-- page of TRACE -->` is that page, in a frame.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections import defaultdict
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from slotproof.conformance.matrices.known import name_of
+from slotproof.conformance.traces import forms, itf, sentences
+from slotproof.conformance.traces.trace import Trace
+from slotproof.conformance.traces.view import View
+
+DOCS = Path(__file__).resolve().parents[1]
+FOLDER = "findings"
+SUFFIX, PAGE = ".itf.json", ".html"
+LINK = re.compile(r"(\]\()([^)\s#]+)" + re.escape(SUFFIX) + r"(\))")
+EMBEDDED = re.compile(r"<!-- page of (\S+) -->")
+TITLE = re.compile(r"\A# .*\n")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """A page for each trace, beside it."""
+    for uri, trace in traces().items():
+        text = forms.form("html", trace, f"docs/{uri}")
+        files.append(File.generated(config, page_of(uri), content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links to traces lead to their pages; a finding begins with where it can be seen."""
+    here = page.file.src_uri
+
+    def moved(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(here), unquote(match[2])))
+        there = (DOCS / f"{target}{SUFFIX}").is_file() and target.startswith(f"{FOLDER}/")
+        return f"{match[1]}{match[2]}{PAGE}{match[3]}" if there else match[0]
+
+    text = LINK.sub(moved, EMBEDDED.sub(lambda match: frame(match[1]), markdown))
+    if posixpath.dirname(here) == FOLDER and (lead := ways(Path(here).stem)):
+        text = TITLE.sub(lambda match: f"{match[0]}\n{lead}\n", text, count=1)
+    return text
+
+
+def traces() -> dict[str, Trace]:
+    """All that are committed, by where they are in the documents."""
+    paths = sorted((DOCS / FOLDER).rglob(f"*{SUFFIX}"))
+    return {path.relative_to(DOCS).as_posix(): itf.load(path) for path in paths}
+
+
+def page_of(uri: str) -> str:
+    """The page of a trace.
+
+    >>> page_of("findings/sglang-0.5.23-refused-token.itf.json")
+    'findings/sglang-0.5.23-refused-token.html'
+    """
+    return uri.removesuffix(SUFFIX) + PAGE
+
+
+def frame(uri: str) -> str:
+    """The page of a trace within another one, which has to be at the top."""
+    headline = sentences.headline(View(itf.load(DOCS / uri)))
+    return (
+        f'<iframe class="counterexample" src="{quote(page_of(uri))}" '
+        f'title="A counterexample: {escape(headline)}"></iframe>'
+    )
+
+
+def ways(name: str) -> str:
+    """Where a finding can be seen: pages, traces, script; the newest release first."""
+    seen = defaultdict(list)
+    for path in (DOCS / FOLDER).rglob(f"*-{name}{SUFFIX}"):
+        engine = itf.load(path).engine
+        if name_of(path, engine) == name and "traces" not in path.parts:
+            seen[engine].append(os.path.relpath(path, DOCS / FOLDER))
+    parts = [
+        f"[{engine}]({quote(page_of(uri))}) ([trace]({quote(uri)}))"
+        for engine in sorted(seen, key=release, reverse=True)
+        for uri in sorted(seen[engine])
+    ]
+    scripts = [
+        f"[script]({path.relative_to(DOCS / FOLDER).as_posix()})"
+        for path in sorted((DOCS / FOLDER).glob(f"scripts*/{name}.py"))
+    ]
+    return f"**Step by step:** {' · '.join([*parts, *scripts])}\n" if parts else ""
+
+
+def release(engine: str) -> list[int]:
+    """What an engine's name is ordered by.
+
+    >>> release("sglang 0.5.9") < release("sglang 0.5.10.post1") < release("sglang 0.5.11")
+    True
+    """
+    return [int(number) for number in re.findall(r"\d+", engine)]
