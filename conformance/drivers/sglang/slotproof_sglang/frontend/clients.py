@@ -23,6 +23,12 @@ Noted = dict[str, Any]
 Action = dict[str, Any]
 
 
+TRIES, AGAIN = 100, 0.1
+"""How often a client insists on a turn, and the seconds between."""
+BUSY = "already has an active request"
+"""What a turn is told while another one of its session is in flight."""
+
+
 class Request:
     """As much of a web request as the front end looks at."""
 
@@ -44,8 +50,8 @@ class Clients:
         self.manager = engine.tokenizer_manager
         self.io: Any = importlib.import_module("sglang.srt.managers.io_struct")
         self.noted: list[Noted] = []
+        self.open: set[str] = set()
         self.turns: dict[asyncio.Task[None], str] = {}
-        self.after: set[asyncio.Task[None]] = set()
 
     def play(self, scripts: list[list[Action]], limit: float) -> list[Noted]:
         """What all clients heard; who is not answered within so many seconds is noted too."""
@@ -77,9 +83,8 @@ class Clients:
             for task in late:
                 self._note(0, "unanswered", rid=self.turns[task])
                 task.cancel()
-        self.turns.clear()
-        for task in self.after:
-            task.cancel()
+        for sid in sorted(self.open):
+            await self._close({"session": sid}, 0)
         self._note(0, "flushed", ok=await self._flush())
 
     async def _client(self, number: int, script: list[Action], limit: float) -> None:
@@ -108,11 +113,13 @@ class Clients:
             capacity_of_str_len=1 << 20, session_id=sid, streaming=True
         )
         said = await self.manager.open_session(wanted, None)
+        self.open.add(sid)
         self._note(client, "opened", session=sid, said=said)
 
     async def _close(self, action: Action, client: int) -> None:
         sid = action["session"]
         self._note(client, "closes", session=sid)
+        self.open.discard(sid)
         await self.manager.close_session(self.io.CloseSessionReqInput(session_id=sid), None)
 
     async def _abort(self, action: Action, client: int) -> None:
@@ -129,6 +136,23 @@ class Clients:
         return False
 
     async def _turn(self, action: Action, client: int) -> None:
+        if action.get("insists"):
+            await self._insisted(action, client)
+        else:
+            await self._begun(action, client)
+
+    async def _insisted(self, action: Action, client: int) -> None:
+        """Ask again, under another id, as long as a turn before it is in the way."""
+        for number in range(TRIES):
+            rid = f"{action['rid']}{number:02}"
+            await self._begun({**action, "rid": rid, "turn": action["rid"]}, client)
+            last = next((each for each in reversed(self.noted) if each.get("rid") == rid), {})
+            if BUSY not in str(last.get("error") or last.get("message")):
+                return
+            await asyncio.sleep(AGAIN)
+        self._note(client, "insisted", rid=action["rid"], times=TRIES)
+
+    async def _begun(self, action: Action, client: int) -> None:
         task = asyncio.ensure_future(self._asked(action, client))
         self.turns[task] = action["rid"]
         task.add_done_callback(lambda done: self.turns.pop(done, None))
@@ -142,7 +166,7 @@ class Clients:
     async def _asked(self, action: Action, client: int) -> None:
         """Send a turn and read its answer, or leave."""
         rid, leaves = action["rid"], action.get("leaves")
-        self._note(client, "sent", rid=rid)
+        self._note(client, "sent", rid=rid, turn=action.get("turn", rid))
         request = Request() if action.get("http") else None
         answer = self._answer(action, request)
         try:
@@ -165,6 +189,8 @@ class Clients:
             "rid": action["rid"],
             "stream": bool(action.get("stream")),
         }
+        if action.get("echo"):
+            asked |= {"return_logprob": True, "logprob_start_len": 0}
         if action.get("session") is not None:
             asked["session_params"] = {"id": action["session"]}
         if request is None:
@@ -232,6 +258,8 @@ class Clients:
         note = {"rid": rid, "tokens": [int(token) for token in said.get("output_ids") or ()]}
         for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
             note[name] = about.get(name)
+        if "input_token_logprobs" in about:
+            note["prompt"] = [int(token) for _, token, *_ in about["input_token_logprobs"]]
         if about.get("id", rid) != rid:
             note["of"] = about["id"]
         if reason is None:
