@@ -13,6 +13,7 @@ from slotproof.conformance.cli.documenting import docs
 from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.errors import DEBUG
 from slotproof.conformance.cli.exploring import explore
+from slotproof.conformance.cli.fronting import frontend
 from slotproof.conformance.cli.gating import gate
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.matrix import matrix
@@ -51,6 +52,7 @@ app.command()(diff)
 app.command()(matrix)
 app.command("check-driver")(check_driver)
 app.command()(validate)
+app.command()(frontend)
 app.command()(docs)
 app.command("list")(list_things)
 app.add_typer(env, name="env")

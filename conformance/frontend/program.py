@@ -32,8 +32,6 @@ class Build:
     """The folder of the driver."""
     mends: tuple[str, ...] = ()
     start_timeout: float = 300.0
-    patch: Path | None = None
-    """A folder that Python looks into first: a test breaks the build from there."""
 
 
 class Program:
@@ -45,10 +43,9 @@ class Program:
 
     def __init__(self, build: Build, config: dict[str, Any], folder: Path) -> None:
         self.log = folder / LOG
-        first = [str(build.patch)] if build.patch else []
         environment = {
             **clean_environment(),
-            "PYTHONPATH": ":".join([*first, str(build.driver)]),
+            "PYTHONPATH": str(build.driver),
             "SLOTPROOF_RECORD": str(self.log),
             "SLOTPROOF_RECORD_TOKENS": "1",
             "SLOTPROOF_RECORD_PAGES": "1",

@@ -30,11 +30,14 @@ from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.findings import mark
 
 LIFE = 300.0
-"""Seconds of an engine: a start takes half a minute, and three processes import the build."""
+"""Seconds that an engine is played on, or its share of the time: a start takes half a minute."""
 ALIVE = "CLIENT-ALIVE"
 """The clause of a front end that ends by itself."""
 _SETTLED = 0.3
 """Seconds after which an idle scheduler has written what it did."""
+
+Known = Callable[[str], bool]
+"""Whether a finding of this identity is known."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Plan:
     clients: int
     seconds: float
     seed: int
-    known: Callable[[str], bool] = lambda _: False
-    """Whether a finding of this identity is known: it is counted, and the engine lives on."""
+    known: Known = lambda _: False
+    """What is known is counted, and the engine lives on."""
     replays: int = 10
 
 
@@ -95,6 +98,7 @@ class Outcome:
     known: Counter[str] = field(default_factory=Counter)
     found: list[Found] = field(default_factory=list)
     seconds: float = 0.0
+    """For which rounds were played and judged; starts of engines come on top."""
     interrupted: bool = False
 
 
@@ -173,46 +177,43 @@ def living(plan: Plan, name: str) -> Iterator[Life]:
 
 def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
     """Play until the time is over; findings' logs are in ``keep``. An interrupt ends it."""
-    outcome, begun = Outcome(), time.monotonic()
+    outcome = Outcome()
     with interrupts.held():
         try:
             for name in cycle(plan.configs):
-                _life(plan, name, begun + plan.seconds, outcome, keep, tell)
-                if time.monotonic() >= begun + plan.seconds:
+                _life(plan, name, outcome, keep, tell)
+                if outcome.seconds >= plan.seconds:
                     break
         except KeyboardInterrupt:
             outcome.interrupted = True
-    outcome.seconds = time.monotonic() - begun
     return outcome
 
 
 def _life(
-    plan: Plan,
-    name: str,
-    until: float,
-    outcome: Outcome,
-    keep: Path,
-    tell: Callable[[Outcome], None],
+    plan: Plan, name: str, outcome: Outcome, keep: Path, tell: Callable[[Outcome], None]
 ) -> None:
     new: list[Found] = []
+    until = min(plan.seconds, outcome.seconds + max(LIFE, plan.seconds / len(plan.configs)))
     with living(plan, name) as life:
         outcome.version, outcome.lives = life.program.version, outcome.lives + 1
-        until = min(until, time.monotonic() + max(LIFE, plan.seconds / len(plan.configs)))
         while True:
-            before = len(life.files)
+            began, before = time.monotonic(), len(life.files)
             scripts = drawn(plan.seed, outcome.rounds, plan.clients, plan.configs[name].context_len)
             played = life.play(outcome.rounds, scripts)
-            outcome.rounds += 1
-            _count(outcome, played)
+            outcome.rounds, outcome.seconds = (
+                outcome.rounds + 1,
+                outcome.seconds + time.monotonic() - began,
+            )
+            _count(outcome, played, plan.known)
             new = [
-                Found(id, sentence, played, keep / f"round{played.number:05}")
-                for id, sentence in played.seen.items()
-                if not plan.known(id)
+                Found(each, sentence, played, keep / f"round{played.number:05}")
+                for each, sentence in played.seen.items()
+                if not plan.known(each)
             ]
             if new:
                 _keep(life.files[max(0, before - 1) :], new[0].log)
             tell(outcome)
-            if new or played.broke or time.monotonic() >= until:
+            if new or played.broke or outcome.seconds >= until:
                 break
         coverage = life.judge.verdict.coverage
         outcome.lines += life.judge.verdict.lines
@@ -247,8 +248,8 @@ def _keep(files: list[Path], folder: Path) -> None:
         shutil.copy(each, folder / each.name)
 
 
-def _count(outcome: Outcome, played: Round) -> None:
-    outcome.known.update(played.seen)
+def _count(outcome: Outcome, played: Round, known: Known) -> None:
+    outcome.known.update(filter(known, played.seen))
     for note in played.noted:
         what = str(note["what"])
         if what in ("final", "raised"):

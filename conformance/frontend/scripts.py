@@ -27,7 +27,7 @@ _TURNS, _PROMPT, _NEW = 6, 9, 6
 """Turns of a session, tokens of a prompt beside its canary and of an answer, at most."""
 _AT_ONCE = 0.15
 """How many turns are not waited for: what comes next comes while they run."""
-_LEAVES, _ABORTS, _ECHOES, _STREAMS, _HTTP = 0.2, 0.1, 0.15, 0.5, 0.3
+_LEAVES, _ABORTS, _STREAMS, _HTTP = 0.2, 0.1, 0.5, 0.3
 
 
 def drawn(seed: int, number: int, clients: int, context: int) -> list[Script]:
@@ -54,7 +54,9 @@ def _client(
         yield from _session(rng, name, next(canary), words, most)
         if rng.random() < 0.5:
             prompt = _prompt(rng, next(canary), words)
-            yield _asked(rng, {"rid": f"{name}p", "tokens": prompt, "max_new": rng.randint(1, _NEW)})
+            yield _asked(
+                rng, {"rid": f"{name}p", "tokens": prompt, "max_new": rng.randint(1, _NEW)}
+            )
 
 
 def _session(
@@ -85,7 +87,10 @@ def _session(
 
 
 def _prompt(rng: random.Random, canary: int, words: list[int]) -> list[int]:
-    return [canary, *(rng.choice([canary, *rng.sample(words, 3)]) for _ in range(rng.randrange(_PROMPT)))]
+    return [
+        canary,
+        *(rng.choice([canary, *rng.sample(words, 3)]) for _ in range(rng.randrange(_PROMPT))),
+    ]
 
 
 def _asked(rng: random.Random, wanted: Action) -> Action:
@@ -98,6 +103,4 @@ def _asked(rng: random.Random, wanted: Action) -> Action:
     if rng.random() < _LEAVES:  # after so many chunks, or so many milliseconds
         streams = action.get("stream")
         action["leaves"] = rng.randrange(wanted["max_new"]) if streams else rng.choice([0, 5, 30])
-    elif rng.random() < _ECHOES:
-        action["echo"] = True
     return action

@@ -30,6 +30,7 @@ STACK = (
     "search",
     "campaigns",
     "logs",
+    "frontend",
     "matrices",
     "spec_documents",
     "driver_checks",

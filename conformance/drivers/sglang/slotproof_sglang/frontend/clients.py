@@ -189,8 +189,6 @@ class Clients:
             "rid": action["rid"],
             "stream": bool(action.get("stream")),
         }
-        if action.get("echo"):
-            asked |= {"return_logprob": True, "logprob_start_len": 0}
         if action.get("session") is not None:
             asked["session_params"] = {"id": action["session"]}
         if request is None:
@@ -258,8 +256,6 @@ class Clients:
         note = {"rid": rid, "tokens": [int(token) for token in said.get("output_ids") or ()]}
         for name in ("prompt_tokens", "completion_tokens", "cached_tokens"):
             note[name] = about.get(name)
-        if "input_token_logprobs" in about:
-            note["prompt"] = [int(token) for _, token, *_ in about["input_token_logprobs"]]
         if about.get("id", rid) != rid:
             note["of"] = about["id"]
         if reason is None:
@@ -271,5 +267,3 @@ class Clients:
 
 def _about(action: Action) -> dict[str, Any]:
     return {name: action[name] for name in ("session", "rid") if name in action}
-
-

@@ -24,17 +24,18 @@ class FrontEnd(serving.Driver):  # type: ignore[misc]  # found as it is run
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request, without its id."""
         op, limit = request.get("op"), float(request.get("limit", LIMIT))
+        answer: dict[str, Any] = {}
         if op == "start":
-            return serving.result(self.begin(request))
-        if op == "bye":
-            return serving.result({})
-        if self.server is None:
+            answer = self.begin(request)
+        elif op in ("play", "alone") and self.server is None:
             raise UsageError("nothing was started")
-        if op == "play":
-            return serving.result({"noted": self.server.clients.play(request["scripts"], limit)})
-        if op == "alone":
-            return serving.result({"noted": self.server.clients.alone(request["requests"], limit)})
-        raise UsageError(f"unknown op {op!r}")
+        elif op == "play":
+            answer["noted"] = self.server.clients.play(request["scripts"], limit)
+        elif op == "alone":
+            answer["noted"] = self.server.clients.alone(request["requests"], limit)
+        elif op != "bye":
+            raise UsageError(f"unknown op {op!r}")
+        return {"ok": True, "result": answer}
 
     def begin(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start the `Engine`; `UsageError`, one line, where that fails."""

@@ -26,7 +26,9 @@ class Server:
         cls = module.Engine
         for name in ("run_scheduler_process_func", "run_detokenizer_process_func"):
             if not hasattr(cls, name):
-                raise UsageError(f"this build's Engine has no {name}: it is not known how to start it")
+                raise UsageError(
+                    f"this build's Engine has no {name}: it is not known how to start it"
+                )
 
         class Engine(cls):  # type: ignore[misc,valid-type]  # the build's
             run_scheduler_process_func = staticmethod(processes.run_scheduler)
