@@ -99,16 +99,17 @@ def frontend(
         times,
     )
     writable(out)
-    with progress_bar(not as_json) as bar:
+    files: dict[str, Path] = {}
+    with progress_bar(not as_json) as bar, writing(out):
 
         def tell(outcome: Outcome) -> None:
+            for each in outcome.found[-1:]:  # at once, and again with what replays show
+                files[each.id] = kept.save(each, plan, engine, out)
             found = f"{len(outcome.found)} found, " if outcome.found else ""
             bar(f"{found}rounds", outcome.rounds, 0)
 
         outcome = running.run(plan, out, tell)
-    with writing(out):
-        files = [kept.save(each, plan, engine, out) for each in outcome.found]
-    told = report.summary(outcome, plan, engine, files)
+    told = report.summary(outcome, plan, engine, [files[each.id] for each in outcome.found])
     if as_json:
         say_json(told)
     else:

@@ -64,8 +64,6 @@ class Round:
     noted: list[dict[str, Any]] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
     """What is wrong: identity and sentence."""
-    broke: bool = False
-    """The front end can't go on."""
 
 
 @dataclass
@@ -96,6 +94,7 @@ class Outcome:
     iterations: int = 0
     transitions: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
+    """How many rounds showed what is known, or was found before."""
     found: list[Found] = field(default_factory=list)
     seconds: float = 0.0
     """For which rounds were played and judged; starts of engines come on top."""
@@ -110,6 +109,8 @@ class Life:
         self.program = Program(build, config.to_json(), folder)
         self.log = Log([self.program.log])
         self.judge = Judge(self.log, None, ())
+        self.broke = False
+        """It can't go on."""
 
     def play(self, number: int, scripts: list[Script]) -> Round:
         """Play a round, and have it judged twice."""
@@ -119,12 +120,12 @@ class Life:
             for wrong in oracle.judge(scripts, played.noted, self.program.alone):
                 played.seen.setdefault(wrong.clause, str(wrong))
         except EngineFailed as failure:
-            played.broke = True
+            self.broke = True
             played.seen[ALIVE] = f"{ALIVE}: {failure}: {_last(failure)}"
         with interrupts.released():
             time.sleep(_SETTLED)
         seen = self._judged()
-        if played.broke and seen:  # the log says why
+        if self.broke and seen:  # the log says why
             del played.seen[ALIVE]
         played.seen = {**seen, **played.seen}
         return played
@@ -192,41 +193,53 @@ def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
 def _life(
     plan: Plan, name: str, outcome: Outcome, keep: Path, tell: Callable[[Outcome], None]
 ) -> None:
-    new: list[Found] = []
+    """Play on one engine until its time is over, it breaks or something new is found."""
     until = min(plan.seconds, outcome.seconds + max(LIFE, plan.seconds / len(plan.configs)))
-    with living(plan, name) as life:
-        outcome.version, outcome.lives = life.program.version, outcome.lives + 1
-        while True:
+    with living(plan, name) as life, _counted(outcome, life):
+        new = None
+        while not (new or life.broke or outcome.seconds >= until):
             began, before = time.monotonic(), len(life.files)
             scripts = drawn(plan.seed, outcome.rounds, plan.clients, plan.configs[name].context_len)
             played = life.play(outcome.rounds, scripts)
-            outcome.rounds, outcome.seconds = (
-                outcome.rounds + 1,
-                outcome.seconds + time.monotonic() - began,
-            )
-            _count(outcome, played, plan.known)
-            new = [
-                Found(each, sentence, played, keep / f"round{played.number:05}")
-                for each, sentence in played.seen.items()
-                if not plan.known(each)
-            ]
+            new = _found(plan, outcome, played, keep)
+            outcome.rounds += 1
+            outcome.seconds += time.monotonic() - began
             if new:
-                _keep(life.files[max(0, before - 1) :], new[0].log)
+                _keep(life.files[max(0, before - 1) :], new.log)
             tell(outcome)
-            if new or played.broke or outcome.seconds >= until:
-                break
-        coverage = life.judge.verdict.coverage
-        outcome.lines += life.judge.verdict.lines
-        outcome.iterations += coverage.iterations
-        outcome.transitions.update(coverage.transitions)
-    if new and new[0].id not in {each.id for each in outcome.found}:
-        first = new[0]
-        first.also = [each.id for each in new[1:]]
-        outcome.found.append(first)
-        for seen in replayed(plan, name, first.round.scripts):
-            first.replayed += 1
-            first.again += first.id in seen
+    if new is not None:
+        for seen in replayed(plan, name, new.round.scripts):
+            new.replayed += 1
+            new.again += new.id in seen
             tell(outcome)
+
+
+@contextmanager
+def _counted(outcome: Outcome, life: Life) -> Iterator[None]:
+    """What is seen of an engine, however it ends."""
+    outcome.version = life.program.version
+    outcome.lives += 1
+    try:
+        yield
+    finally:
+        verdict = life.judge.verdict
+        outcome.lines += verdict.lines
+        outcome.iterations += verdict.coverage.iterations
+        outcome.transitions.update(verdict.coverage.transitions)
+
+
+def _found(plan: Plan, outcome: Outcome, played: Round, keep: Path) -> Found | None:
+    """What is new of a round, the log's word first; all that it shows is counted."""
+    before = {each.id for each in outcome.found}
+    outcome.known.update(each for each in played.seen if plan.known(each) or each in before)
+    _count(outcome.counts, played)
+    for each, sentence in played.seen.items():
+        if not plan.known(each) and each not in before:
+            also = [other for other in played.seen if other != each]
+            found = Found(each, sentence, played, keep / f"round{played.number:05}", also=also)
+            outcome.found.append(found)
+            return found
+    return None
 
 
 def replayed(plan: Plan, name: str, scripts: list[Script]) -> Iterator[dict[str, str]]:
@@ -248,11 +261,10 @@ def _keep(files: list[Path], folder: Path) -> None:
         shutil.copy(each, folder / each.name)
 
 
-def _count(outcome: Outcome, played: Round, known: Known) -> None:
-    outcome.known.update(filter(known, played.seen))
+def _count(counts: Counter[str], played: Round) -> None:
     for note in played.noted:
         what = str(note["what"])
         if what in ("final", "raised"):
             words = str(note.get("error") or note.get("message") or "")
             what = "refused" if oracle.BUSY in words else str(note.get("reason", what))
-        outcome.counts[what] += 1
+        counts[what] += 1
