@@ -6,11 +6,11 @@
 | `CLIENT-ABORT` | abort or refusal has a reason: somebody asked, or a turn is in flight |
 | `CLIENT-LENGTH` | answer has the tokens that were asked for, and chunks only add to it |
 | `CLIENT-HISTORY` | prompt is as long as the session's turns and its own tokens |
-| `CLIENT-CANARY` | token told as cached can be the session's: no two begin with the same |
+| `CLIENT-CANARY` | session's first prompt finds nothing cached: no two begin with the same |
 | `CLIENT-TOKENS` | answer is what the same tokens are answered alone, on an empty cache |
 
 A turn that its client left may have come to its end or not: the session's history is one of two
-until the next turn's length tells which.
+until the next turn's length tells which. What it leaves in the prefix tree its session may find.
 """
 
 from __future__ import annotations
@@ -250,10 +250,9 @@ def _histories(
                 return  # nothing is known of what comes after
             may = fits
             yield turn, fits[0]
-            first = not any(each.turns for each in fits)
             cached = max(each["cached_tokens"] or 0 for each in _said(turn))
-            if cached > (0 if first else fits[0].count):
-                text = f"{cached} tokens are cached, and {fits[0].count} are its session's"
+            if cached > (told - 1 if turn is not turns[0] and sid else 0):
+                text = f"{cached} of its {told} tokens are cached, and nobody else has them"
                 wrong.append(Wrong("CLIENT-CANARY", text, sid, turn.rid))
         if sid is None:
             continue

@@ -102,9 +102,9 @@ WRONG: dict[str, tuple[str, list[Noted]]] = {
         "CLIENT-CANARY",
         with_note(3, said("a", 2, 1, 1, cached_tokens=1)),
     ),
-    "more cached than there is": (
+    "a prompt that is cached to its end": (
         "CLIENT-CANARY",
-        with_note(6, said("b", 6, 1, 1, cached_tokens=5)),
+        with_note(6, said("b", 6, 1, 1, cached_tokens=6)),
     ),
     "another answer than alone": ("CLIENT-TOKENS", with_note(6, said("b", 6, 1, 2))),
 }
@@ -169,6 +169,14 @@ def test_a_turn_in_flight_refuses_the_next_and_no_other() -> None:
     third = [SCRIPT[0], turn("a"), turn("b"), turn("c")]
     late = [note("sent", "c"), note("raised", "c", **BUSY)]
     assert judged([OPEN, *first, refused, last, *late], third) == ["CLIENT-ABORT"]
+
+
+def test_a_turn_finds_what_one_that_was_left_has_computed() -> None:
+    """SGLang leaves an aborted turn's tokens in the tree."""
+    aborted = [note("aborts", "a"), said("a", 2, reason="abort", message="Aborted")]
+    heard = [OPEN, note("sent", "a"), *aborted, note("sent", "b"), said("b", 2, 1, 1)]
+    heard[-1]["cached_tokens"] = 1
+    assert judged(heard) == []
 
 
 def test_sessions_are_judged_apart() -> None:
