@@ -30,7 +30,7 @@ from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.findings import mark
 
 LIFE = 300.0
-"""Seconds that an engine is played on, or its share of the time: a start takes half a minute."""
+"""Seconds that an engine is played on at most: a start takes half a minute."""
 ALIVE = "CLIENT-ALIVE"
 """The clause of a front end that ends by itself."""
 _SETTLED = 0.3
@@ -194,7 +194,7 @@ def _life(
     plan: Plan, name: str, outcome: Outcome, keep: Path, tell: Callable[[Outcome], None]
 ) -> None:
     """Play on one engine until its time is over, it breaks or something new is found."""
-    until = min(plan.seconds, outcome.seconds + max(LIFE, plan.seconds / len(plan.configs)))
+    until = min(plan.seconds, outcome.seconds + min(LIFE, plan.seconds / len(plan.configs)))
     with living(plan, name) as life, _counted(outcome, life):
         new = None
         while not (new or life.broke or outcome.seconds >= until):
