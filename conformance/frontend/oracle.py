@@ -9,8 +9,9 @@
 | `CLIENT-CANARY` | session's first prompt finds nothing cached: no two begin with the same |
 | `CLIENT-TOKENS` | answer is what the same tokens are answered alone, on an empty cache |
 
-A turn that its client left may have come to its end or not: the session's history is one of two
-until the next turn's length tells which. What it leaves in the prefix tree its session may find.
+A turn that its client left may have come to its end or not: the session's history is one of several
+until a turn's length, or its answer, tells which. What it leaves in the prefix tree its session
+may find.
 """
 
 from __future__ import annotations
@@ -104,16 +105,11 @@ def judge(scripts: list[Script], noted: list[Noted], alone: Answers) -> list[Wro
     for turn in story.turns.values():
         wrong += _answered(turn, story)
         wrong += _lengths(turn)
-    known: dict[str, list[int]] = {}
     by_session: dict[str | None, list[Turn]] = {}
     for turn in story.turns.values():
         by_session.setdefault(turn.action.get("session"), []).append(turn)
-    histories = {
-        turn.rid: history
-        for sid, turns in by_session.items()
-        for turn, history in _histories(sid, turns, wrong)
-    }
-    _contents(story, histories, alone, known, wrong)
+    told = [each for sid, turns in by_session.items() for each in _histories(sid, turns, wrong)]
+    wrong += _contents(told, alone)
     return wrong
 
 
@@ -211,7 +207,7 @@ def _lengths(turn: Turn) -> Iterator[Wrong]:
 
 @dataclass(frozen=True)
 class History:
-    """What a session has before a turn: requests whose tokens and answers follow each other."""
+    """What a session may have: requests whose tokens and answers follow each other."""
 
     turns: tuple[Turn, ...] = ()
 
@@ -219,15 +215,8 @@ class History:
     def count(self) -> int:
         return sum(len(each.tokens) + _new(each) for each in self.turns)
 
-    def tokens(self, known: dict[str, list[int]]) -> list[int] | None:
-        """Its tokens, as far as answers that nobody heard are known."""
-        found: list[int] = []
-        for turn in self.turns:
-            answer = turn.final["tokens"] if turn.finished and turn.final else known.get(turn.rid)
-            if answer is None:
-                return None
-            found += [*turn.tokens, *answer]
-        return found
+    def with_turn(self, turn: Turn) -> History:
+        return History((*self.turns, turn))
 
 
 def _new(turn: Turn) -> int:
@@ -236,8 +225,8 @@ def _new(turn: Turn) -> int:
 
 def _histories(
     sid: str | None, turns: list[Turn], wrong: list[Wrong]
-) -> Iterator[tuple[Turn, History]]:
-    """Each turn whose prompt's length was told, and the history that it fits."""
+) -> Iterator[tuple[Turn, list[History]]]:
+    """Each turn whose prompt's length was told, and the histories that it fits."""
     may = [History()]
     for turn in turns:
         told = _told_prompt(turn)
@@ -249,7 +238,7 @@ def _histories(
                 wrong.append(Wrong("CLIENT-HISTORY", text, sid, turn.rid))
                 return  # nothing is known of what comes after
             may = fits
-            yield turn, fits[0]
+            yield turn, fits
             cached = max(each["cached_tokens"] or 0 for each in _said(turn))
             if cached > (told - 1 if turn is not turns[0] and sid else 0):
                 text = f"{cached} of its {told} tokens are cached, and nobody else has them"
@@ -257,9 +246,9 @@ def _histories(
         if sid is None:
             continue
         if turn.finished:
-            may = [History((*each.turns, turn)) for each in may]
+            may = [each.with_turn(turn) for each in may]
         elif turn.final is None or turn.left is not None:  # it may have come to its end
-            may = [*may, *(History((*each.turns, turn)) for each in may)]
+            may = [*may, *(each.with_turn(turn) for each in may)]
 
 
 def _said(turn: Turn) -> list[Noted]:
@@ -276,42 +265,70 @@ def _told_prompt(turn: Turn) -> int | None:
     return int(said[0]["prompt_tokens"])
 
 
-def _contents(
-    story: Story,
-    histories: dict[str, History],
-    alone: Answers,
-    known: dict[str, list[int]],
-    wrong: list[Wrong],
-) -> None:
-    """Compare answers with those of the same tokens alone, first those that are known first."""
-    waiting = dict(histories)
-    for history in histories.values():
-        for turn in history.turns:
-            if not turn.finished:
-                waiting.setdefault(turn.rid, History(history.turns[: history.turns.index(turn)]))
-    while waiting:
-        ready = {}
-        for rid, history in waiting.items():
-            before = history.tokens(known)
-            if before is not None:
-                ready[rid] = [*before, *story.turns[rid].tokens]
-        if not ready:
-            return  # the answer of a turn that was left came from nowhere: told before
-        asked = [
-            {"rid": f"alone{rid}", "tokens": tokens, "max_new": story.turns[rid].action["max_new"]}
-            for rid, tokens in ready.items()
-        ]
-        answers = alone(asked)
-        for rid in ready:
-            del waiting[rid]
-            known[rid] = answers.get(f"alone{rid}", [])
-            wrong += _compared(story.turns[rid], known[rid])
+Request = tuple[tuple[int, ...], int]
+"""A prompt, and how many tokens are asked for."""
 
 
-def _compared(turn: Turn, alone: list[int]) -> Iterator[Wrong]:
-    sid = turn.action.get("session")
-    said = [*turn.chunks, *([turn.final] if turn.final and "tokens" in turn.final else [])]
-    longest: list[int] = max((each["tokens"] for each in said), key=len, default=[])
-    if longest != alone[: len(longest)]:
-        text = f"{longest} is the answer, alone it is {alone}"
-        yield Wrong("CLIENT-TOKENS", text, sid, turn.rid)
+class _Missing(Exception):
+    """The build was not asked for this yet, alone."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.request = request
+
+
+class _Alone:
+    """What the build answers to prompts alone."""
+
+    def __init__(self, ask: Answers) -> None:
+        self.ask = ask
+        self.known: dict[Request, list[int]] = {}
+
+    def answer(self, prompt: list[int], count: int) -> list[int]:
+        """Raises :class:`_Missing`."""
+        request = tuple(prompt), count
+        if request not in self.known:
+            raise _Missing(request)
+        return self.known[request]
+
+    def answers(self, history: History, turn: Turn) -> list[int]:
+        """To a turn after a history, in which nobody heard some of the answers."""
+        prompt: list[int] = []
+        for each in history.turns:
+            prompt += each.tokens
+            heard = each.final["tokens"] if each.finished and each.final else None
+            prompt += self.answer(prompt, _new(each)) if heard is None else heard
+        return self.answer([*prompt, *turn.tokens], turn.action["max_new"])
+
+    def learn(self, missing: set[Request]) -> None:
+        """Ask for all of these."""
+        asked = {f"alone{number:05}": each for number, each in enumerate(sorted(missing))}
+        said = self.ask(
+            [{"rid": rid, "tokens": list(p), "max_new": count} for rid, (p, count) in asked.items()]
+        )
+        self.known |= {request: said.get(rid, []) for rid, request in asked.items()}
+
+
+def _contents(told: list[tuple[Turn, list[History]]], ask: Answers) -> Iterator[Wrong]:
+    """Compare answers with those to the same tokens alone, after one of the histories."""
+    alone = _Alone(ask)
+    while True:
+        missing: set[Request] = set()
+        answers: list[tuple[Turn, list[list[int]]]] = []
+        for turn, histories in told:
+            found = []
+            for history in histories:
+                try:
+                    found.append(alone.answers(history, turn))
+                except _Missing as lacks:
+                    missing.add(lacks.request)
+            answers.append((turn, found))
+        if not missing:
+            break
+        alone.learn(missing)
+    for turn, found in answers:
+        said = [*turn.chunks, *([turn.final] if turn.final and "tokens" in turn.final else [])]
+        longest: list[int] = max((each["tokens"] for each in said), key=len, default=[])
+        if not any(longest == each[: len(longest)] for each in found):
+            text = f"{longest} is the answer, alone it is {' or '.join(map(str, found))}"
+            yield Wrong("CLIENT-TOKENS", text, turn.action.get("session"), turn.rid)

@@ -138,14 +138,31 @@ def test_a_turn_that_was_left_may_have_ended(prompt: int, clauses: list[str]) ->
 def test_what_a_turn_that_was_left_said_is_asked_for() -> None:
     """Nobody heard it, and the next answer depends on it."""
     heard = [OPEN, note("sent", "a"), note("left", "a"), note("sent", "b"), said("b", 6, 1, 1)]
-    rids: list[str] = []
+    asked: list[list[int]] = []
 
     def ask(requests: list[Action]) -> dict[str, list[int]]:
-        rids.extend(each["rid"] for each in requests)
+        asked.extend(each["tokens"] for each in requests)
         return alone(requests)
 
     assert judged(heard, ask=ask) == []
-    assert rids == ["alonea", "aloneb"]
+    assert asked == [[7, 7], [7, 7, 1, 1, 7, 7]]
+
+
+@pytest.mark.parametrize(("last", "clauses"), [(8, []), (9, []), (3, ["CLIENT-TOKENS"])])
+def test_two_turns_of_one_length_that_were_left(last: int, clauses: list[str]) -> None:
+    """Which of them the history has, the answer tells."""
+    script = [SCRIPT[0], turn("a"), turn("b", tokens=1, new=3), turn("c", new=1)]
+    gone = [note(what, rid) for rid in "ab" for what in ("sent", "left")]
+    heard = [OPEN, *gone, note("sent", "c"), said("c", 6, last)]
+
+    def ask(requests: list[Action]) -> dict[str, list[int]]:
+        """Eight after a, nine after b."""
+        return {
+            each["rid"]: [8 if each["tokens"][:2] == [7, 7] else 9] * each["max_new"]
+            for each in requests
+        }
+
+    assert judged(heard, script, ask=ask) == clauses
 
 
 @pytest.mark.parametrize(
