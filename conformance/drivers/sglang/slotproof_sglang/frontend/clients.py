@@ -92,6 +92,7 @@ class Clients:
             what = getattr(self, f"_{action['do']}")
             if not await self._within(limit, what(action, number)):
                 self._note(number, "unanswered", **_about(action))
+                break  # what comes next would wait as long
 
     @staticmethod
     async def _within(limit: float, what: Awaitable[Any]) -> bool:
