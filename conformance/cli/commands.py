@@ -15,6 +15,7 @@ from slotproof.conformance.cli.environments import env
 from slotproof.conformance.cli.epilogs import epilog
 from slotproof.conformance.cli.errors import DEBUG
 from slotproof.conformance.cli.exploring import explore
+from slotproof.conformance.cli.fronting import frontend
 from slotproof.conformance.cli.gating import gate
 from slotproof.conformance.cli.listing import list_things
 from slotproof.conformance.cli.matrix import matrix
@@ -61,6 +62,7 @@ _BUILDS, _FILES, _SPEC, _OTHER = "Builds of engines", "Traces and logs", "The sp
 app.command("run", epilog=epilog("run"), rich_help_panel=_BUILDS)(run)
 app.command("gate", epilog=epilog("gate"), rich_help_panel=_BUILDS)(gate)
 app.command("campaign", epilog=epilog("campaign"), rich_help_panel=_BUILDS)(campaign)
+app.command("frontend", epilog=epilog("frontend"), rich_help_panel=_BUILDS)(frontend)
 app.add_typer(matrix, name="matrix", rich_help_panel=_BUILDS)
 app.command("diff", epilog=epilog("diff"), rich_help_panel=_BUILDS)(diff)
 app.command("replay", epilog=epilog("replay"), rich_help_panel=_FILES)(replay)

@@ -83,6 +83,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
             "slotproof show found.itf.json",
             "slotproof show found.itf.json --out found.html",
             "slotproof show found.itf.json --open",
+            "slotproof show found.itf.json --format issue --releases",
             "slotproof show --all --out pages one.itf.json two.itf.json",
         ),
         {CONFORMS: "shown", **_WRONG},
@@ -112,6 +113,13 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
     ),
     "validate": (
         ("slotproof validate server.jsonl.gz --out x.itf.json", "slotproof validate - --follow"),
+        _SEARCHED,
+    ),
+    "frontend": (
+        (
+            "slotproof frontend --engine sglang==0.5.23 --clients 8 --seconds 1800",
+            "slotproof frontend --engine sglang==0.5.23 --replay found.json",
+        ),
         _SEARCHED,
     ),
     "docs": (

@@ -16,7 +16,7 @@ from slotproof.conformance.lockstep.abstraction import abstract
 from slotproof.conformance.lockstep.client import Sent
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.oracles import Oracle
+from slotproof.conformance.lockstep.oracles import Oracle, progress
 from slotproof.conformance.lockstep.oracles.steps import follow
 from slotproof.conformance.lockstep.referee import Referee, Setup, empty_snapshot
 from slotproof.conformance.logs.format import Header
@@ -171,6 +171,7 @@ class LogReferee(Referee):
             blind |= {"history", "answers", "progress"}
         if self._gap or snapshot["iter"] > self.snapshot["iter"] + 1:
             blind.add("progress")
+            progress.from_here(self.client, self.config)
             self.seen["gaps"] += 1
         return {name: oracle for name, oracle in self.oracles.items() if name not in blind}
 

@@ -49,7 +49,7 @@ _REFEREE = (
 """What finds, shrinks and replays."""
 _BUILDS = (
     *(*_REFEREE, "conformance/campaigns", "conformance/drivers/common", "conformance/environments"),
-    *("conformance/logs", "conformance/matrices", f"{TESTS}/*.py"),
+    *("conformance/frontend", "conformance/logs", "conformance/matrices", f"{TESTS}/*.py"),
 )
 
 

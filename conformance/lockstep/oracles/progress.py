@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slotproof.conformance.lockstep.client import Client
 from slotproof.conformance.lockstep.observation import Observation, Violation, violated
 from slotproof.conformance.protocol.commands import describe
 from slotproof.conformance.protocol.config import EngineConfig
@@ -60,18 +61,29 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
     """Things change, but for too long nobody has sent anything and somebody is not answered."""
     client = seen.client
     if seen.snapshot["consumed"]:
-        chunk = seen.config.chunk or seen.config.context_len
-        work = [
-            2 + (each.most - max(0, each.max_new)) // chunk + max(0, each.max_new)
-            for each in client.unanswered.values()
-        ]
-        client.patience = PATIENCE + 2 * sum(work)
+        client.patience = _patience(client, seen.config)
     elif runs and not client.paused and client.unanswered:
         client.patience -= 1
         if client.patience == 0:
             rid = next(iter(client.unanswered))
             words = "{rid} is not answered, long after the last command was read; {have}"
             yield violated("INV-PROGRESS.starved", words, rid=rid, have=_have(seen))
+
+
+def _patience(client: Client, config: EngineConfig) -> int:
+    """Iterations within which all that was sent is answered, if nobody sends anything more."""
+    chunk = config.chunk or config.context_len
+    work = [
+        2 + (each.most - max(0, each.max_new)) // chunk + max(0, each.max_new)
+        for each in client.unanswered.values()
+    ]
+    return PATIENCE + 2 * sum(work)
+
+
+def from_here(client: Client, config: EngineConfig) -> None:
+    """Iterations before this one were seen by nobody: what they counted is not known."""
+    client.unheard = client.stalled = 0
+    client.patience = _patience(client, config)
 
 
 def _pinned(seen: Observation, rid: str) -> tuple[str, str]:

@@ -192,6 +192,31 @@ def test_the_state_in_some_lines_only(every: int, record: Any, write: Write) -> 
     assert found.line == lines.index(blind[-2]) + 1, "a guard that fails is told at its own line"
 
 
+def test_idle_iterations_that_are_not_there_starve_nobody(
+    commands: Any, tmp_path: Path, write: Write
+) -> None:
+    """INV-PROGRESS.starved: a server without work writes nothing; each request that then comes has
+    all its time."""
+    path = tmp_path / "recorded.jsonl"
+    engine = LoggedEngine(InProcessEngine(), path)
+    engine.reset(CONFIGS["p1"], 0)
+    for number in range(8):
+        engine.do({**commands.submit(f"r{number}"), "session": None, "max_new": 6})
+        for _ in range(9):
+            engine.do(commands.STEP)
+    engine.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    idle = -100
+    for line in lines:
+        if line.get("command", {}).get("do") == "submit":
+            idle += 100
+        elif "snapshot" in line:
+            line["snapshot"]["iter"] += idle
+    lines = [line for line in lines if line.get("command", {}).get("do") != "step"]
+    verdict = judging.validate(write(lines))
+    assert verdict.violations == [] and verdict.seen["gaps"] == 7
+
+
 def test_without_clients_nothing_is_said_of_histories(record: Any, write: Write) -> None:
     """A recorder that keeps prompts to itself: INV-HISTORY and INV-ANSWER are not checked."""
     lines = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import json
 import os
@@ -120,7 +121,18 @@ def import_engine() -> str:
 
     transformers.AutoConfig.register = tolerant
     importlib.import_module("sglang.srt.managers.scheduler")
+    leave_no_shared_memory()
     return str(importlib.import_module("sglang").__version__)
+
+
+def leave_no_shared_memory() -> None:
+    """Builds from 0.5.15 on tell of their load in a file of /dev/shm, which is there for ever where
+    a process is killed: memory without a name in its place."""
+    if importlib.util.find_spec("sglang.srt.managers.load_snapshot") is None:
+        return
+    module: Any = importlib.import_module("sglang.srt.managers.load_snapshot")
+    if hasattr(module, "shm_path_for") and hasattr(os, "memfd_create"):
+        module.shm_path_for = lambda *_: f"/proc/self/fd/{os.memfd_create('sglang_loads')}"
 
 
 def write_model(folder: str, context_len: int, layers: int) -> None:

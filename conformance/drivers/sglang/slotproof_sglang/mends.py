@@ -110,7 +110,8 @@ def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
                 done.append(name)
             elif name in asked:
                 raise UsageError(f"the mend {name!r} does not fit this build: {reason}")
-    sys.meta_path.insert(0, Mended(source))
+    # Behind the recorder's finder (sitecustomize.py), which asks those that come after it.
+    sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Mended(source))
     return done
 
 

@@ -1,0 +1,1 @@
+"""A build's own front end under several clients: scripts, what clients must hear, two judges."""
