@@ -192,7 +192,7 @@ CLAUSES = {
 """By clause, what is wrong where it is violated."""
 
 _CUT = "no more is unlocked than is locked for it, in whole pages"
-_DUP = "what is freed as there already is whole pages of what is new in the tree"
+_DUP = "what it frees because the tree has it is whole pages of what it publishes"
 _FITS = "there are pages enough for it"
 GUARDS: Mapping[str, str] = {
     "F": "no more of the output is final than was sampled, and the prefix in the tree is within it",
@@ -249,7 +249,7 @@ GUARDS: Mapping[str, str] = {
     "swa": "there is a sliding window, and the request has begun to run",
     "swa_available": "there are sliding-window pages enough for it",
     "swa_bounded": "the tree protects no more of the sliding-window pool than prefixes in use",
-    "swa_dup": "what is freed of the window is whole pages of what is new in the tree",
+    "swa_dup": "what it frees of the window is whole pages that the tree has, of what it publishes",
     "swa_evictable": "there is as much in the sliding-window tree that nobody locks",
     "swa_n": "it evicts whole sliding-window pages",
     "swa_u": "no more of the sliding window is unlocked than is locked for it, in whole pages",

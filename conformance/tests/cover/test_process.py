@@ -143,7 +143,9 @@ def test_a_run_over_a_driver_that_dies_keeps_the_trace() -> None:
 def test_a_usage_answer_to_a_legal_command_names_the_command(toy: Open) -> None:
     engine = toy("refuses-step")
     engine.reset(SMALL, 0)
-    with pytest.raises(EngineUnusable, match="toy refuses a legal command, step 1: not today"):
+    with pytest.raises(
+        EngineUnusable, match="toy refuses a legal command, one scheduler iteration: not today"
+    ):
         engine.do(STEP)
 
 

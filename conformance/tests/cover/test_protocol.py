@@ -104,7 +104,9 @@ def test_commands_are_described() -> None:
     asked = describe({"do": "accept", "rid": "r", "tokens": 3})
     assert asked == "accept 3 tokens in r's next round"
     plain = {name: {"do": name, **dict.fromkeys(FIELDS[name], 1)} for name in FIELDS}
-    assert describe(plain["step"]) == "step 1" and describe(plain["flush"]) == "flush"
+    assert (
+        describe(plain["step"]) == "one scheduler iteration" and describe(plain["flush"]) == "flush"
+    )
 
 
 @pytest.mark.parametrize(

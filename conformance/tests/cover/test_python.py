@@ -66,7 +66,9 @@ def test_a_command_returns_what_happened() -> None:
     }
     assert second.row.pools["full"]["held"] == 3 and second.row.slots["s1"]["lent"]
     assert second.violations[0].clause == "INV-SUM-FULL.reported"
-    assert str(second).splitlines()[0] == "  5  step 1" and "67 ≠ 64" in str(second)
+    assert str(second).splitlines()[0] == "  5  one scheduler iteration" and "67 ≠ 64" in str(
+        second
+    )
     assert third.violations == [] and third.number == 6
     assert engine.trace.rows[-1] is second.row  # up to there it replays
     assert engine.trace.violations == second.violations
