@@ -26,7 +26,8 @@ _COUNTED = "The lengths count KV that was computed for the tokens there, and no 
 class _Figure:
     """A variable of the spec, where an engine has it."""
 
-    what: str
+    says: str
+    """Of a ``name``, with ``{n}`` where the figure stands."""
     where: str
     right: str
     words: tuple[str, ...] = ()
@@ -60,14 +61,14 @@ _VARIABLES: dict[str, _Figure | _Flag] = {
         ("slot",),
     ),
     "session.history": _Figure(
-        "tokens that {name} remembers",
+        "{name}'s history has length {n}",
         "len(engine.history({it}) or ())",
         "A session remembers its finished turns: what was sent, and what was answered.",
         ("history",),
     ),
     **{
         f"slot.{key}": _Figure(
-            f"{figure} of {{name}}'s slot",
+            f"{figure} of {{name}}'s slot is {{n}}",
             f'figure(engine.slot({{it}}), "{figure}")',
             _COUNTED,
             ("slot",),
@@ -76,7 +77,9 @@ _VARIABLES: dict[str, _Figure | _Flag] = {
     },
     **{
         f"req.{key}": _Figure(
-            f"{figure} of {{name}}", f'figure(engine.running()[{{it}}], "{figure}")', _COUNTED
+            f"{figure} of {{name}} is {{n}}",
+            f'figure(engine.running()[{{it}}], "{figure}")',
+            _COUNTED,
         )
         for key, figure in _LENGTHS.items()
     },
@@ -139,16 +142,16 @@ def _unwritten(whom: str, wanted: int, found: int, iteration: int | None) -> Que
 def _of_figure(
     shown: _Figure, whom: str, wanted: int, found: int, iteration: int | None
 ) -> Question:
-    what = shown.what.format(name=whom)
+    before, _, after = shown.says.partition("{n}")
+    before, after = before.format(name=whom), f"{after}, and should be {wanted}"
     return Question(
-        f"{what}: {found}, where {wanted} is right",
+        f"{before}{found}{after}",
         shown.right,
-        f"After these steps {what}: {found}, where {wanted} is right.",
+        f"After these steps {before}{found}{after}.",
         (
             f"seen = {shown.where.format(it=literal(whom))}",
-            f"print({literal(what + ':')}, seen)",
             f"if seen != {wanted}:",
-            f'    return {literal(what + ": ")} + f"{{seen}} in place of {wanted}"',
+            f"    return {literal(before)} + str(seen) + {literal(after)}",
             "return None",
         ),
         figures=shown.words,

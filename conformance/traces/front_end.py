@@ -11,7 +11,7 @@ from slotproof.conformance.traces.record import Record
 
 NO_CLIENTS = {
     "evict": "eviction comes when memory runs short",
-    "retract": "a retraction comes when memory runs short, or with a pause in mode `retract`",
+    "retract": "a retraction comes when memory runs short, or with a pause in mode “retract”",
     "accept": "what a round accepts the drafts decide",
 }
 """Commands that no client can send, and when what they do happens in a server."""

@@ -123,7 +123,8 @@ def _configuration(trace: Record) -> str:
         f"speculation, {config.draft} steps": config.draft,
     }
     said = [f"P{config.size[1:]}", f"a context of {config.context_len}"]
-    said += [f"{min(config.max_running, config.rows)} requests may run", f"{config.rows} rows"]
+    said += [f"{min(config.max_running, config.rows)} requests may run"]
+    said += [f"{config.rows} rows"] if trace.found_on.startswith("sglang") else []
     return ", ".join([*said, *(name for name, on in also.items() if on)])
 
 

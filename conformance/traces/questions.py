@@ -85,7 +85,8 @@ def _unanswered(violation: Violation, rid: str) -> Question:
     return Question(
         f"{rid} is never answered",
         "Every request that fits into an idle engine is answered in the end.",
-        f"{rid} is not answered, however long the scheduler runs. {violation.detail}",
+        f"{rid} is not answered, however long the scheduler runs: "
+        f"{violation.detail.partition(':')[0]}.",
         (
             f"engine.step({LATER})  # nothing more is sent",
             'print("answers:", engine.answers, "- waiting:", engine.waiting())',
@@ -105,10 +106,12 @@ def _got(
 
     def made(violation: Violation, rid: str) -> Question:
         most = violation.spec or 0
+        tokens = "1 token" if violation.engine == 1 else f"{violation.engine} tokens"
+        seen = f"{rid} {words.format(most=most)} and gets {tokens}"
         return Question(
-            f"{rid} {words.format(most=most)} and gets {violation.engine}",
+            seen,
             expected,
-            f"{rid} {words.format(most=most)} and gets {violation.engine}.",
+            f"{seen}.",
             (
                 *((f"engine.step({LATER})  # nothing more is sent",) if more else ()),
                 f"got = engine.tokens.get({literal(rid)}, [])",

@@ -27,6 +27,7 @@ READ_TRACE: tuple[tuple[str, ...], ...] = (
     ("show", FILE, "--format", "markdown"),
     ("show", FILE, "--format", "mermaid"),
     ("show", FILE, "--format", "pytest"),
+    ("show", FILE, "--format", "issue"),
     ("show", FILE, FILE, "--all", "--out", OUT),
     ("diff", FILE, "reference"),
     ("diff", "reference", "reference:leak-full", "--trace", FILE, "--json"),
