@@ -10,7 +10,7 @@ import typer
 from slotproof.conformance.cli.options import JsonOption
 from slotproof.conformance.engines.mutants import known_mutants
 from slotproof.conformance.environments.recipes import RECIPES
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.conformance.protocol.config import CONFIGS, SERVED, EngineConfig
 from slotproof.conformance.terminal import say, say_json
 from slotproof.model.expr import show
 from slotproof.model.invariants import INVARIANTS
@@ -101,7 +101,7 @@ def _table(what: Things) -> dict[str, Any]:
                 for name, profile in PROFILES.items()
             }
         case Things.CONFIGS:
-            return {name: _config(config.to_json()) for name, config in CONFIGS.items()}
+            return {name: _config(config.to_json()) for name, config in (CONFIGS | SERVED).items()}
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class Capabilities:
             if getattr(config, name):
                 return f"{name} is not offered"
         for name, values in self.config.items():
-            if getattr(config, name, None) not in values:
+            if values and getattr(config, name, None) not in values:
                 return f"{name} can only be {values}"
         return None
 

@@ -27,7 +27,7 @@ from slotproof.conformance.engines.base import (
     its_own_fault,
 )
 from slotproof.conformance.protocol.commands import FIELDS, Command
-from slotproof.conformance.protocol.config import LATER, EngineConfig
+from slotproof.conformance.protocol.config import CHOSEN, EngineConfig
 from slotproof.conformance.protocol.snapshot import (
     CheckerView,
     PoolView,
@@ -87,7 +87,7 @@ class InProcessEngine:
             transitions=_TRANSITIONS,
             profile="reference",
             recompute=True,
-            config={name: [False, True] for name in sorted(LATER)},
+            config={name: [False, True] for name in sorted(CHOSEN)},
             not_observed=_NOT_OBSERVED if model == "stamps" else {},
         )
         self._config = EngineConfig()

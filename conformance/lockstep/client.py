@@ -24,6 +24,8 @@ class Sent:
     prompt: Tokens = field(default_factory=list)
     """History and new tokens; known once it was read, and for certain once it was answered."""
     read: bool = False
+    since: int = 0
+    """The time at which it was."""
     refusable: bool | None = False
     """When it was read, its session was not open; ``None``: it may have been closing, or had a
     turn in flight, which is the engine's to know, or what it waits for may leave it no prompt."""
@@ -250,7 +252,7 @@ class Client:
             sent.opening = next((e for e in reversed(opens) if e.answers == {"opened"}), None)
             past = [] if sent.opening else self.history.get(sent.session, [])
         sent.prompt = joined(past, sent.tokens)
-        sent.read = True
+        sent.read, sent.since = True, self.clock
         if not len(sent.prompt):
             sent.refusable = None if waits and self.queues else True
         if not sent.answers:

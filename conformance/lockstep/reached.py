@@ -95,6 +95,8 @@ class Reached:
                 if session in self._last:
                     reached["pairs"][f"{self._last[session]} {transition}"] += 1
                 self._last[session] = transition
+        for option in now.get("options", ()):
+            reached["options"][option] += 1
         for message in now["messages"]:
             if message["type"] == "refused":
                 reached["refused"][_told(message, before)] += 1

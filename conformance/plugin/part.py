@@ -14,7 +14,7 @@ from slotproof.conformance.cli.options import known_profile, number
 from slotproof.conformance.cli.running import known
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.files import slug
-from slotproof.conformance.protocol.config import BadConfig, chosen
+from slotproof.conformance.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.conformance.search.baseline import BadBaseline, Baseline, load
 from slotproof.conformance.search.campaign import Outcome, run
 from slotproof.conformance.search.causes import Known
@@ -161,7 +161,7 @@ def parts(config: pytest.Config) -> list[Part]:
     option = config.getoption
     prefix = "--slotproof-"
     try:
-        configs = chosen(option(prefix + "config"))
+        configs = chosen(option(prefix + "config") or CONFIGS)  # an item each: few have options
         examples = number(option(prefix + "examples"), 1, prefix + "examples")
         count = number(option(prefix + "parts"), 1, prefix + "parts")
         seed = number(option(prefix + "seed"), 0, prefix + "seed")

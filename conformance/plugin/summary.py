@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.config import chosen
 from slotproof.conformance.search.report import impossible, left_out
 from slotproof.conformance.terminal import labelled, plain
 
@@ -43,7 +43,7 @@ class Summary:
         """Transitions that the engine offers and these configurations allow, not reached."""
         offered = frozenset(name for seen in self.seen for name in seen["offered"])
         reached = {name for seen in self.seen for name in seen["transitions"]}
-        configs = [CONFIGS[name] for name in {seen["config"] for seen in self.seen}]
+        configs = list(chosen({seen["config"] for seen in self.seen}).values())
         never = impossible(offered, configs, self.seen[0]["profile"]).keys()
         return sorted(offered - reached - never)
 

@@ -50,6 +50,16 @@ class EngineConfig:
     """A turn that finds one in flight waits for it, and so does a close."""
     keeps_slack: bool = False
     """What a round allocated past the end of a turn stays with its slot."""
+    priority: bool = False
+    """Requests differ in importance, by their names; those that run give way to more important
+    ones. This and what follows are options of a server: see :data:`OPTIONS`."""
+    queue: Annotated[int, Field(ge=0, le=bounds.ACTORS)] = 0
+    """Requests that may wait: one beyond them is ended. 0: any number."""
+    waiting_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
+    """Seconds after which a request that waits is ended; 0: never. So of one that runs:"""
+    running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
+    pause_retracts: bool = False
+    """A pause sends those that run back to waiting."""
 
     def __post_init__(self) -> None:
         wrong = SOME.misfit(vars(self))
@@ -75,6 +85,15 @@ class EngineConfig:
         """
         on = {"overlap": self.overlap, "speculation": self.draft > 0}
         return ", ".join(name for name in on if on[name]) or "plain"
+
+    @property
+    def options(self) -> list[str]:
+        """The options of a server that it has.
+
+        >>> EngineConfig().options, SERVED["p1-priority"].options
+        ([], ['priority'])
+        """
+        return [name for name in OPTIONS if getattr(self, name)]
 
     @property
     def size(self) -> str:
@@ -119,7 +138,12 @@ class EngineConfig:
         return cls(**data)
 
 
-LATER = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
+CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
+"""Choices of a profile that a configuration may make."""
+OPTIONS = ("priority", "queue", "waiting_timeout", "running_timeout", "pause_retracts")
+"""Options of a server, by which requests are held back, put off or ended: the same transitions by
+another way. An engine that goes one says so in the snapshot's ``options``."""
+LATER = CHOSEN | {*OPTIONS}
 """Fields that came to the protocol later: told only to an engine that says it takes them."""
 
 _fields = get_type_hints(EngineConfig, include_extras=True)
@@ -170,6 +194,17 @@ _vllm = replace(
 )
 CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8, draft=2)}
 """All that the profile `vllm` does."""
+SERVED: dict[str, EngineConfig] = {
+    "p1-priority": replace(_base, priority=True, max_running=2, rows=8, total_tokens=96),
+    "p4-queue": replace(
+        _base, page_size=4, priority=True, queue=2, max_running=2, rows=8, total_tokens=128
+    ),
+    "p1-timeouts": replace(
+        _base, waiting_timeout=30, running_timeout=60, max_running=1, rows=8, total_tokens=96
+    ),
+    "p4-pause": replace(_base, page_size=4, pause_retracts=True, chunk=8, rows=8, total_tokens=128),
+}
+"""Options of a server: for engines that have one."""
 
 
 def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
@@ -178,8 +213,9 @@ def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
     >>> list(chosen(["p4", "p1"]))
     ['p4', 'p1']
     """
-    wanted = list(names or CONFIGS)
+    known = CONFIGS | SERVED
+    wanted = list(names or known)
     for name in wanted:
-        if name not in CONFIGS:
-            raise BadConfig(f"unknown configuration {name!r}; there are: {', '.join(CONFIGS)}")
-    return {name: CONFIGS[name] for name in wanted}
+        if name not in known:
+            raise BadConfig(f"unknown configuration {name!r}; there are: {', '.join(known)}")
+    return {name: known[name] for name in wanted}

@@ -222,6 +222,7 @@ class Snapshot(TypedDict):
     queues: NotRequired[dict[Name, Names]]
     tables: NotRequired[dict[Name, Names]]
     injected: NotRequired[bool]
+    options: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
 
 
 @shape

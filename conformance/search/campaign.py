@@ -20,7 +20,7 @@ from itertools import chain
 from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.conformance.lockstep.coverage import Coverage, total
-from slotproof.conformance.protocol.config import EngineConfig
+from slotproof.conformance.protocol.config import SERVED, EngineConfig
 from slotproof.conformance.search.causes import Known
 from slotproof.conformance.search.collected import Collected, groups
 from slotproof.conformance.search.examples import Search
@@ -270,7 +270,8 @@ class _Campaign:
 
 
 def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
-    """Configurations that the engine can take; the others are noted with the reason.
+    """Configurations that the engine can take; the others are noted with the reason, but for
+    those with options of a server where all of these are in the plan, as they are by default.
 
     Raises :class:`EngineUnusable` if there is none.
     """
@@ -279,7 +280,7 @@ def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineCo
         reason = engine.capabilities.refuses(config)
         if reason is None:
             possible[name] = config
-        else:
+        elif name not in SERVED or not SERVED.keys() <= plan.configs.keys():
             outcome.skipped[name] = reason
     if not possible:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())

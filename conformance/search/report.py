@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from slotproof.conformance.engines.base import Capabilities
@@ -66,7 +66,8 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(outcome, coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
-    unearned = _unearned(outcome, plan) or unused(coverage) or (None if never else unmet(coverage))
+    unearned = _unearned(outcome, plan) or unused(coverage)
+    unearned = unearned or (None if never else unmet(coverage) or idle(coverage, configs.values()))
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -166,6 +167,15 @@ def unmet(coverage: Coverage) -> str | None:
     return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
 
 
+def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> str | None:
+    """Which option of a server that they have was never at work; ``None`` where each was."""
+    for config in configs:
+        for name in config.options:
+            if not coverage.reached["options"][name]:
+                return f"{name} of the configuration was never at work"
+    return None
+
+
 def _mode(
     outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
 ) -> dict[str, Any]:
@@ -248,18 +258,18 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield from _modes(report["modes"], transitions["never"])
     if guards["of"]:
         yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
-    yield from _answers(report["clients"])
+    yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
+    yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
     if report.get("driver"):
         yield labelled("driver", report["driver"])
 
 
-def _answers(clients: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """How requests ended."""
-    ended = ", ".join(f"{count} by {how}" for how, count in clients.get("finishes", {}).items())
-    if ended:
-        yield labelled("requests ended", ended)
+def _counted(label: str, counts: Mapping[str, int], by: str = "") -> Iterator[str]:
+    """How requests ended, which options of a server were at work; how often."""
+    if counts:
+        yield labelled(label, ", ".join(f"{count} {by}{what}" for what, count in counts.items()))
 
 
 def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.domains import Always, Among, Domain, Either, Several, Whole
@@ -310,10 +310,12 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             if name in offered:
                 self.do({"do": name})
 
+    # Without rules that never apply, which would thin out the others.
+    clients = pausing(Clients, offered) if config.pause_retracts else Clients
     if not rounds:
-        return Clients  # without rules that never apply, which would thin out the others
+        return clients
 
-    class Speculating(Clients):
+    class Speculating(clients):  # type: ignore[valid-type,misc]
         def accept(self, tokens: int) -> None:
             self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
 
@@ -349,3 +351,37 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             self.step()
 
     return Speculating
+
+
+def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
+    """Where a pause sends those that run back to waiting: what may happen to them until they go
+    on."""
+
+    class Pausing(clients):  # type: ignore[misc]
+        @rule(
+            offered={"pause", "continue"} <= {*offered},
+            who=chosen,
+            prompt=prompts(Whole(1, 12), Always(1)),
+            new=Whole(1, 8),
+            steps=Whole(1, 4),
+            then=Among(["", "abort", "close", "reject", "plain"]),
+        )
+        def turn_and_pause(
+            self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
+        ) -> None:
+            session = self.of(who)
+            self.submit(session, prompt, new)
+            rid = self.sent[-1]
+            self.step(steps)
+            self.do({"do": "pause"})
+            self.step()
+            if then == "abort":
+                self.do({"do": "abort", "rid": rid})
+            elif then == "close":
+                self.do({"do": "close", "session": session})
+            elif then:
+                self.submit(session if then == "reject" else None, Prompt(0, 2), new)
+            self.do({"do": "continue"})
+            self.step(new + 2)
+
+    return Pausing

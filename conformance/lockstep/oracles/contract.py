@@ -46,7 +46,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
         asked_for = sent.aborted is not None or sent.closed
         too_long = sent.beyond(seen.config.context_len) and not asked_for  # else it may be served
         refused = sent.refusable is True or too_long
-        unasked = not asked_for and _served(seen, sent)
+        unasked = not (asked_for or _turned_away(seen, sent)) and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused and got {engine} tokens"
@@ -69,6 +69,16 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
         yield violated("INV-ANSWER.length", words, rid=rid, spec=asked, engine=count)
     if isinstance(sent.output, list):
         yield from _stop(rid, sent, sent.output)
+
+
+def _turned_away(seen: Observation, sent: Sent) -> bool:
+    """Whether an option of the server may have ended it: more may have waited than may wait, or its
+    time is over."""
+    config, client = seen.config, seen.client
+    ended = sum(message["type"] == "finish" for message in seen.snapshot["messages"])
+    full = 0 < config.queue < len(client.unanswered) + ended
+    limits = [each for each in (config.waiting_timeout, config.running_timeout) if each]
+    return full or any(client.clock - sent.since >= each for each in limits)
 
 
 def _served(seen: Observation, sent: Sent) -> bool:

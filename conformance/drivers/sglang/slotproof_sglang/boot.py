@@ -7,7 +7,6 @@ a stub for the real thing; and the engine is imported last.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -23,7 +22,7 @@ from slotproof_driver.configuration import filled
 from slotproof_driver.stubs import install
 from slotproof_driver.usage import UsageError
 
-from . import paging, speculation, window
+from . import options, paging, speculation, window
 from .stubs import STUBBED
 
 VOCAB = 256
@@ -51,6 +50,7 @@ SHAPE = (
     "overlap",
     "draft",
     "topk",
+    *options.SHAPE,
 )
 
 DEFAULTS: dict[str, Any] = {
@@ -69,12 +69,20 @@ DEFAULTS: dict[str, Any] = {
     "timeout": 0,
     "aligned_reuse": False,
     "overlap": False,
+    **options.DEFAULTS,
 }
+
+
+def limits() -> dict[str, list[Any]]:
+    """Those of this build, which has some of the options."""
+    has = options.offered()
+    lacks = {name: [each] for name, each in options.DEFAULTS.items() if name not in has}
+    return {**LIMITS, **lacks, **{name: values for name, values in has.items() if values}}
 
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
+    full: dict[str, Any] = filled(config, DEFAULTS, limits())
     page = full["page_size"]
     if full["chunk"] < 0 or full["chunk"] % page:
         raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")
@@ -190,11 +198,9 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "schedule_policy": "fcfs",
         **window.server_args(config),
         **speculation.server_args(config),
+        **options.server_args(config),
     }
-    if dataclasses.is_dataclass(cls):
-        has = {field.name for field in dataclasses.fields(cls)}
-    else:
-        has = set(getattr(cls, "__struct_fields__", ())) or set(inspect.signature(cls).parameters)
+    has = options.arguments_of(cls)
     return cls(**{name: value for name, value in wanted.items() if name in has})
 
 

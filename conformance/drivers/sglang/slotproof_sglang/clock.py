@@ -1,7 +1,7 @@
 """Time that passes only when the client says so.
 
-Session timeouts and deferred closes hang on `time.monotonic()`; read from a real clock
-they would make a run depend on the machine's speed.
+Session timeouts and deferred closes hang on `time.monotonic()`, those of requests on
+`time.perf_counter()`; read from a real clock they would make a run depend on the machine's speed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class Clock:
     def monotonic(self) -> float:
         """Seconds, advanced by `tick` alone."""
         return self.now
+
+    perf_counter = monotonic
 
     def monotonic_ns(self) -> int:
         """The same in nanoseconds."""

@@ -10,7 +10,7 @@ from typing import Any
 from slotproof_driver import fields
 from slotproof_driver.usage import UsageError
 
-from . import boot, loop, speculation, window
+from . import boot, loop, options, speculation, window
 from .clock import Clock
 from .dialects import checks
 from .dialects.base import Dialect
@@ -116,14 +116,19 @@ class Engine:
         self.mailbox.install()
         controller = sys.modules[type(self.scheduler.session_controller).__module__]
         module = sys.modules[type(self.scheduler).__module__]
-        self.clock.install(controller, module)
+        times = importlib.import_module("sglang.srt.observability.req_time_stats")
+        self.clock.install(controller, module, times)
         checks.watch(self.scheduler, self.probe)
         Wrapper(self.scheduler, self.dialect, self.tracker, self.drafts).install()
+        options.Watch(self.scheduler, self.tracker).install()
 
     def configure(self, config: dict[str, Any]) -> None:
         """What a configuration changes without a new scheduler."""
         self.dialect.reserve(config["reserve"] / 100)
         self.timeout = float(config["timeout"])
+        self.inputs.differ = bool(config["priority"])
+        self.inputs.pause = "retract" if config["pause_retracts"] else "in_place"
+        options.configure(self.scheduler, config)
 
     def do(self, command: dict[str, Any]) -> Generator[None, None, list[dict[str, Any]]]:
         """Carry out one command of a client; each `yield` is one iteration of the event loop."""
@@ -165,10 +170,12 @@ class Engine:
         return self._snapshot(0)
 
     def _snapshot(self, consumed: int) -> dict[str, Any]:
+        messages = self.mailbox.take()
+        self.tracker.options.extend(options.heard(messages))
         return {
             "iter": self.iterations,
             "consumed": consumed,
-            "messages": self.mailbox.take(),
+            "messages": messages,
             **self.snapshooter.take(),
             "checker": self.checker.report(),
             **self.tracker.take(),
@@ -212,7 +219,10 @@ def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
         "events": True,
         "pools": ["full", "swa"],
         "page_sizes": page_sizes,
-        "config": {k: v for k, v in boot.LIMITS.items() if k != "page_size"},
+        "config": {
+            **{k: v for k, v in boot.LIMITS.items() if k != "page_size"},
+            **options.offered(),
+        },
         "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "recompute": True,

@@ -8,6 +8,7 @@ of one iteration:
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
 | the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
+| `_abort_on_queued_limit`, `_abort_on_waiting_timeout` | those that the engine ends itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
@@ -64,6 +65,9 @@ class Wrapper:
         self._wrap(self.scheduler.session_controller, "_close", self.intake.close)
         self._wrap(self.scheduler.session_controller, "maybe_reap", self.intake.reap)
         self._wrap(self.scheduler.tree_cache, "release_session", self.intake.release)
+        self._wrap(self.scheduler, "_abort_on_queued_limit", self.intake.queue_limit)
+        if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer ones send an abort
+            self._wrap(self.scheduler, "_abort_on_waiting_timeout", self.intake.too_late)
         batch_module: Any = importlib.import_module("sglang.srt.managers.schedule_batch")
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._wrap(batch_module.Req, "init_next_round_input", self._match)

@@ -16,6 +16,7 @@ from slotproof_driver.usage import UsageError
 
 from .boot import VOCAB
 from .messages import inner_rid
+from .options import importance
 
 
 class Inputs:
@@ -27,6 +28,10 @@ class Inputs:
         self.sampling_params: Any = params.SamplingParams
         annotation = str(self.io.TokenizedGenerateReqInput.__annotations__.get("input_ids", ""))
         self.takes_array = "array" in annotation
+        #: Requests differ in importance.
+        self.differ = False
+        #: What a pause does with those that run.
+        self.pause = "in_place"
 
     def message(self, command: dict[str, Any], timeout: float = 0.0) -> Any:
         """What the engine is sent for a client's command; a session's timeout of 0 is none."""
@@ -50,8 +55,8 @@ class Inputs:
                 return make(io.AbortReq, rid="", abort_all=True)
             case "flush":  # empties the prefix tree, if the engine finds itself idle
                 return make(io.FlushCacheReqInput)
-            case "pause":  # the mode is in_place or retract
-                return make(io.PauseGenerationReqInput, mode=str(command.get("mode", "in_place")))
+            case "pause":
+                return make(io.PauseGenerationReqInput, mode=self.pause)
             case "continue":
                 return make(io.ContinueGenerationReqInput, torch_empty_cache=False)
         raise UsageError(f"{command['do']} is no message of the engine's")
@@ -86,6 +91,7 @@ class Inputs:
             top_logprobs_num=0,
             token_ids_logprob=None,
             stream=False,
+            priority=importance(command["rid"]) if self.differ else None,
             **extra,
         )
 

@@ -19,6 +19,8 @@ class Intake:
         self.aborting = False
         #: Sessions whose close was deferred; the reaper takes their mark off before it closes them.
         self.closing: set[str] = set()
+        #: Turned away to make room in the queue, while a request is being read.
+        self.turned_away: list[tuple[Any, dict[str, Slot]]] | None = None
 
     def dispatch(self, original: Any, message: Any) -> Any:
         """One message of a client, by its type."""
@@ -49,7 +51,9 @@ class Intake:
             history = sum(parts)
         new = len(message.input_ids)
         known = {id(req) for req in self.scheduler.waiting_queue}
+        self.turned_away = []
         result = original(message)
+        gone, self.turned_away = self.turned_away, None
         queued = [req for req in self.scheduler.waiting_queue if id(req) not in known]
         if queued:
             req = queued[-1]
@@ -58,6 +62,8 @@ class Intake:
             else:
                 full = busy or (session is not None and self.dialect.close_pending(session))
                 self._alone(req, sid, new, full)
+        for each in gone:  # after it, which found them there
+            self._left_queue(*each)
         return result
 
     def _alone(self, req: Any, sid: str | None, new: int, full: bool) -> None:
@@ -90,6 +96,31 @@ class Intake:
         left = {id(req) for req in self.dialect.waiting()}
         for req in reversed([req for req in before if id(req) not in left]):
             self._left_queue(req, slots)
+        return result
+
+    def queue_limit(self, original: Any, req: Any) -> Any:
+        """A request finds the queue full: it is turned away itself, which is told of one that was
+        there before (it was sent back to waiting); or one that is less important."""
+        before, slots = list(self.scheduler.waiting_queue), self.dialect.slots()
+        refused = original(req)
+        left = {id(each) for each in self.scheduler.waiting_queue}
+        gone = [each for each in before if id(each) not in left]
+        gone += [req] if refused and self.tracker.known(req) else []
+        if self.turned_away is not None:
+            self.turned_away += [(each, slots) for each in gone]
+        else:
+            for each in gone:
+                self._left_queue(each, slots)
+        return refused
+
+    def too_late(self, original: Any, *args: Any) -> Any:
+        """The engine looks for who has waited for too long."""
+        before, slots = list(self.scheduler.waiting_queue), self.dialect.slots()
+        result = original(*args)
+        left = {id(req) for req in self.scheduler.waiting_queue}
+        for req in before:
+            if id(req) not in left:
+                self._left_queue(req, slots)
         return result
 
     def _left_queue(self, req: Any, slots: dict[str, Slot]) -> None:

@@ -38,6 +38,8 @@ class Tracker:
         self.events: list[Event] = []
         self.ended: list[dict[str, str]] = []
         self.injected = False
+        #: Options of the server that were at work.
+        self.options: list[str] = []
         #: Tokens that the tree gave up since the start.
         self.evicted = 0
         self._new: dict[str, int] = {}
@@ -62,6 +64,10 @@ class Tracker:
             setattr(req, META, meta)
         return meta
 
+    def known(self, req: Any) -> bool:
+        """Whether it was queued before."""
+        return hasattr(req, META)
+
     def enrol(self, req: Any, meta: Meta) -> None:
         """A request was queued."""
         setattr(req, META, meta)
@@ -76,9 +82,11 @@ class Tracker:
         self.ended.append({"rid": outer_rid(req.rid)})
 
     def take(self) -> dict[str, Any]:
-        """Events, endings and the injection mark of one iteration."""
+        """Events, endings, options at work and the injection mark of one iteration."""
         taken: dict[str, Any] = {"events": self.events, "ended": self.ended}
         if self.injected:
             taken["injected"] = True
-        self.events, self.ended, self.injected = [], [], False
+        if self.options:
+            taken["options"] = self.options
+        self.events, self.ended, self.injected, self.options = [], [], False, []
         return taken

@@ -1,0 +1,132 @@
+"""Options of a server by which requests give way, wait or end: in the words of the build, and when
+one was at work.
+
+Nothing is done in their place: the build is started with its own arguments, and its own methods
+tell the tracker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+from .tracker import Tracker
+
+DEFAULTS: dict[str, Any] = {
+    "priority": False,
+    "queue": 0,
+    "waiting_timeout": 0,
+    "running_timeout": 0,
+    "pause_retracts": False,
+}
+SHAPE = ("priority",)
+"""Those that a scheduler is built with."""
+_ARGUMENT = {"priority": "enable_priority_scheduling", "queue": "max_queued_requests"}
+"""Those that not every build has: the argument of the server by which it shows."""
+_TIMEOUTS = {
+    "waiting_timeout": "SGLANG_REQ_WAITING_TIMEOUT",
+    "running_timeout": "SGLANG_REQ_RUNNING_TIMEOUT",
+}
+"""Those that the build reads from its environment whenever it looks for who is late."""
+
+
+def arguments_of(cls: Any) -> set[str]:
+    """The fields of the build's `ServerArgs`."""
+    if dataclasses.is_dataclass(cls):
+        return {field.name for field in dataclasses.fields(cls)}
+    return set(getattr(cls, "__struct_fields__", ())) or set(inspect.signature(cls).parameters)
+
+
+def offered() -> dict[str, list[Any]]:
+    """What this build has, and the values that can be asked for; none listed: any."""
+    has = arguments_of(importlib.import_module("sglang.srt.server_args").ServerArgs)
+    listed = importlib.import_module("sglang.srt.environ").envs
+    return {
+        name: [False, True] if default is False else []
+        for name, default in DEFAULTS.items()
+        if _ARGUMENT.get(name) in {None, *has}
+        and (name not in _TIMEOUTS or hasattr(listed, _TIMEOUTS[name]))
+    }
+
+
+def configure(scheduler: Any, config: dict[str, Any]) -> None:
+    """Those that need no new scheduler."""
+    scheduler.max_queued_requests = config["queue"] or None
+    for name, variable in _TIMEOUTS.items():
+        if config[name]:
+            os.environ[variable] = str(config[name])
+
+
+def server_args(config: dict[str, Any]) -> dict[str, Any]:
+    """The build's own arguments."""
+    return {
+        "enable_priority_scheduling": config["priority"],
+        # By how much more important a request has to be than one that gives way.
+        "priority_scheduling_preemption_threshold": 0,
+    }
+
+
+def importance(rid: str) -> int:
+    """0 to 2, the least first: of a request by its name, whenever it is played.
+
+    >>> [importance(f"r{number}") for number in range(1, 5)]
+    [1, 2, 0, 1]
+    """
+    return sum(rid.encode()) % 3
+
+
+_SAID = {
+    "request queue is full": "queue",
+    "aborted by a higher priority request": "queue",
+    "waiting timeout reached": "waiting_timeout",
+    "running timeout reached": "running_timeout",
+}
+"""By what the engine tells the client whose request it ends."""
+
+
+def heard(messages: list[dict[str, Any]]) -> list[str]:
+    """Which options ended requests, by what clients were told.
+
+    >>> heard([{"type": "finish", "rid": "r1", "message": "The request queue is full."}])
+    ['queue']
+    """
+    return [name for each in messages for said, name in _SAID.items() if said in each["message"]]
+
+
+class Watch:
+    """Tells the tracker of each option that was at work, where clients are not told."""
+
+    def __init__(self, scheduler: Any, tracker: Tracker) -> None:
+        self.scheduler = scheduler
+        self.tracker = tracker
+
+    def install(self) -> None:
+        """Wrap the methods that an option leads to, where the build has them."""
+        policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
+        self._wrap(policy.PrefillAdder, "preempt_to_schedule", self._preempt)
+        self._wrap(self.scheduler, "_request_dispatcher", self._dispatch)
+
+    @staticmethod
+    def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
+        original = getattr(owner, name, None)
+        if original is not None:
+            setattr(owner, name, lambda *args, **kwargs: wrapper(original, *args, **kwargs))
+
+    def _preempt(self, original: Any, *args: Any) -> Any:
+        gone = original(*args)
+        if gone:
+            self.tracker.options.append("priority")
+        return gone
+
+    def _dispatch(self, original: Any, message: Any) -> Any:
+        """A pause that sends somebody back to waiting."""
+        before = len(self.tracker.events)
+        result = original(message)
+        if type(message).__name__ == "PauseGenerationReqInput":
+            gone = [each for each in self.tracker.events[before:] if "RETRACT" in each[0]]
+            self.tracker.options.extend(["pause_retracts"] if gone else [])
+        return result

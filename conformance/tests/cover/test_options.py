@@ -1,0 +1,102 @@
+"""Options of a server: who is asked for them, what they excuse, and that they were at work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.coverage import Coverage
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
+from slotproof.conformance.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig, chosen
+from slotproof.conformance.search import campaign, report
+from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.plan import Plan
+from slotproof.conformance.search.rules import clients_for, rules_of
+
+
+class Ending(InProcessEngine):
+    """It has options, of which it knows nothing, and ends the request r3 where it has to evict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        asked = {**self.capabilities.config, **{name: [] for name in OPTIONS}}
+        self.capabilities = replace(self.capabilities, config=asked)
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        super().reset(
+            replace(config, **{name: getattr(EngineConfig(), name) for name in OPTIONS}), seed
+        )
+
+    def do(self, command: Command) -> list[Any]:
+        ends = {"do": "abort", "rid": "r3"}
+        return super().do(ends if command["do"] == "evict" else command)
+
+
+def submit(rid: str) -> Command:
+    return {"do": "submit", "session": None, "rid": rid, "tokens": [1], "max_new": 3, "stop": []}
+
+
+STEP: Command = {"do": "step", "n": 1}
+WAIT: Command = {"do": "tick", "seconds": 30}
+
+
+@pytest.mark.parametrize(
+    ("options", "others", "excused"),
+    [
+        ({}, 2, False),
+        ({"queue": 2}, 2, True),
+        ({"queue": 3}, 2, False),
+        ({"waiting_timeout": 31, "running_timeout": 40}, 0, False),
+        ({"waiting_timeout": 30}, 0, True),
+        ({"running_timeout": 30, "waiting_timeout": 40}, 0, True),
+    ],
+)
+def test_who_is_ended_unasked_had_to_be(
+    options: dict[str, Any], others: int, excused: bool
+) -> None:
+    """INV-ANSWER.unasked: one of three requests where two may wait, or one that is 30 s old."""
+    config = replace(EngineConfig(), **options)
+    ending = [{"do": "evict", "tokens": 1}, STEP]
+    asked = [*(submit(f"r{number + 1}") for number in range(others)), submit("r3")]
+    commands = [*asked, *ending] if others else [*asked, STEP, WAIT, *ending]
+    found = play(Ending(), Setup(config), commands).log[-1].violations
+    assert ("INV-ANSWER.unasked" in {each.clause for each in found}) is not excused, found
+
+
+def test_an_engine_without_options_is_not_asked_for_them() -> None:
+    """By default; whoever names a configuration is told why it is left out."""
+    engine = InProcessEngine()
+    assert engine.capabilities.refuses(SERVED["p4-queue"]) == "priority is not offered"
+    by_default = Outcome("reference", "reference")
+    assert campaign.possible(engine, Plan(chosen(None)), by_default) == CONFIGS
+    assert by_default.skipped == {}
+    named = Outcome("reference", "reference")
+    campaign.possible(engine, Plan(chosen(["p1", "p4-queue"])), named)
+    assert named.skipped == {"p4-queue": "priority is not offered"}
+
+
+def test_one_that_has_them_takes_any_value() -> None:
+    assert campaign.possible(Ending(), Plan(SERVED), Outcome("x", "reference")) == SERVED
+
+
+def test_an_option_that_was_never_at_work_is_told() -> None:
+    coverage = Coverage()
+    coverage.reached["options"]["queue"] = 1
+    said = report.idle(coverage, [CONFIGS["p1"], SERVED["p4-queue"]])
+    assert said == "priority of the configuration was never at work"
+    coverage.reached["options"]["priority"] = 1
+    assert report.idle(coverage, [SERVED["p4-queue"]]) is None
+
+
+def test_where_a_pause_retracts_turns_are_paused() -> None:
+    """And nowhere else is another rule drawn."""
+    offered = InProcessEngine().capabilities.commands
+    names = [
+        {each.name for each in rules_of(clients_for(offered, config))}
+        for config in (SERVED["p4-pause"], CONFIGS["p4"])
+    ]
+    assert names[0] - names[1] == {"turn_and_pause"}

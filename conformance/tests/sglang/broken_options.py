@@ -1,0 +1,126 @@
+"""The SGLang driver with one thing wrong where an option of the server leads to sessions.
+
+    PYTHONPATH=…/drivers/sglang ENV/bin/python broken_options.py FAULT
+
+The build is changed in the template process, so every forked child has the fault: ownership is
+forgotten on that way and on no other. Nothing in the driver knows of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from slotproof_sglang import engine, main  # type: ignore[import-not-found]  # of the PYTHONPATH
+
+
+def gives_way(scheduler: Any) -> None:
+    """`priority`: a turn that gives way to a more important one loses its slot, pages and all."""
+    adder: Any = importlib.import_module("sglang.srt.managers.schedule_policy").PrefillAdder
+    inner = adder.preempt_to_schedule
+
+    def preempt_to_schedule(self: Any, *args: Any) -> bool:
+        before = list(self.preempt_list)
+        done = bool(inner(self, *args))
+        for req in self.preempt_list:
+            if req.session is not None and not any(req is other for other in before):
+                scheduler.tree_cache.session.slots.pop(req.session.session_id, None)
+        return done
+
+    adder.preempt_to_schedule = preempt_to_schedule
+
+
+def turned_away(scheduler: Any) -> None:
+    """`queue`: a turn that is ended to make room keeps its session's mark of a turn in flight."""
+    _unmarked(scheduler, "_abort_on_queued_limit")
+
+
+def _unmarked(scheduler: Any, method: str) -> None:
+    """In this method nothing of what an abort leaves behind is given up."""
+    inner, release = getattr(scheduler, method), scheduler._release_aborted_request
+
+    def wrong(*args: Any) -> Any:
+        scheduler._release_aborted_request = lambda _: None
+        try:
+            return inner(*args)
+        finally:
+            scheduler._release_aborted_request = release
+
+    setattr(scheduler, method, wrong)
+
+
+def late(scheduler: Any, said: str, forget: Callable[[Any], None]) -> None:
+    """A turn that is ended for its time is over: `forget` is done to it before."""
+    inner = scheduler._request_dispatcher
+
+    def dispatch(message: Any) -> Any:
+        if said in str(getattr(message, "abort_message", "")):
+            for req in (*scheduler.waiting_queue, *scheduler.running_batch.reqs):
+                if req.rid == message.rid and req.session is not None:
+                    forget(req)
+        return inner(message)
+
+    scheduler._request_dispatcher = dispatch
+
+
+def waits_too_long(scheduler: Any) -> None:
+    """`waiting_timeout`: the session of a turn that waited is not told that it has ended."""
+
+    def forget(req: Any) -> None:
+        req.session = None
+
+    late(scheduler, "waiting timeout", forget)
+
+
+def runs_too_long(scheduler: Any) -> None:
+    """`running_timeout`: the session of a turn that ran loses its slot, pages and all."""
+
+    def forget(req: Any) -> None:
+        scheduler.tree_cache.session.slots.pop(req.session.session_id, None)
+        req.session.abort_req()
+        req.session = None
+
+    late(scheduler, "running timeout", forget)
+
+
+def pauses(scheduler: Any) -> None:
+    """`pause_retracts`: a turn that is sent back by a pause loses its slot, pages and all."""
+    module: Any = sys.modules[type(scheduler).__module__]
+    inner = module.retract_all
+
+    def retract_all(*, reqs: list[Any], **others: Any) -> Any:
+        result = inner(reqs=reqs, **others)
+        for req in reqs:
+            if req.session is not None:
+                scheduler.tree_cache.session.slots.pop(req.session.session_id, None)
+        return result
+
+    module.retract_all = retract_all
+
+
+FAULTS: dict[str, Callable[[Any], None]] = {
+    "gives-way": gives_way,
+    "turned-away": turned_away,
+    "waits-too-long": waits_too_long,
+    "runs-too-long": runs_too_long,
+    "pauses": pauses,
+}
+
+
+def run() -> None:
+    """Run the driver, with the fault put in where the scheduler is there."""
+    fault = sys.argv.pop(1)  # not the driver's
+    install = engine.Engine._install
+
+    def _install(self: Any) -> None:
+        FAULTS[fault](self.scheduler)
+        install(self)
+
+    engine.Engine._install = _install
+    main.main()
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,69 @@
+"""Options of a server on a real build: the search reaches each, and finds what is wrong there.
+
+Faults are put into the build itself (`broken_options.py`). Known bugs of the release are mended in
+both, and what its idle sessions hold is set aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from slotproof.conformance.engines.base import Engine
+from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.protocol.config import OPTIONS, chosen
+from slotproof.conformance.search import campaign
+from slotproof.conformance.search.campaign import Outcome
+from slotproof.conformance.search.plan import Plan
+
+pytestmark = pytest.mark.sglang
+
+DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+BROKEN = Path(__file__).with_name("broken_options.py")
+NEW = "0.5.23"
+WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")
+"""Known, and without a mend."""
+AT_WORK = [("p1-priority", 15), ("p4-queue", 15), ("p1-timeouts", 20), ("p4-pause", 20)]
+
+
+def searched(build: Engine, config: str, examples: int) -> Outcome:
+    plan = Plan(chosen([config]), examples=examples, shrink=0, distinct=1, set_aside=WAITS)
+    return campaign.run(build, "sglang", plan)
+
+
+@pytest.mark.parametrize("release", ["0.5.10.post1", "0.5.18", NEW])
+def test_a_build_offers_what_it_has(release: str, start: Callable[..., Engine]) -> None:
+    assert set(OPTIONS) <= start(f"sglang=={release}").capabilities.config.keys()
+
+
+@pytest.mark.parametrize(("config", "examples"), AT_WORK)
+def test_an_option_is_at_work_and_nothing_is_found(
+    config: str, examples: int, start: Callable[..., Engine]
+) -> None:
+    outcome = searched(start(f"sglang=={NEW}", ("all",)), config, examples)
+    assert [finding.mark.clause for finding in outcome.findings] == []
+    for option in chosen([config])[config].options:
+        assert outcome.coverage.reached["options"][option], option
+
+
+@pytest.mark.parametrize(
+    ("fault", "config", "examples", "clauses"),
+    [
+        ("gives-way", "p1-priority", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("turned-away", "p4-queue", 60, {"INV-STEP.state"}),
+        ("waits-too-long", "p1-timeouts", 60, {"INV-STEP.state"}),
+        ("runs-too-long", "p1-timeouts", 60, {"INV-OWNER.lost", "INV-STEP.guard"}),
+        ("pauses", "p4-pause", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
+    ],
+)
+def test_who_forgets_ownership_there_is_found(
+    fault: str, config: str, examples: int, clauses: set[str], python_of: Callable[[str], Path]
+) -> None:
+    program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault} --mend=all"
+    with closing(EngineSpec(program, step_timeout=60, start_timeout=300).open()) as build:
+        outcome = searched(build, config, examples)
+    assert outcome.trace is not None
+    assert clauses & {each.clause for each in outcome.trace.violations}
