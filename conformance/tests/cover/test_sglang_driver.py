@@ -64,9 +64,8 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
         dialects.choose(strange)
     assert str(caught.value) == (
         "unknown layout: the cache is types.SimpleNamespace; known are "
-        "UnifiedRadixCache.session (one KV record), UnifiedRadixCache.session (figures "
-        "copied), StreamingSession (a wrapper, figures copied), SessionAwareCache (no flag for "
-        "what is in flight)"
+        "UnifiedRadixCache.session (one KV record), UnifiedRadixCache.session, StreamingSession "
+        "(a wrapper), SessionAwareCache (no flag for what is in flight)"
     )
 
 

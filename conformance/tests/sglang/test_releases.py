@@ -17,7 +17,7 @@ from slotproof.conformance.protocol.config import CONFIGS
 
 pytestmark = pytest.mark.sglang
 
-RELEASES = ("0.5.10.post1", "0.5.11", "0.5.12", "0.5.13", "0.5.15", "0.5.18", "0.5.23")
+RELEASES = ("0.5.10.post1", *(f"0.5.{n}" for n in range(11, 24)))
 OLD = "0.5.10.post1"
 DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
 STEP: Command = {"do": "step", "n": 1}

@@ -23,6 +23,7 @@ from slotproof_driver.stubs import install
 from slotproof_driver.usage import UsageError
 
 from . import options, paging, speculation, window
+from .dialects.embedded import readable_tree
 from .stubs import STUBBED
 
 VOCAB = 256
@@ -130,6 +131,7 @@ def import_engine() -> str:
     transformers.AutoConfig.register = tolerant
     importlib.import_module("sglang.srt.managers.scheduler")
     leave_no_shared_memory()
+    readable_tree()
     return str(importlib.import_module("sglang").__version__)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-DEFERRED = ("free_group", "swa_free_group")
+from .free_list import FreeList, in_group
 
 
 class SwaPool:
@@ -26,8 +26,8 @@ class SwaPool:
     def __init__(self, scheduler: Any) -> None:
         self.allocator = scheduler.token_to_kv_pool_allocator
         self.tree = scheduler.tree_cache
-        self.pages = self.allocator.swa_attn_allocator
         self.page_size: int = scheduler.page_size
+        self.free = FreeList(self.allocator.swa_attn_allocator, self.page_size)
         self.total = int(self.allocator.size_swa)
         self.window = int(self.tree.sliding_window_size)
 
@@ -39,35 +39,33 @@ class SwaPool:
 
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
-        lists = (self.pages.free_pages, self.pages.release_pages)
-        found = [int(x) for each in lists if each is not None for x in each.tolist()]
-        return found + self._deferred_pages()
+        return self.free.pages() + self._deferred_pages()
 
     def free_count(self) -> int:
         """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
-        lists = (self.pages.free_pages, self.pages.release_pages)
-        count = sum(len(each) for each in lists if each is not None)
-        return count + (len(self._deferred_pages()) if self.deferred() else 0)
+        return self.free.count() + (len(self._deferred_pages()) if self.deferred() else 0)
 
     def deferred(self) -> bool:
         """Whether frees of this pool wait for the end of a group."""
-        allocator = self.allocator
-        if hasattr(allocator, "swa_page_ids_group"):
-            return bool(allocator.swa_page_ids_group or allocator.swa_free_group)
-        return not allocator.is_not_in_free_group
+        groups = ("free_group", "swa_free_group", "swa_page_ids_group")
+        return in_group(self.allocator) and any(
+            getattr(self.allocator, each, ()) for each in groups
+        )
 
     def _deferred_pages(self) -> list[int]:
-        found: list[int] = []
-        size = self.page_size
-        if hasattr(self.allocator, "swa_page_ids_group"):  # deferred as indices of this pool
-            for tensor in self.allocator.swa_page_ids_group or ():
-                found += [int(x) for x in tensor.tolist()]
-            for tensor in self.allocator.swa_free_group or ():
+        allocator, size = self.allocator, self.page_size
+        if not in_group(allocator):
+            return []
+        found = [page for each in allocator.free_group for page in self._whole_pages(each.tolist())]
+        for tensor in getattr(allocator, "swa_page_ids_group", ()):
+            found += [int(x) for x in tensor.tolist()]
+        # From 0.5.19 on this group has indices of this pool, before of the full one.
+        own = hasattr(allocator, "full_free_group") or hasattr(allocator, "swa_page_ids_group")
+        for tensor in getattr(allocator, "swa_free_group", ()):
+            if own:
                 found += sorted({int(x) // size for x in tensor.tolist() if x > 0})
-        elif not self.allocator.is_not_in_free_group:  # deferred as indices of the full pool
-            for name in DEFERRED:
-                for tensor in getattr(self.allocator, name, None) or ():
-                    found += self._whole_pages(tensor.tolist())
+            else:
+                found += self._whole_pages(tensor.tolist())
         return found
 
     def _whole_pages(self, full: list[int]) -> list[int]:
@@ -98,7 +96,7 @@ class FullSide:
     def __getattr__(self, name: str) -> Any:
         if name in ("alloc", "alloc_extend"):
             return getattr(self._both, name)
-        if name in ("free_group", "is_not_in_free_group"):
+        if name in ("free_group", "full_free_group", "is_not_in_free_group"):
             return getattr(self._defers, name)
         return getattr(self._full, name)
 

@@ -5,7 +5,8 @@ Where the state is in every layout; what differs is in the dialect's own table.
 | spec | protocol | where |
 |---|---|---|
 | full.total | `pools.full.total` | `scheduler.max_total_num_tokens` |
-| full.available | `pools.full.available`, `free` | the free list, deferred frees included |
+| full.available | `pools.full.available`, `free` | the free list, deferred frees included: \
+see `free_list.py` |
 | full.evictable | `pools.full.evictable` | `tree_cache.evictable_size()` |
 | full.protected | `pools.full.protected` | `tree_cache.protected_size()` |
 | rows.total | `rows.total` | `req_to_token_pool.size` |
@@ -26,6 +27,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..free_list import FreeList
 from ..swa import FullSide, SwaPool
 
 
@@ -93,6 +95,7 @@ class Dialect(ABC):
             self.allocator = FullSide(self.allocator)
         self.rows = scheduler.req_to_token_pool
         self.page_size: int = scheduler.page_size
+        self.free = FreeList(self.allocator, self.page_size)
 
     @classmethod
     @abstractmethod
@@ -105,17 +108,17 @@ class Dialect(ABC):
     def total(self) -> int:
         return int(self.scheduler.max_total_num_tokens)
 
-    @abstractmethod
     def free_pages(self) -> list[int]:
         """The free list, with what is staged or deferred; duplicates stay visible."""
+        return self.free.pages()
 
-    @abstractmethod
     def free_count(self) -> int:
         """How many pages `free_pages` has; a tensor is read only for what is `deferred`."""
+        return self.free.count()
 
-    @abstractmethod
     def deferred(self) -> bool:
         """Whether frees wait for the end of a group: what pages they are, their tensors know."""
+        return self.free.deferred()
 
     @property
     def device(self) -> str:
@@ -326,14 +329,6 @@ def finished_output(req: Any) -> int:
 def rounds_ahead(req: Any) -> int:
     """Speculative rounds of the request that are under way."""
     return int(getattr(getattr(req, META, None), "ahead", 0))
-
-
-def tensor_pages(tensors: Iterable[Any], page_size: int) -> list[int]:
-    """Pages of deferred KV indices; each tensor is one free call."""
-    pages: list[int] = []
-    for tensor in tensors:
-        pages.extend(sorted({int(x) // page_size for x in tensor.tolist()}))
-    return pages
 
 
 def swa_dup(dialect: Dialect, q: int, cursor: int, upto: int, change: Figures) -> int:

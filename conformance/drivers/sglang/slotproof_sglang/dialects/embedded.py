@@ -1,24 +1,40 @@
-"""The layout of 0.5.18 where the model has a sliding window: the wrapper inside the tree.
+"""The wrapper inside the tree: 0.5.17 to 0.5.20 where the model has a sliding window, 0.5.21.
 
 | protocol | where it differs from `wrapper.py` |
 |---|---|
 | slots | `UnifiedRadixCache.session.slots[sid]` |
-| slot, request | as there, figures copied; `last_node` is a node's number |
+| slot, request | as there; `last_node` is a node's number |
 | tree | `tree_core`: nodes with `component_data[FULL]` and `[SWA]`, each with its `lock_ref` |
+
+A tree in Rust shows its nodes only from 0.5.22 on (`record.py`); before, the build is asked for the
+one in Python, which it has beside it.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
 from typing import Any
 
 from .wrapper import WrapperDialect
 
+RUST = "sglang.srt.mem_cache.rust_tree_core"
+
+
+def readable_tree() -> None:
+    """Have the build take its tree in Python where the one in Rust does not show its nodes."""
+    if importlib.util.find_spec(RUST) is None:
+        return
+    core: Any = importlib.import_module(f"{RUST}.adapter").RustUnifiedTreeCore
+    if not hasattr(core, "collect_path_info"):
+        os.environ["SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"] = "python"
+
 
 class EmbeddedDialect(WrapperDialect):
-    """`UnifiedRadixCache` with a `StreamingSession` inside, figures copied."""
+    """`UnifiedRadixCache` with a `StreamingSession` inside."""
 
-    layout = "UnifiedRadixCache.session (figures copied)"
+    layout = "UnifiedRadixCache.session"
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
@@ -65,3 +81,7 @@ class EmbeddedDialect(WrapperDialect):
     def node_size(self, node: Any) -> tuple[int, int]:
         data = node.component_data[self.full_kind]
         return 0 if data.value is None else len(data.value), int(data.lock_ref)
+
+    def eviction(self) -> tuple[Any, str]:
+        # What `evict` and `evict_for_alloc` come to, where there are both.
+        return self.tree, "_evict" if hasattr(self.tree, "_evict") else "evict"

@@ -22,9 +22,8 @@ is attached to the session |
 and that turn's output |
 
 The tree is `tree_core` (Rust or Python): `all_values_flatten()`; locks are counted at its
-`inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none. The free list is
-`get_all_free_pages()` with the two kinds of groups that may be open. The check:
-`scheduler.invariant_checker`, see `checks.py`.
+`inc_lock_ref` and `dec_lock_ref`, because the Rust core shows none. The check: see
+`checks.py`.
 
 A slot exists here from its first turn's row on (`StreamingSession.take`), marked
 `publishes_prompt` until that turn ends. The spec makes it at the end, so as long as the
@@ -39,7 +38,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..swa import SwaLocks
-from .base import NO_KV, Dialect, Kv, Slot, rounds_ahead, tensor_pages
+from .base import NO_KV, Dialect, Kv, Slot, rounds_ahead
 
 
 class RecordDialect(Dialect):
@@ -88,27 +87,6 @@ class RecordDialect(Dialect):
 
         self.core.inc_lock_ref, self.core.dec_lock_ref = inc_lock_ref, dec_lock_ref
         self.core.reset = reset_all
-
-    def free_pages(self) -> list[int]:
-        allocator = self.allocator
-        pages = [int(x) for x in allocator.get_all_free_pages().tolist()]
-        if allocator.free_group:
-            pages += tensor_pages(allocator.free_group, self.page_size)
-        for tensor in getattr(allocator, "free_page_ids_group", ()):
-            pages += [int(x) for x in tensor.tolist()]
-        return pages
-
-    def free_count(self) -> int:
-        allocator = self.allocator
-        staged = getattr(allocator, "staged_pages", ())
-        lists = allocator.free_pages, allocator.release_pages, *staged
-        count = sum(len(pages) for pages in lists if pages is not None)
-        if allocator.free_group:
-            count += len(tensor_pages(allocator.free_group, self.page_size))
-        return count + sum(len(ids) for ids in getattr(allocator, "free_page_ids_group", ()))
-
-    def deferred(self) -> bool:
-        return bool(self.allocator.free_group)
 
     def _path(self, node: Any) -> list[int]:
         return self.pages_of(int(x) for x in self.cache.path_device_indices(node).tolist())

@@ -1,4 +1,5 @@
-"""The layout of 0.5.11 to 0.5.18: a wrapper around the tree, the slot's figures copied.
+"""The layout of 0.5.11 to 0.5.20: a wrapper around the tree; a slot and its turn have the same
+figures: copied up to 0.5.18, then in one `kv` that both have.
 
 What `base.py` does not say:
 
@@ -7,22 +8,21 @@ What `base.py` does not say:
 | slot.holding | `slots` | `StreamingSession.slots[sid]`, those with a row |
 | slot.lent | `slots[s].lent`, `requests[r].loan` | no flag: on loan when a turn out of the queue \
 has the same row |
-| slot.row | `slots[s].row` | `slot.req_pool_idx` |
-| slot.C | `slots[s].C` | `slot.kv_committed_len` |
-| slot.A | `slots[s].A` | `slot.kv_allocated_len`; where slots have a `kv`, in that |
-| slot.Q | `slots[s].Q` | `slot.cache_protected_len` |
-| slot.E | `slots[s].E` | `slot.swa_evicted_seqlen`; where slots have a `kv`, in that |
+| slot.row | `slots[s].row` | `req_pool_idx` of the slot, or of its `kv` |
+| slot.C | `slots[s].C` | `kv_committed_len`, likewise |
+| slot.A | `slots[s].A` | `kv_allocated_len`, likewise |
+| slot.Q | `slots[s].Q` | `cache_protected_len`, likewise |
+| slot.E | `slots[s].E` | `swa_evicted_seqlen`, likewise |
 | slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
 | req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
-names on the request; copied from the slot and to it |
+names of the request, or of its `kv` |
 | req.locked | `requests[r].locks` | `req.last_node`, unless it is a virtual node |
 | session.inflight | `sessions[s].inflight` | `session._inflight`; which turn: the live one that \
 is attached to the session |
 | session.history | `sessions[s].history`, `hash` | the turn in `req_nodes`, cut at \
 `committed_origin_len` where there is one |
 
-The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The free list is
-`free_pages`, `release_pages` and an open `free_group`. The check: see `checks.py`.
+The tree is `inner`, a `RadixCache`: nodes with `value` and `lock_ref`. The check: see `checks.py`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .base import NO_KV, Dialect, Kv, Slot, tensor_pages
+from .base import NO_KV, Dialect, Kv, Slot
 
 
 class WrapperDialect(Dialect):
     """`StreamingSession` around a radix tree."""
 
-    layout = "StreamingSession (a wrapper, figures copied)"
+    layout = "StreamingSession (a wrapper)"
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
@@ -57,24 +57,6 @@ class WrapperDialect(Dialect):
         )
 
     # The pool -----------------------------------------------------------------
-
-    def free_pages(self) -> list[int]:
-        allocator = self.allocator
-        pages = [int(x) for x in allocator.free_pages.tolist()]
-        pages += [int(x) for x in allocator.release_pages.tolist()]
-        if not allocator.is_not_in_free_group:
-            pages += tensor_pages(allocator.free_group, self.page_size)
-        return pages
-
-    def free_count(self) -> int:
-        allocator = self.allocator
-        count = len(allocator.free_pages) + len(allocator.release_pages)
-        if not allocator.is_not_in_free_group:
-            count += len(tensor_pages(allocator.free_group, self.page_size))
-        return count
-
-    def deferred(self) -> bool:
-        return bool(not self.allocator.is_not_in_free_group and self.allocator.free_group)
 
     def root(self) -> Any:
         """The tree's root."""
@@ -136,16 +118,20 @@ class WrapperDialect(Dialect):
 
     @staticmethod
     def _record(holder: Any) -> Kv:
-        """The figures of a slot or a request; flat, or partly in its `kv`."""
-        inner = getattr(holder, "kv", holder)
-        if holder.req_pool_idx is None or inner is None:
+        """The figures of a slot or a request: its own, or those of its `kv`."""
+        kv = getattr(holder, "kv", holder)
+
+        def figure(name: str) -> Any:
+            return getattr(holder, name) if hasattr(holder, name) else getattr(kv, name)
+
+        if kv is None or figure("req_pool_idx") is None:
             return NO_KV
         return Kv(
-            int(holder.req_pool_idx),
-            int(holder.kv_committed_len),
-            int(inner.kv_allocated_len),
-            int(holder.cache_protected_len),
-            int(inner.swa_evicted_seqlen),
+            int(figure("req_pool_idx")),
+            int(figure("kv_committed_len")),
+            int(figure("kv_allocated_len")),
+            int(figure("cache_protected_len")),
+            int(figure("swa_evicted_seqlen")),
         )
 
     def record_of(self, req: Any) -> Kv:
