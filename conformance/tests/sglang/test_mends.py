@@ -33,7 +33,6 @@ NOT_MENDED = {
     "sglang-0.5.23-waits-swa",
     "sglang-0.5.23-own-row-waits",
     "sglang-0.5.23-abort-waits",
-    "sglang-0.5.23-retracted-abort-waits",
 }
 """Of which their pages say that there is none."""
 TRACES = [

@@ -8,7 +8,7 @@ of one iteration:
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
 | the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
-| `_abort_on_queued_limit`, `_abort_on_waiting_timeout` | those that the engine ends itself |
+| `abort_request`, `_abort_on_queued_limit`, `_abort_on_waiting_timeout` | those that the engine ends itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
@@ -66,6 +66,7 @@ class Wrapper:
         self._wrap(self.scheduler.session_controller, "maybe_reap", self.intake.reap)
         self._wrap(self.scheduler.tree_cache, "release_session", self.intake.release)
         self._wrap(self.scheduler, "_abort_on_queued_limit", self.intake.queue_limit)
+        self._wrap(self.scheduler, "abort_request", self.intake.abort)
         if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer ones send an abort
             self._wrap(self.scheduler, "_abort_on_waiting_timeout", self.intake.too_late)
         batch_module: Any = importlib.import_module("sglang.srt.managers.schedule_batch")

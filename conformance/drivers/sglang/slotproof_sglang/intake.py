@@ -33,7 +33,7 @@ class Intake:
         if kind == "TokenizedGenerateReqInput":
             return self._submit(original, message)
         if kind == "AbortReq":
-            return self._abort(original, message)
+            return self.abort(original, message)
         if kind == "FlushCacheReqInput":
             return self._flush(original, message)
         return original(message)
@@ -86,7 +86,8 @@ class Intake:
 
     # Aborts in the queue ------------------------------------------------------------
 
-    def _abort(self, original: Any, message: Any) -> Any:
+    def abort(self, original: Any, message: Any) -> Any:
+        """Of a client, or by the engine itself."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
         self.aborting = True
         try:
