@@ -50,7 +50,8 @@ clauses; 16: prompts that branch, what clients meet, what drivers misread, what 
 17: a gate, causes, JUnit and SARIF; mutants that are known without torch, methods of a release,
 where it crashed; 18: what clients are owed where turns are queued, and a session ends with one;
 environments of two families on one base; slack that stays; 19: guided search, campaigns, mends;
-21: progress as a command, obligations as files; 22: scenarios for Python, a log's page, a base for the gate)."""
+21: progress as a command, obligations as files; 22: scenarios for Python, a log's page,
+a base for the gate)."""
 CHARACTERS = 10_000
 """Of ARCHITECTURE.md at most (issue 13, "done" 2)."""
 
