@@ -8,7 +8,7 @@ of one iteration:
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
 | the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
-| `abort_request`, `_abort_on_queued_limit`, `_abort_on_waiting_timeout` | those that the engine ends itself |
+| `abort_request`, `_abort_on_queued_limit`, `…_waiting_timeout` | those that it ends itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
