@@ -22,7 +22,7 @@ from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.frontend import oracle
 from slotproof.conformance.frontend.program import Build, Program
-from slotproof.conformance.frontend.scripts import Script, drawn
+from slotproof.conformance.frontend.scripts import Script, drawn, renamed
 from slotproof.conformance.logs.files import files_of, number
 from slotproof.conformance.logs.format import BadLog, Log
 from slotproof.conformance.logs.judging import Judge, kind_of
@@ -248,7 +248,8 @@ def replayed(plan: Plan, name: str, scripts: list[Script]) -> Iterator[dict[str,
     while left:
         with living(plan, name) as life:
             while left:
-                played = life.play(plan.replays - left, scripts)
+                number = plan.replays - left
+                played = life.play(number, renamed(scripts, number))
                 left -= 1
                 yield played.seen
                 if played.seen:
