@@ -51,6 +51,9 @@ def frontend(
             help="Play for so long; starts of engines come on top.",
         ),
     ] = 60.0,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Rounds at most; some seconds each.")
+    ] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,6 +100,7 @@ def frontend(
         number(seed, 0, "--seed"),
         _known(baseline, engine),
         times,
+        rounds or Plan.rounds,
     )
     writable(out)
     files: dict[str, Path] = {}
