@@ -65,6 +65,16 @@ def frontend(
             rich_help_panel=SEARCH,
         ),
     ] = 60.0,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            "--rounds",
+            min=1,
+            help="Rounds at most; some seconds each.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
@@ -149,6 +159,7 @@ def frontend(
         number(seed, 0, "--seed"),
         _known(baseline, engine),
         times,
+        rounds or Plan.rounds,
     )
     writable(out)
     files: dict[str, Path] = {}

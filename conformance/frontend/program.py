@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Program:
 
     def __init__(self, build: Build, config: dict[str, Any], folder: Path) -> None:
         self.log = folder / LOG
+        self._numbers = count()
         environment = {
             **clean_environment(),
             "PYTHONPATH": str(build.driver),
@@ -72,9 +74,11 @@ class Program:
 
     def alone(self, requests: list[Action]) -> dict[str, list[int]]:
         """What each request is answered, alone on an empty cache; by its id."""
-        message = {"op": "alone", "requests": requests, "limit": ANSWER}
+        ids = {f"alone{next(self._numbers):07}": each["rid"] for each in requests}
+        asked = [{**each, "rid": rid} for rid, each in zip(ids, requests, strict=True)]
+        message = {"op": "alone", "requests": asked, "limit": ANSWER}
         noted = self._noted(message, ANSWER * (len(requests) + 1))
-        return {each["rid"]: each["tokens"] for each in noted if each["what"] == "final"}
+        return {ids[each["rid"]]: each["tokens"] for each in noted if each["what"] == "final"}
 
     def end(self) -> None:
         """End it and all it started."""

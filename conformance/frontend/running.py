@@ -8,6 +8,7 @@ and the same scripts are played again, to tell how often it comes.
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from slotproof.conformance import interrupts
 from slotproof.conformance.engines.base import EngineFailed
 from slotproof.conformance.frontend import oracle
 from slotproof.conformance.frontend.program import Build, Program
-from slotproof.conformance.frontend.scripts import Script, drawn
+from slotproof.conformance.frontend.scripts import Script, drawn, renamed
 from slotproof.conformance.logs.files import files_of, number
 from slotproof.conformance.logs.format import BadLog, Log
 from slotproof.conformance.logs.judging import Judge, kind_of
@@ -52,6 +53,8 @@ class Plan:
     known: Known = lambda _: False
     """What is known is counted, and the engine lives on."""
     replays: int = 10
+    rounds: int = sys.maxsize
+    """At most."""
 
 
 @dataclass
@@ -183,7 +186,7 @@ def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
         try:
             for name in cycle(plan.configs):
                 _life(plan, name, outcome, keep, tell)
-                if outcome.seconds >= plan.seconds:
+                if outcome.seconds >= plan.seconds or outcome.rounds >= plan.rounds:
                     break
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -195,9 +198,10 @@ def _life(
 ) -> None:
     """Play on one engine until its time is over, it breaks or something new is found."""
     until = min(plan.seconds, outcome.seconds + min(LIFE, plan.seconds / len(plan.configs)))
+    most = min(plan.rounds, outcome.rounds + -(-plan.rounds // len(plan.configs)))
     with living(plan, name) as life, _counted(outcome, life):
         new = None
-        while not (new or life.broke or outcome.seconds >= until):
+        while not (new or life.broke or outcome.seconds >= until or outcome.rounds >= most):
             began, before = time.monotonic(), len(life.files)
             scripts = drawn(plan.seed, outcome.rounds, plan.clients, plan.configs[name].context_len)
             played = life.play(outcome.rounds, scripts)
@@ -248,7 +252,8 @@ def replayed(plan: Plan, name: str, scripts: list[Script]) -> Iterator[dict[str,
     while left:
         with living(plan, name) as life:
             while left:
-                played = life.play(plan.replays - left, scripts)
+                number = plan.replays - left
+                played = life.play(number, renamed(scripts, number))
                 left -= 1
                 yield played.seen
                 if played.seen:

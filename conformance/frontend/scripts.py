@@ -46,6 +46,20 @@ def drawn(seed: int, number: int, clients: int, context: int) -> list[Script]:
     return [list(_client(rng, number, each, canary, words, context)) for each in range(clients)]
 
 
+def renamed(scripts: list[Script], number: int) -> list[Script]:
+    """The same under other names: an engine is not asked twice for one.
+
+    >>> renamed([[{"do": "abort", "rid": "a"}]], 2)
+    [[{'do': 'abort', 'rid': 'a-002'}]]
+    """
+
+    def name(action: Action) -> Action:
+        names = {key: action[key] for key in ("session", "rid") if action.get(key) is not None}
+        return {**action, **{key: f"{each}-{number:03}" for key, each in names.items()}}
+
+    return [[name(each) for each in script] for script in scripts]
+
+
 def _client(
     rng: random.Random, number: int, client: int, canary: Iterator[int], words: list[int], most: int
 ) -> Iterator[Action]:

@@ -33,19 +33,19 @@ KNOWN = ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json"
 Python = Callable[[str], Path]
 
 
-def played(build: Build, out: Path, seconds: float, config: str, replays: int = 1) -> Outcome:
+def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
     groups = baseline.load(KNOWN).of(f"sglang {RELEASE}")
     known = frozenset(each for group in groups for each in group.seen_as).__contains__
-    plan = Plan(build, {config: CONFIGS[config]}, 8, seconds, 0, known, replays)
+    plan = Plan(build, {config: CONFIGS[config]}, 8, 3600, 0, known, 0, rounds)
     return running.run(plan, out, lambda _: None)
 
 
 def test_nothing_new_is_found(python_of: Python, tmp_path: Path) -> None:
     """Known bugs are mended; both judges looked."""
     build = Build(python_of(RELEASE), DRIVERS / "sglang", ("all",))
-    outcome = played(build, tmp_path, 20, "p4-overlap")
+    outcome = played(build, tmp_path, 3, "p4-overlap")
     assert [each.sentence for each in outcome.found] == []
-    assert outcome.rounds and outcome.version == RELEASE
+    assert outcome.rounds == 3 and outcome.version == RELEASE
     assert outcome.counts["length"] > 50 and outcome.counts["left"]
     assert {"T-RESTORE", "T-SAVE", "T-CLOSE"} <= set(outcome.transitions)
 
@@ -85,12 +85,11 @@ def test_a_broken_build_is_found(diff: str, log: bool, python_of: Python, tmp_pa
     """Sessions that are mixed up in the scheduler, by both judges; answers that go astray in the
     front end, by what clients hear alone. What is kept is judged again as it was."""
     build = broken(diff, tmp_path / "drivers", python_of(RELEASE))
-    outcome = played(build, tmp_path / "out", 20, "p1")
+    outcome = played(build, tmp_path / "out", 1, "p1")
     (found,) = outcome.found
     seen = {found.id, *found.also}
     assert any(each.startswith("CLIENT-") for each in seen)
     assert any(each.startswith("INV-") for each in seen) == log
-    assert found.again == found.replayed == 1
     verdict = judging.validate(found.log)
     assert bool(verdict.violations) == log
     if log:
@@ -118,7 +117,7 @@ def test_nothing_is_left_after_an_interrupt(descent: Descent, tmp_path: Path) ->
     """While clients play: neither processes nor sockets, shared memory or temporary files."""
     there = shared()
     argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "frontend", "--mend", "all"]
-    argv += ["--engine", f"sglang=={RELEASE}", "--seconds", "600", "--out", str(tmp_path / "out")]
+    argv += ["--engine", f"sglang=={RELEASE}", "--seconds", "3600", "--out", str(tmp_path / "out")]
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # names of sockets are short
         process = subprocess.Popen(
             [*argv, "--baseline", str(KNOWN)],
