@@ -4,6 +4,7 @@
 |---|---|
 | slots | `UnifiedRadixCache.session.slots[sid]` |
 | slot, request | as there; `last_node` is a node's number |
+| slot.E, req.E | `kv.get_evicted_seqlen(SWA)` from 0.5.21 on |
 | tree | `tree_core`: nodes with `component_data[FULL]` and `[SWA]`, each with its `lock_ref` |
 
 A tree in Rust shows its nodes only from 0.5.22 on (`record.py`); before, the build is asked for the
@@ -85,3 +86,8 @@ class EmbeddedDialect(WrapperDialect):
     def eviction(self) -> tuple[Any, str]:
         # What `evict` and `evict_for_alloc` come to, where there are both.
         return self.tree, "_evict" if hasattr(self.tree, "_evict") else "evict"
+
+    def cursor(self, kv: Any) -> int:
+        if not hasattr(kv, "get_evicted_seqlen"):
+            return super().cursor(kv)
+        return 0 if self.swa is None else int(kv.get_evicted_seqlen(self.swa_kind))
