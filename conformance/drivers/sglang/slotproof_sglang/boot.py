@@ -29,10 +29,11 @@ from .stubs import STUBBED
 VOCAB = 256
 
 
-#: Values the engine can take; a field that is absent here takes any sensible value.
+#: Values the engine can take; a field that is absent here takes any sensible value. What
+#: `retract` can be, the build is asked (`processes.py`).
 LIMITS: dict[str, list[Any]] = {
     "page_size": [1, 4, 16],
-    "retract": ["keep"],
+    "retract": ["keep", "wipe"],
     "aligned_reuse": [False],
     "overlap": [False, True],
 }

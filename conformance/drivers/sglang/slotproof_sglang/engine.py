@@ -10,7 +10,7 @@ from typing import Any
 from slotproof_driver import fields
 from slotproof_driver.usage import UsageError
 
-from . import boot, loop, options, speculation, window
+from . import loop, options, speculation, window
 from .clock import Clock
 from .dialects import checks
 from .dialects.base import Dialect
@@ -60,7 +60,6 @@ TRANSITIONS = (
     "T-SAVE",
     "T-ABORT",
     "T-ABORT-WAITING",
-    "T-RETRACT",
     "T-OOM",
     "T-EVICT",
     "T-DISCARD",
@@ -68,6 +67,8 @@ TRANSITIONS = (
     "T-PLAIN-ABORT",
     "T-PLAIN-RETRACT",
 )
+KEPT, WIPED = "T-RETRACT", "T-RETRACT-WIPE"
+"""A retraction, as the build makes it."""
 PUBLISHES = {"sglang-records": ("T-ABORT-PUBLISH",)}
 """What only builds of that profile do."""
 NOT_OBSERVED = {
@@ -212,18 +213,19 @@ def commands() -> list[str]:
     return [name for name in COMMANDS if name != other]
 
 
-def capabilities(profile: str, page_sizes: list[int]) -> dict[str, Any]:
+def capabilities(profile: str, limits: dict[str, list[Any]]) -> dict[str, Any]:
     """What the driver offers, by the protocol."""
+    retraction = WIPED if limits["retract"] == ["wipe"] else KEPT
     return {
         "commands": commands(),
         "events": True,
         "pools": ["full", "swa"],
-        "page_sizes": page_sizes,
+        "page_sizes": limits["page_size"],
         "config": {
-            **{k: v for k, v in boot.LIMITS.items() if k != "page_size"},
+            **{name: values for name, values in limits.items() if name != "page_size"},
             **options.offered(),
         },
-        "transitions": [*TRANSITIONS, *PUBLISHES.get(profile, ())],
+        "transitions": [*TRANSITIONS, retraction, *PUBLISHES.get(profile, ())],
         "profile": profile,
         "recompute": True,
         "whole_chunks": True,

@@ -26,7 +26,7 @@ from slotproof_driver.usage import UsageError, one_line
 
 from . import boot, dialects
 from .channel import Channel, crash, fork, frames, how
-from .engine import Engine, capabilities
+from .engine import WIPED, Engine, capabilities
 from .replay import Replay
 
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
@@ -41,6 +41,14 @@ REHEARSAL: list[dict[str, Any]] = [
     {**_TURN, "rid": "r2", "tokens": [4, 5]},
     {"do": "step", "n": 4},
     {"do": "close", "session": "s"},
+    {"do": "step", "n": 1},
+]
+#: What a build is asked whether a retracted turn keeps its KV with.
+RETRACTION: list[dict[str, Any]] = [
+    *REHEARSAL[:3],
+    {**_TURN, "rid": "r2", "tokens": [4, 5], "max_new": 8},
+    {"do": "step", "n": 2},
+    {"do": "retract"},
     {"do": "step", "n": 1},
 ]
 
@@ -93,11 +101,12 @@ class Templates:
         """The capabilities that a scheduler of this build shows."""
         key = boot.shape_key(config)
         self._ensure(key, config)
-        answer = self._exchange(key, {"capabilities": True})
+        self._rehearse(config)
+        boot.LIMITS["retract"] = [self._retraction(config)]
+        answer = self._exchange(key, {"capabilities": boot.LIMITS})
         if not answer.get("ok"):
             raise UsageError(str(answer.get("error")))
         found: dict[str, Any] = answer["result"]
-        self._rehearse(config)
         return found
 
     def _rehearse(self, config: dict[str, Any]) -> None:
@@ -116,6 +125,19 @@ class Templates:
                     raise UsageError(f"unknown layout: {answer['error']} (in {name})")
                 break
         self._finish()
+
+    def _retraction(self, config: dict[str, Any]) -> str:
+        """Whether a retracted turn keeps its KV or is wiped; of a build that breaks here before
+        it has said so: keep, as all that is known do."""
+        self.reset(config)
+        told: set[str] = set()
+        for command in RETRACTION:
+            answer = self.ask({"command": command})
+            if not answer.get("ok"):
+                break
+            told |= {event[0] for each in answer["result"]["snapshots"] for event in each["events"]}
+        self._finish()
+        return "wipe" if WIPED in told else "keep"
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
         """Pass a command to the running example."""
@@ -226,7 +248,7 @@ def template(channel: Channel, replays: Channel, config: dict[str, Any]) -> None
     channel.send({"ok": True})
     while (message := channel.receive()) is not None:
         if "capabilities" in message:
-            shown = capabilities(engine.dialect.profile, boot.LIMITS["page_size"])
+            shown = capabilities(engine.dialect.profile, message["capabilities"])
             channel.send({"ok": True, "result": shown})
         elif "sync" in message:
             channel.send({"sync": True})

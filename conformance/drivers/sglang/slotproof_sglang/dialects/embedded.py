@@ -1,10 +1,12 @@
-"""The wrapper inside the tree: 0.5.17 to 0.5.20 where the model has a sliding window, 0.5.21.
+"""The wrapper inside the tree: 0.5.16 to 0.5.20 where the model has a sliding window, 0.5.21.
 
 | protocol | where it differs from `wrapper.py` |
 |---|---|
 | slots | `UnifiedRadixCache.session.slots[sid]` |
-| slot, request | as there; `last_node` is a node's number |
-| tree | `tree_core`: nodes with `component_data[FULL]` and `[SWA]`, each with its `lock_ref` |
+| slot, request | as there; `last_node` is a node's number, from 0.5.17 on |
+| slot.E, req.E | `kv.get_evicted_seqlen(SWA)` from 0.5.21 on |
+| tree | `tree_core`, or the cache itself: nodes with `component_data[FULL]` and `[SWA]`, each \
+with its `lock_ref` |
 
 A tree in Rust shows its nodes only from 0.5.22 on (`record.py`); before, the build is asked for the
 one in Python, which it has beside it.
@@ -15,6 +17,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import sys
 from typing import Any
 
 from .wrapper import WrapperDialect
@@ -31,6 +34,11 @@ def readable_tree() -> None:
         os.environ["SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"] = "python"
 
 
+def core_of(tree: Any) -> Any:
+    """What has the nodes: the tree itself up to 0.5.16."""
+    return getattr(tree, "tree_core", tree)
+
+
 class EmbeddedDialect(WrapperDialect):
     """`UnifiedRadixCache` with a `StreamingSession` inside."""
 
@@ -38,16 +46,16 @@ class EmbeddedDialect(WrapperDialect):
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
-        self.core = self.tree.tree_core
-        kinds = importlib.import_module("sglang.srt.mem_cache.unified_cache.component_type")
-        self.full_kind, self.swa_kind = kinds.ComponentType.FULL, kinds.ComponentType.SWA
+        self.core = core_of(self.tree)
+        kinds = sys.modules[type(self.tree).__module__].ComponentType
+        self.full_kind, self.swa_kind = kinds.FULL, kinds.SWA
 
     @classmethod
     def fits(cls, scheduler: Any) -> bool:
         cache = scheduler.tree_cache
         session = getattr(cache, "session", None)
         return (
-            hasattr(getattr(cache, "tree_core", None), "root_node")
+            hasattr(core_of(cache), "root_node")
             and hasattr(session, "slots")
             and not hasattr(cache, "session_records")
         )
@@ -73,10 +81,10 @@ class EmbeddedDialect(WrapperDialect):
         return indices, int(data.lock_ref)
 
     def is_node(self, node: Any) -> bool:
-        return isinstance(node, int)
+        return isinstance(node, int) or hasattr(node, "component_data")
 
     def node_of(self, node: Any) -> Any:
-        return self.core.node_by_id(node)
+        return self.core.node_by_id(node) if isinstance(node, int) else node
 
     def node_size(self, node: Any) -> tuple[int, int]:
         data = node.component_data[self.full_kind]
@@ -85,3 +93,8 @@ class EmbeddedDialect(WrapperDialect):
     def eviction(self) -> tuple[Any, str]:
         # What `evict` and `evict_for_alloc` come to, where there are both.
         return self.tree, "_evict" if hasattr(self.tree, "_evict") else "evict"
+
+    def cursor(self, kv: Any) -> int:
+        if not hasattr(kv, "get_evicted_seqlen"):
+            return super().cursor(kv)
+        return 0 if self.swa is None else int(kv.get_evicted_seqlen(self.swa_kind))

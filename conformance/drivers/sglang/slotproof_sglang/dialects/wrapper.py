@@ -12,7 +12,7 @@ has the same row |
 | slot.C | `slots[s].C` | `kv_committed_len`, likewise |
 | slot.A | `slots[s].A` | `kv_allocated_len`, likewise |
 | slot.Q | `slots[s].Q` | `cache_protected_len`, likewise |
-| slot.E | `slots[s].E` | `swa_evicted_seqlen`, likewise |
+| slot.E | `slots[s].E` | `swa_evicted_seqlen`; of the `kv`, where there is one |
 | slot.locked | `slots[s].locks` | `slot.last_node`: the first turn's lock, kept with the slot |
 | req.row, req.C, req.A, req.Q, req.E | `requests[r].row`, `C`, `A`, `Q`, `E` | the same \
 names of the request, or of its `kv` |
@@ -116,8 +116,7 @@ class WrapperDialect(Dialect):
 
     # Records --------------------------------------------------------------------
 
-    @staticmethod
-    def _record(holder: Any) -> Kv:
+    def _record(self, holder: Any) -> Kv:
         """The figures of a slot or a request: its own, or those of its `kv`."""
         kv = getattr(holder, "kv", holder)
 
@@ -131,8 +130,12 @@ class WrapperDialect(Dialect):
             int(figure("kv_committed_len")),
             int(figure("kv_allocated_len")),
             int(figure("cache_protected_len")),
-            int(figure("swa_evicted_seqlen")),
+            self.cursor(kv),
         )
+
+    def cursor(self, kv: Any) -> int:
+        """E of a record."""
+        return int(kv.swa_evicted_seqlen)
 
     def record_of(self, req: Any) -> Kv:
         return self._record(req)
