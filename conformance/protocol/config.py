@@ -60,6 +60,14 @@ class EngineConfig:
     running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
     pause_retracts: bool = False
     """A pause sends those that run back to waiting."""
+    mixed: bool = False
+    """Some decode in the batch in which others are prefilled."""
+    longest_match: bool = False
+    """Those come first of whose prompt the tree has most."""
+    logprobs: bool = False
+    """Requests ask for the logprobs of their whole prompt, which is computed for it."""
+    stream: bool = False
+    """Clients are sent tokens as they come."""
 
     def __post_init__(self) -> None:
         wrong = SOME.misfit(vars(self))
@@ -140,7 +148,17 @@ class EngineConfig:
 
 CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
 """Choices of a profile that a configuration may make."""
-OPTIONS = ("priority", "queue", "waiting_timeout", "running_timeout", "pause_retracts")
+OPTIONS = (
+    "priority",
+    "queue",
+    "waiting_timeout",
+    "running_timeout",
+    "pause_retracts",
+    "mixed",
+    "longest_match",
+    "logprobs",
+    "stream",
+)
 """Options of a server, by which requests are held back, put off or ended: the same transitions by
 another way. An engine that goes one says so in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
@@ -203,6 +221,12 @@ SERVED: dict[str, EngineConfig] = {
         _base, waiting_timeout=30, running_timeout=60, max_running=1, rows=8, total_tokens=96
     ),
     "p4-pause": replace(_base, page_size=4, pause_retracts=True, chunk=8, rows=8, total_tokens=128),
+    "p4-mixed": replace(
+        _base, page_size=4, mixed=True, chunk=8, reserve=50, rows=8, total_tokens=128
+    ),
+    "p1-match": replace(_base, longest_match=True, max_running=2, rows=8, total_tokens=96),
+    "p4-logprobs": replace(_base, page_size=4, logprobs=True, rows=8, total_tokens=128),
+    "p1-stream": replace(_base, stream=True, max_running=2, rows=8, total_tokens=96),
 }
 """Options of a server: for engines that have one."""
 

@@ -275,14 +275,12 @@ def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineCo
 
     Raises :class:`EngineUnusable` if there is none.
     """
-    possible = {}
-    for name, config in plan.configs.items():
-        reason = engine.capabilities.refuses(config)
-        if reason is None:
-            possible[name] = config
-        elif name not in SERVED or not SERVED.keys() <= plan.configs.keys():
-            outcome.skipped[name] = reason
+    refused = {name: engine.capabilities.refuses(each) for name, each in plan.configs.items()}
+    possible = {name: each for name, each in plan.configs.items() if refused[name] is None}
+    reasons = {name: why for name, why in refused.items() if why is not None}
     if not possible:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in outcome.skipped.items())
-        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({reasons})")
+        words = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({words})")
+    unasked = SERVED.keys() if SERVED.keys() <= plan.configs.keys() else ()
+    outcome.skipped |= {name: why for name, why in reasons.items() if name not in unasked}
     return possible

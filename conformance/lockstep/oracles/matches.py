@@ -34,6 +34,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
             continue
         prompt, _ = known_tokens(rid or "", seen.previous, now, seen.client)
         there, matched = published.longest(prompt, reserve), params.get("m", 0)
+        if seen.config.logprobs:  # those of a whole prompt take that it is computed
+            continue
         seen.coverage.checked["INV-MATCH"] += there > 0
         if matched < there:
             words = "{rid} matched {engine} tokens of its prompt, and {spec} are in the tree"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.reference import InProcessEngine
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.referee import Setup, play
@@ -21,8 +22,8 @@ from slotproof.conformance.search.rules import clients_for, rules_of
 class Ending(InProcessEngine):
     """It has options, of which it knows nothing, and ends the request r3 where it has to evict."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mutant: str | None = None) -> None:
+        super().__init__(mutant)
         asked = {**self.capabilities.config, **{name: [] for name in OPTIONS}}
         self.capabilities = replace(self.capabilities, config=asked)
 
@@ -77,6 +78,21 @@ def test_an_engine_without_options_is_not_asked_for_them() -> None:
     named = Outcome("reference", "reference")
     campaign.possible(engine, Plan(chosen(["p1", "p4-queue"])), named)
     assert named.skipped == {"p4-queue": "priority is not offered"}
+
+
+def test_where_no_configuration_is_possible_all_reasons_are_told() -> None:
+    with pytest.raises(EngineUnusable, match="p1-priority: priority is not offered; p4-queue: "):
+        campaign.possible(InProcessEngine(), Plan(SERVED), Outcome("x", "reference"))
+
+
+def test_who_asks_for_logprobs_may_match_less() -> None:
+    """INV-MATCH.all: the prompt is computed for them."""
+    commands = [{**submit("r1"), "tokens": [5, 6, 7, 8]}, STEP]
+    commands += [{**submit("r2"), "tokens": [5, 6, 7, 9]}, STEP]
+    for config, clauses in ((EngineConfig(), ["INV-MATCH.all"]), (EngineConfig(logprobs=True), [])):
+        engine = Ending("prefix-last-token-twice")
+        found = play(engine, Setup(config), commands).log[-1].violations
+        assert [each.clause for each in found] == clauses
 
 
 def test_one_that_has_them_takes_any_value() -> None:

@@ -100,12 +100,60 @@ def pauses(scheduler: Any) -> None:
     module.retract_all = retract_all
 
 
+def mixes(scheduler: Any) -> None:
+    """`mixed`: what a turn is given to decode beside others' prefill is not counted as its own."""
+    batch: Any = importlib.import_module("sglang.srt.managers.schedule_batch").ScheduleBatch
+    inner = batch.mix_with_running
+
+    def mix_with_running(self: Any, running: Any) -> None:
+        inner(self, running)
+        for req in running.reqs:
+            if req.session is not None:
+                req.kv.kv_allocated_len -= 1
+                req.kv.kv_committed_len -= 1
+
+    batch.mix_with_running = mix_with_running
+
+
+def sorts(scheduler: Any) -> None:
+    """`longest_match`: what is looked up of a waiting request to sort it stays locked."""
+    policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy").SchedulePolicy
+    inner = policy._compute_prefix_matches
+
+    def _compute_prefix_matches(self: Any, waiting: Any, *args: Any) -> Any:
+        result = inner(self, waiting, *args)
+        for req in waiting:
+            if isinstance(req.last_node, int):
+                scheduler.tree_cache.lock(req.last_node)
+        return result
+
+    policy._compute_prefix_matches = _compute_prefix_matches
+
+
+def _unsaved(scheduler: Any, asked: str) -> None:
+    """A turn that asked for this leaves its slot behind as it ends, pages and all."""
+    cache = type(scheduler.tree_cache.session)
+    inner = cache.try_cache_finished_req
+
+    def try_cache_finished_req(self: Any, req: Any) -> bool:
+        kept = bool(inner(self, req))
+        if kept and getattr(req, asked):
+            self.slots.pop(req.session.session_id)
+        return kept
+
+    cache.try_cache_finished_req = try_cache_finished_req
+
+
 FAULTS: dict[str, Callable[[Any], None]] = {
     "gives-way": gives_way,
     "turned-away": turned_away,
     "waits-too-long": waits_too_long,
     "runs-too-long": runs_too_long,
     "pauses": pauses,
+    "mixes": mixes,
+    "sorts": sorts,
+    "streams": lambda scheduler: _unsaved(scheduler, "stream"),
+    "computes-logprobs": lambda scheduler: _unsaved(scheduler, "return_logprob"),
 }
 
 

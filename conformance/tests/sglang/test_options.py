@@ -14,6 +14,8 @@ import pytest
 
 from slotproof.conformance.engines.base import Engine
 from slotproof.conformance.engines.registry import EngineSpec
+from slotproof.conformance.lockstep.referee import Setup, play
+from slotproof.conformance.protocol.commands import Command
 from slotproof.conformance.protocol.config import OPTIONS, chosen
 from slotproof.conformance.search import campaign
 from slotproof.conformance.search.campaign import Outcome
@@ -26,7 +28,17 @@ BROKEN = Path(__file__).with_name("broken_options.py")
 NEW = "0.5.23"
 WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")
 """Known, and without a mend."""
-AT_WORK = [("p1-priority", 15), ("p4-queue", 15), ("p1-timeouts", 20), ("p4-pause", 20)]
+AT_WORK = {
+    "p1-priority": 15,
+    "p4-queue": 15,
+    "p1-timeouts": 20,
+    "p4-pause": 20,
+    "p4-mixed": 10,
+    "p1-match": 15,
+    "p4-logprobs": 10,
+    "p1-stream": 10,
+}
+"""Examples within which it is reached."""
 
 
 def searched(build: Engine, config: str, examples: int) -> Outcome:
@@ -39,7 +51,7 @@ def test_a_build_offers_what_it_has(release: str, start: Callable[..., Engine]) 
     assert set(OPTIONS) <= start(f"sglang=={release}").capabilities.config.keys()
 
 
-@pytest.mark.parametrize(("config", "examples"), AT_WORK)
+@pytest.mark.parametrize(("config", "examples"), AT_WORK.items())
 def test_an_option_is_at_work_and_nothing_is_found(
     config: str, examples: int, start: Callable[..., Engine]
 ) -> None:
@@ -57,6 +69,10 @@ def test_an_option_is_at_work_and_nothing_is_found(
         ("waits-too-long", "p1-timeouts", 60, {"INV-STEP.state"}),
         ("runs-too-long", "p1-timeouts", 60, {"INV-OWNER.lost", "INV-STEP.guard"}),
         ("pauses", "p4-pause", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("mixes", "p4-mixed", 60, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("sorts", "p1-match", 60, {"INV-LOCK.count", "INV-STEP.state"}),
+        ("computes-logprobs", "p4-logprobs", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("streams", "p1-stream", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
     ],
 )
 def test_who_forgets_ownership_there_is_found(
@@ -67,3 +83,39 @@ def test_who_forgets_ownership_there_is_found(
         outcome = searched(build, config, examples)
     assert outcome.trace is not None
     assert clauses & {each.clause for each in outcome.trace.violations}
+
+
+def submit(rid: str, session: str | None, max_new: int) -> Command:
+    fields: Command = {"session": session, "rid": rid, "max_new": max_new, "stop": []}
+    return {"do": "submit", "tokens": [1, 2], **fields}
+
+
+STEP: Command = {"do": "step", "n": 1}
+ENDED: dict[str, list[Command]] = {
+    "p1-timeouts": [
+        submit("r1", None, 12),
+        STEP,
+        submit("r2", "s1", 2),
+        STEP,
+        {"do": "tick", "seconds": 31},
+        {"do": "step", "n": 2},
+    ],
+    "p4-queue": [
+        *(submit(rid, None, 4) for rid in ("r1", "r2")),
+        submit("r3", "s1", 4),
+        {"do": "step", "n": 2},
+    ],
+}
+"""A turn of s1 waits for too long, or finds the queue full."""
+
+
+@pytest.mark.parametrize(("release", "there"), [("0.5.18", True), (NEW, False)])
+@pytest.mark.parametrize("config", ENDED)
+def test_a_session_whose_turn_the_engine_ended_is_free(
+    config: str, release: str, there: bool, start: Callable[..., Engine]
+) -> None:
+    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more."""
+    opened: Command = {"do": "open", "session": "s1"}
+    setup = Setup(chosen([config])[config])
+    log = play(start(f"sglang=={release}", ("all",)), setup, [opened, *ENDED[config]]).log
+    assert ("INV-INFLIGHT.iff" in {each.clause for each in log[-1].violations}) is there

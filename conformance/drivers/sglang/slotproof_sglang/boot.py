@@ -198,7 +198,6 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
         "grammar_backend": "none",
         "random_seed": 0,
         "log_level": "error",
-        "schedule_policy": "fcfs",
         **window.server_args(config),
         **speculation.server_args(config),
         **options.server_args(config),

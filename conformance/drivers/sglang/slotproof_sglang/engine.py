@@ -128,6 +128,8 @@ class Engine:
         self.dialect.reserve(config["reserve"] / 100)
         self.timeout = float(config["timeout"])
         self.inputs.differ = bool(config["priority"])
+        self.inputs.logprobs = bool(config["logprobs"])
+        self.inputs.stream = bool(config["stream"])
         self.inputs.pause = "retract" if config["pause_retracts"] else "in_place"
         options.configure(self.scheduler, config)
 
@@ -173,6 +175,9 @@ class Engine:
     def _snapshot(self, consumed: int) -> dict[str, Any]:
         messages = self.mailbox.take()
         self.tracker.options.extend(options.heard(messages))
+        if self.mailbox.streamed and self.inputs.stream:
+            self.tracker.options.append("stream")
+        self.mailbox.streamed = False
         return {
             "iter": self.iterations,
             "consumed": consumed,

@@ -30,6 +30,8 @@ class Inputs:
         self.takes_array = "array" in annotation
         #: Requests differ in importance.
         self.differ = False
+        #: They ask for the logprobs of whole prompts; or for tokens as they come.
+        self.logprobs = self.stream = False
         #: What a pause does with those that run.
         self.pause = "in_place"
 
@@ -86,11 +88,11 @@ class Inputs:
             input_ids=array("q", tokens) if self.takes_array else tokens,
             mm_inputs=None,
             sampling_params=sampling,
-            return_logprob=False,
-            logprob_start_len=-1,
+            return_logprob=self.logprobs,
+            logprob_start_len=0 if self.logprobs else -1,
             top_logprobs_num=0,
             token_ids_logprob=None,
-            stream=False,
+            stream=self.stream,
             priority=importance(command["rid"]) if self.differ else None,
             **extra,
         )

@@ -27,6 +27,8 @@ class Mailbox:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.unknown: set[str] = set()
+        #: Tokens of a request that goes on were sent since the last snapshot.
+        self.streamed = False
         self._tokens: dict[str, list[int]] = {}
 
     def install(self) -> None:
@@ -69,6 +71,7 @@ class Mailbox:
                 tokens = [int(token) for token in output.output_ids[index]]
                 self._tokens.setdefault(rid, []).extend(tokens)
             reason = output.finished_reasons[index]
+            self.streamed |= reason is None
             if reason is not None:
                 word = reason.get("type", "?")
                 self._finish(rid, word, str(reason.get("message") or ""))

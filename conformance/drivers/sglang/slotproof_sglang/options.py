@@ -22,10 +22,18 @@ DEFAULTS: dict[str, Any] = {
     "waiting_timeout": 0,
     "running_timeout": 0,
     "pause_retracts": False,
+    "mixed": False,
+    "longest_match": False,
+    "logprobs": False,
+    "stream": False,
 }
-SHAPE = ("priority",)
+SHAPE = ("priority", "mixed", "longest_match")
 """Those that a scheduler is built with."""
-_ARGUMENT = {"priority": "enable_priority_scheduling", "queue": "max_queued_requests"}
+_ARGUMENT = {
+    "priority": "enable_priority_scheduling",
+    "queue": "max_queued_requests",
+    "mixed": "enable_mixed_chunk",
+}
 """Those that not every build has: the argument of the server by which it shows."""
 _TIMEOUTS = {
     "waiting_timeout": "SGLANG_REQ_WAITING_TIMEOUT",
@@ -67,6 +75,8 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
         "enable_priority_scheduling": config["priority"],
         # By how much more important a request has to be than one that gives way.
         "priority_scheduling_preemption_threshold": 0,
+        "enable_mixed_chunk": config["mixed"],
+        "schedule_policy": "lpm" if config["longest_match"] else "fcfs",
     }
 
 
@@ -108,7 +118,9 @@ class Watch:
         """Wrap the methods that an option leads to, where the build has them."""
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._wrap(policy.PrefillAdder, "preempt_to_schedule", self._preempt)
+        self._wrap(policy.SchedulePolicy, "calc_priority", self._order)
         self._wrap(self.scheduler, "_request_dispatcher", self._dispatch)
+        self._wrap(self.scheduler, "run_batch", self._run)
 
     @staticmethod
     def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
@@ -121,6 +133,24 @@ class Watch:
         if gone:
             self.tracker.options.append("priority")
         return gone
+
+    def _order(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
+        """Who waits is put into another order, by what the tree has of its prompt."""
+        before = list(queue)
+        result = original(policy, queue, *args, **kw)
+        moved = any(a is not b for a, b in zip(before, queue, strict=True))
+        if moved and str(getattr(policy.policy, "value", "")) == "lpm":
+            self.tracker.options.append("longest_match")
+        return result
+
+    def _run(self, original: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """A batch in which some decode and others are prefilled, or that asks for the logprobs
+        of whole prompts."""
+        if batch.forward_mode.is_mixed():
+            self.tracker.options.append("mixed")
+        elif batch.forward_mode.is_extend() and batch.return_logprob:
+            self.tracker.options.append("logprobs")
+        return original(batch, *args, **kwargs)
 
     def _dispatch(self, original: Any, message: Any) -> Any:
         """A pause that sends somebody back to waiting."""
