@@ -12,14 +12,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from slotproof.conformance.drivers.sglang.slotproof_sglang import (
+    boot,
     dialects,
+    engine,
     events,
     processes,
     replay,
+    speculation,
+    window,
 )
 from slotproof.conformance.drivers.sglang.slotproof_sglang.dialects import checks
+from slotproof.conformance.drivers.sglang.slotproof_sglang.free_list import FreeList
 from slotproof.model.layout import LAYOUT
 
 from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
@@ -67,6 +73,55 @@ def test_an_unknown_layout_is_one_clear_line() -> None:
         "UnifiedRadixCache.session (one KV record), UnifiedRadixCache.session, StreamingSession "
         "(a wrapper), SessionAwareCache (no flag for what is in flight)"
     )
+
+
+def allocator(**fields: Any) -> Any:
+    here = {name: torch.tensor(value) for name, value in fields.items() if isinstance(value, list)}
+    return SimpleNamespace(**{"free_group": None, "release_pages": None, **fields, **here})
+
+
+@pytest.mark.parametrize(
+    ("fields", "pages", "deferred"),
+    [
+        ({"is_not_in_free_group": True, "free_group": (torch.tensor([16]),)}, [3, 1], False),
+        ({"is_not_in_free_group": False, "free_group": (torch.tensor([16]),)}, [3, 1, 4], True),
+        ({"release_pages": [9]}, [3, 1, 9], False),
+        ({"free_group": (), "full_free_group": (torch.tensor([20, 21]),)}, [3, 1, 5], True),
+        ({"free_group": (), "free_page_ids_group": (torch.tensor([7]),)}, [3, 1, 7], False),
+        ({"staged_pages": (torch.tensor([8, 8]),)}, [3, 1, 8, 8], False),
+    ],
+    ids=["a group that is over", "flag", "released", "0.5.19", "pages", "staged twice"],
+)
+def test_what_is_free(fields: dict[str, Any], pages: list[int], deferred: bool) -> None:
+    """In each generation; what is free twice stays visible (INV-OWNER)."""
+    free = FreeList(allocator(free_pages=[3, 1], **fields), page_size=4)
+    assert (free.pages(), free.count(), free.deferred()) == (pages, len(pages), deferred)
+
+
+@pytest.mark.parametrize(
+    ("told", "retract"), [("T-RETRACT", "keep"), ("T-RETRACT-WIPE", "wipe"), (None, "keep")]
+)
+def test_a_build_is_asked_what_it_does_with_a_retracted_turn(
+    told: str | None, retract: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: it breaks before it has said so."""
+
+    def ask(_: Any, message: dict[str, Any]) -> dict[str, Any]:
+        if message["command"] != processes.RETRACTION[-1]:
+            return {"ok": True, "result": {"snapshots": [{"events": []}]}}
+        snapshots: list[dict[str, Any]] = [{"events": [[told, "s", "r2", {}]]}]
+        return {"ok": True, "result": {"snapshots": snapshots}} if told else {"ok": False}
+
+    for name in ("reset", "_finish"):
+        monkeypatch.setattr(processes.Templates, name, lambda *_: None)
+    monkeypatch.setattr(processes.Templates, "ask", ask)
+    assert processes.Templates()._retraction({}) == retract
+    monkeypatch.setattr(speculation, "scriptable", lambda: True)
+    monkeypatch.setattr(window, "attended", lambda: True)
+    offered = engine.capabilities("sglang", {**boot.LIMITS, "retract": [retract]})
+    assert offered["config"]["retract"] == [retract]
+    assert (engine.WIPED in offered["transitions"]) == (retract == "wipe")
+    assert (engine.KEPT in offered["transitions"]) == (retract == "keep")
 
 
 def test_a_method_that_is_gone_is_one_clear_line() -> None:
