@@ -25,6 +25,8 @@ MAY_NAME = {
     "model/tla_actors.py": "what a move does to pages, written a second time on purpose",
     "model/tlc.py": "holes to put back there",
     "conformance/cli/progressing.py": "which of them may be left out",
+    "conformance/cli/epilogs.py": "examples to copy",
+    "conformance/traces/wording.py": "a conjunct that means another thing there than elsewhere",
     "impl": "an engine says what it does where it does it",
     "conformance/drivers": "so does a driver, which imports nothing of slotproof",
 }
