@@ -58,7 +58,7 @@ def gate(
     baseline: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[BASELINE]",
+            metavar="BASELINE",
             help="The baseline, a file of known findings. With --base it may be left out.",
         ),
     ] = None,

@@ -86,9 +86,9 @@ class Scenario:
     ...     _ = engine.submit("r2", "s1", [8], max_new=2)
     ...     second = engine.step()
     >>> first
-      3  step 1
+      3  one scheduler iteration
            T-OPEN T-SUBMIT T-MATCH T-EXTEND T-SAVE
-           full: 61 available + 0 evictable + 0 protected + 3 held + 0 uncached = 64 = 64
+           full: 61 available + 0 evictable + 0 protected + 3 held + 0 uncached = 64
            slot of s1: row=0 C=3 A=3 Q=0 E=0
     >>> second.figures["full"]["uncached"], [each.clause for each in second.violations][:2]
     (4, ['INV-SUM-FULL.reported', 'INV-ONCE.reported'])

@@ -215,7 +215,7 @@ FRONT_END = [
     ("sglang", submit("r1", [1] * 32, 0), "r1: refused, 32 tokens are not less"),
     ("sglang", submit("r1", [1] * 31, 2), "r1: refused, 31 tokens and 2 new ones are more"),
     ("sglang", submit("r1", [1] * 31, 1), None),
-    ("sglang", {"do": "evict", "tokens": 3}, "evict 3: no client sends it"),
+    ("sglang", {"do": "evict", "tokens": 3}, "evict 3 tokens: no client sends it"),
     ("vllm", submit("r1", [1] * 32, 1), "r1: refused, 32 tokens are not less"),
     ("vllm", submit("r1", [1], 0), "r1: refused, max_tokens is below 1"),
     ("vllm", submit("r1", [1] * 31, 9), None),

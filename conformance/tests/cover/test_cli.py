@@ -16,7 +16,7 @@ from slotproof.conformance.cli.app import status
 from slotproof.conformance.cli.errors import UsageProblem
 from slotproof.conformance.cli.options import jobs_count
 from slotproof.conformance.lockstep.oracles import matches
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.conformance.protocol.config import CONFIGS, SERVED
 from slotproof.conformance.protocol.messages import PROTOCOL
 from slotproof.conformance.traces import itf
 from slotproof.impl.mutants import MUTANTS
@@ -146,7 +146,8 @@ def test_traces_that_can_not_be_run(
     edited(found, bad, config={"turbo": True})
     assert "config/turbo: Extra inputs are not permitted" in wrong([command, str(bad)], capfd)
     bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
-    assert "not of slotproof" in wrong([command, str(bad)], capfd)
+    whose = {"replay": "not of slotproof", "show": "an ITF trace: states"}[command]
+    assert whose in wrong([command, str(bad)], capfd)
 
 
 def test_a_trace_that_the_engine_can_not_replay(
@@ -290,7 +291,7 @@ THINGS: dict[str, Any] = {
     "transitions": set(TRANSITIONS),
     "invariants": set(INVARIANTS),
     "profiles": set(PROFILES),
-    "configs": set(CONFIGS),
+    "configs": {*CONFIGS, *SERVED},
 }
 
 

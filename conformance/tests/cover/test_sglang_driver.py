@@ -19,6 +19,7 @@ from slotproof.conformance.drivers.sglang.slotproof_sglang import (
     dialects,
     engine,
     events,
+    options,
     processes,
     replay,
     speculation,
@@ -118,6 +119,7 @@ def test_a_build_is_asked_what_it_does_with_a_retracted_turn(
     assert processes.Templates()._retraction({}) == retract
     monkeypatch.setattr(speculation, "scriptable", lambda: True)
     monkeypatch.setattr(window, "attended", lambda: True)
+    monkeypatch.setattr(options, "offered", dict)
     offered = engine.capabilities("sglang", {**boot.LIMITS, "retract": [retract]})
     assert offered["config"]["retract"] == [retract]
     assert (engine.WIPED in offered["transitions"]) == (retract == "wipe")

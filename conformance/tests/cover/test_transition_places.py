@@ -30,7 +30,7 @@ MAY_NAME = {
     "impl": "an engine says what it does where it does it",
     "conformance/drivers": "so does a driver, which imports nothing of slotproof",
 }
-_NAME = re.compile(r"T[-_][A-Z]+([-_][A-Z]+)*")
+_NAME = re.compile(r"\bT[-_][A-Z]+([-_][A-Z]+)*")
 _IDS = {*TRANSITIONS, *(id_.replace("-", "_") for id_ in TRANSITIONS)}
 
 
@@ -78,6 +78,7 @@ def test_transitions_are_named_in_few_places() -> None:
         ('"""T-OPEN"""  # T-OPEN', []),
         ('def f():\n    """T-OPEN"""', []),
         ('"T-UNHEARD-OF"', []),
+        ('"CLIENT-ABORT"', []),
     ],
 )
 def test_what_counts_as_naming(source: str, found: list[str]) -> None:

@@ -37,6 +37,7 @@ def untouched() -> list[Input]:
         for name, data in seeds.files("traces").items()
         for argv in READ_TRACE
         if not name.startswith("spec-") or argv == ("show", FILE)
+        if "issue" not in argv or b"sglang==" in data  # the reference has no maintainers
     ]
     found += [
         Input("logs", data, ("validate", FILE), right=True) for data in seeds.files("logs").values()

@@ -6,15 +6,16 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
+from slotproof.conformance.children import Child
 from slotproof.conformance.frontend import running
 from slotproof.conformance.frontend.configs import CONFIGS
 from slotproof.conformance.frontend.program import Build
@@ -119,12 +120,9 @@ def test_nothing_is_left_after_an_interrupt(descent: Descent, tmp_path: Path) ->
     argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "frontend", "--mend", "all"]
     argv += ["--engine", f"sglang=={RELEASE}", "--seconds", "3600", "--out", str(tmp_path / "out")]
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # names of sockets are short
-        process = subprocess.Popen(
-            [*argv, "--baseline", str(KNOWN)],
-            env={**descent.environment, "TMPDIR": folder},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        environment = {**descent.environment, "TMPDIR": folder}
+        child = Child([*argv, "--baseline", str(KNOWN)], stdout=PIPE, stderr=PIPE, env=environment)
+        process = child.process
         try:
             for _ in range(3000):
                 if list(Path(folder).glob("*/log.jsonl.*")):  # it records
@@ -142,6 +140,7 @@ def test_nothing_is_left_after_an_interrupt(descent: Descent, tmp_path: Path) ->
         finally:
             descent.end()
             out, err = process.communicate()
+            child.kill()
         assert process.returncode == 3, (out, err)
         assert b"inconclusive: interrupted" in out
         assert list(Path(folder).iterdir()) == []
