@@ -41,7 +41,8 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         ),
         {
             CONFORMS: "green: nothing new",
-            FOUND: "something new; with --mended-fails, a known finding that is mended",
+            FOUND: "something new: with --base, what it does alone; with --mended-fails, something "
+            "mended",
             **_WRONG,
             INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
         },
