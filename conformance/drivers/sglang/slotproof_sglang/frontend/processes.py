@@ -41,7 +41,7 @@ def prepared() -> dict[str, Any]:
     mends.apply(asked["mends"])
     without_uvloop()
     boot.import_engine()
-    config: dict[str, Any] = asked["config"]
+    config = boot.normalise(asked["config"])
     window.prepare(config)
     speculation.prepare(config)
     if config["page_size"] > 1:

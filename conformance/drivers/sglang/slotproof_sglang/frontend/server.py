@@ -18,9 +18,9 @@ class Server:
     """A running `Engine` with a tiny model. `UsageError`, one line, where this build has none."""
 
     def __init__(self, config: dict[str, Any], mends: list[str]) -> None:
-        full = boot.normalise(config)
-        os.environ["SLOTPROOF_FRONTEND"] = json.dumps({"config": full, "mends": mends})
+        os.environ["SLOTPROOF_FRONTEND"] = json.dumps({"config": config, "mends": mends})
         processes: Any = importlib.import_module("slotproof_sglang.frontend.processes")
+        full: dict[str, Any] = processes.CONFIG
         module: Any = importlib.import_module("sglang.srt.entrypoints.engine")
         self.version = str(importlib.import_module("sglang").__version__)
         cls = module.Engine
