@@ -19,7 +19,7 @@ TRACES = {
     "two pools": "sglang-0.5.18-swa-deferred-free",
     "stall": "sglang-0.5.23-idle-session-pins",
     "crash": "sglang-0.5.23-two-first-turns",
-    "no states": "matrix/traces/sglang-0.5.11-seed0-INV-PROGRESS.stalled@step",
+    "no states": "matrix/traces/sglang-0.5.23-seed0-INV-PROGRESS.stalled@step",
 }
 LOOKS = (
     (420, "light", "screen"),
