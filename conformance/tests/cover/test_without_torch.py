@@ -24,6 +24,8 @@ from slotproof.conformance.engines.base import EngineUnusable, torch_missing
 
 ROOT = Path(__file__).parents[3]
 TOY = f"cmd:{sys.executable} {ROOT / 'conformance' / 'drivers' / 'examples' / 'toy.py'}"
+UPSTREAM = (Format.ISSUE, Format.SCRIPT)
+"""Forms that a toy has not."""
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
 PLUGIN = "slotproof.conformance.plugin.hooks"
 INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
@@ -108,7 +110,7 @@ def test_commands_work_without_torch(bare: dict[str, str], tmp_path: Path) -> No
         (["run", "--engine", bug, *small, "--all", "--jobs", "2", *out], 1),
         (["replay", trace, "--engine", bug], 1),
         (["replay", trace, "--engine", TOY], 0),
-        *((["show", trace, "--format", form], 0) for form in Format),
+        *((["show", trace, "--format", form], 2 if form in UPSTREAM else 0) for form in Format),
         (["show", trace, "--json"], 0),
         (["show", "--all", trace, *out], 0),
         (["diff", trace, TOY], 1),
