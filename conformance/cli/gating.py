@@ -152,6 +152,12 @@ def gate(
         raise UsageProblem("--base-python goes with --base")
     entries = opened(baseline, update, base)
     path = baseline or Path()
+    about = [each.engine for each in entries.groups]
+    if engine == "reference" and about and not any(each[:1] in "*r" for each in about):
+        raise UsageProblem(
+            f"{path} is about {about[0]}, and the reference engine is run by default: --engine "
+            "says which build"
+        )
     plan = Plan(
         chosen(config),
         examples=None if examples is None else number(examples, 1, "--examples"),

@@ -186,6 +186,8 @@ def load(path: Path) -> Baseline:
     except jsontext.BadJson as bad:
         raise BadBaseline(f"{path}: {bad}") from None
     old = isinstance(data, dict) and data.get("slotproof_baseline") == 1
+    if not (isinstance(data, dict) and "slotproof_baseline" in data):
+        raise BadBaseline(f"{path}: is no baseline: --update makes one")
     wrong = (_OLD if old else BASELINE).misfit(data)
     if wrong is not None:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")

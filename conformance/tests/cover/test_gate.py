@@ -205,13 +205,23 @@ def test_what_makes_green_say_less_is_a_warning(
 ) -> None:
     """A group that nobody looks at, and configurations that no time was left for."""
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
-    path = written(tmp_path / "b.json", other)
+    path = written(tmp_path / "b.json", other, {**other, "engine": "reference*"})
     assert status(["gate", str(path), "--engine", "reference", "--seconds", "0.1"]) == 0
     said = capsys.readouterr().out
     assert "warning         1 group of the baseline not looked at: `engine` does not match" in said
     assert re.search(r"warning +\d+ of \d+ configurations had no example", said)
     assert status(["gate", str(path), "--engine", "reference", *SMALL]) == 0
     assert "had no example" not in capsys.readouterr().out
+
+
+def test_a_baseline_of_another_engine_is_not_green(
+    tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Who forgets --engine would search the reference for minutes, and find it green for ever."""
+    other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
+    path = written(tmp_path / "b.json", other)
+    assert status(["gate", str(path)]) == 2
+    assert "is about sglang 0.5.10*, and the reference engine is run by" in capfd.readouterr().err
 
 
 def test_an_update_keeps_the_trace_that_is_there(
@@ -309,7 +319,7 @@ GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
     ("text", "message"),
     [
         ('{\n"slotproof_baseline": 2,\n', "b.json: not JSON: EOF while parsing a value at line 3"),
-        ("[]", "b.json: Input should be a valid dictionary, not a list"),
+        ("[]", "b.json: is no baseline: --update makes one"),
         ('{"slotproof_baseline": 3, "groups": []}', "b.json: Input should be 2, not 3"),
         ('{"slotproof_baseline": 1, "groups": []}', "b.json: Field required"),
         (f'[{GOOD}, {{"reason": "x"}}]', "entry 2, name: Field required"),
