@@ -94,18 +94,16 @@ class Intake:
             result = original(message)
         finally:
             self.aborting = False
-        left = {id(req) for req in self.dialect.waiting()}
-        for req in reversed([req for req in before if id(req) not in left]):
+        for req in reversed(self._gone(before)):
             self._left_queue(req, slots)
         return result
 
     def queue_limit(self, original: Any, req: Any) -> Any:
         """A request finds the queue full: it is turned away itself, which is told of one that was
         there before (it was sent back to waiting); or one that is less important."""
-        before, slots = list(self.scheduler.waiting_queue), self.dialect.slots()
+        before, slots = self.dialect.waiting(), self.dialect.slots()
         refused = original(req)
-        left = {id(each) for each in self.scheduler.waiting_queue}
-        gone = [each for each in before if id(each) not in left]
+        gone = self._gone(before)
         gone += [req] if refused and self.tracker.known(req) else []
         if self.turned_away is not None:
             self.turned_away += [(each, slots) for each in gone]
@@ -116,13 +114,16 @@ class Intake:
 
     def too_late(self, original: Any, *args: Any) -> Any:
         """The engine looks for who has waited for too long."""
-        before, slots = list(self.scheduler.waiting_queue), self.dialect.slots()
+        before, slots = self.dialect.waiting(), self.dialect.slots()
         result = original(*args)
-        left = {id(req) for req in self.scheduler.waiting_queue}
-        for req in before:
-            if id(req) not in left:
-                self._left_queue(req, slots)
+        for req in self._gone(before):
+            self._left_queue(req, slots)
         return result
+
+    def _gone(self, before: list[Any]) -> list[Any]:
+        """Those who waited before and do so no more, in the queue's order."""
+        left = {id(req) for req in self.dialect.waiting()}
+        return [req for req in before if id(req) not in left]
 
     def _left_queue(self, req: Any, slots: dict[str, Slot]) -> None:
         meta = self.tracker.meta(req)
