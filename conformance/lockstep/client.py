@@ -92,6 +92,10 @@ class Conversation:
     """The time at which it was opened, or a turn of it was read last."""
     idle: int = 0
     """From then on it had no turn, for certain."""
+    taken: int = 0
+    """The time at which it was opened, or a turn was read last that it had to take."""
+    closes: bool = False
+    """A close of it was read since it was opened."""
 
     def reads(self, do: str, busy: bool) -> None:
         """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
@@ -214,7 +218,8 @@ class Client:
                 session = self.sessions.setdefault(sid, Conversation())
                 session.idle = self.clock
                 if do == "open" and not session.open:
-                    session.used = self.clock
+                    session.used = session.taken = self.clock
+                session.closes = do == "close" or (session.closes and session.open is not False)
                 session.reads(do, self.busy(sid))
                 if do == "close" and not self.hears_closes:
                     session.asked.pop()
@@ -255,6 +260,8 @@ class Client:
         sent.read, sent.since = True, self.clock
         if not len(sent.prompt):
             sent.refusable = None if waits and self.queues else True
+        if sent.session is not None and sent.refusable is False:
+            self.sessions[sent.session].taken = self.clock
         if not sent.answers:
             self.unanswered[rid] = sent
             self._queue()
@@ -341,6 +348,14 @@ class Client:
         if not self.drops_last or not len(output):
             return output
         return Hashed(len(output) - 1, None) if isinstance(output, Hashed) else output[:-1]
+
+    def later(self, sent: Sent) -> bool:
+        """Whether another request without a session was read after it."""
+        newest = next(
+            (each for each in reversed(self.requests.values()) if each.read and not each.session),
+            sent,
+        )
+        return newest is not sent
 
     def prompt_of(self, rid: str) -> Tokens | None:
         """The prompt that a live request of this client must have; ``None`` if not known."""

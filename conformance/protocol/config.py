@@ -68,6 +68,11 @@ class EngineConfig:
     """Requests ask for the logprobs of their whole prompt, which is computed for it."""
     stream: bool = False
     """Clients are sent tokens as they come."""
+    own_timeouts: bool = False
+    """Sessions have timeouts of their own: see :meth:`timeout_of`."""
+    branching: bool = False
+    """Requests without a session are turns of one that keeps no slot: the engine puts their
+    prompts together from earlier ones."""
 
     def __post_init__(self) -> None:
         wrong = SOME.misfit(vars(self))
@@ -103,16 +108,27 @@ class EngineConfig:
         """
         return [name for name in OPTIONS if getattr(self, name)]
 
+    def timeout_of(self, session: str) -> int:
+        """Seconds without a turn after which a session may be closed; 0: never.
+
+        >>> [EngineConfig(timeout=20, own_timeouts=True).timeout_of(f"s{n}") for n in (1, 2, 3)]
+        [60, 20, 40]
+        """
+        return self.timeout * (1 + sum(session.encode()) % 3 if self.own_timeouts else 1)
+
     @property
     def size(self) -> str:
-        """Its page and its pools, as reports say them.
+        """Its page, its pools and its options, as reports say them.
 
         >>> EngineConfig(page_size=4).size
         'page size 4, pool of 64 tokens'
+        >>> SERVED["p1-stream"].size
+        'page size 1, pool of 96 tokens, with stream'
         """
         window = f", sliding window {self.window} with {self.swa_tokens} tokens"
         pools = f"{self.total_tokens} tokens{window if self.window else ''}"
-        return f"page size {self.page_size}, pool of {pools}"
+        options = f", with {', '.join(self.options)}" if self.options else ""
+        return f"page size {self.page_size}, pool of {pools}{options}"
 
     def too_large(self) -> str | None:
         """Why no engine of this size is built for a file that asks for it; ``None`` if it is."""
@@ -158,6 +174,8 @@ OPTIONS = (
     "longest_match",
     "logprobs",
     "stream",
+    "own_timeouts",
+    "branching",
 )
 """Options of a server, by which requests are held back, put off or ended: the same transitions by
 another way. An engine that goes one says so in the snapshot's ``options``."""
@@ -227,6 +245,10 @@ SERVED: dict[str, EngineConfig] = {
     "p1-match": replace(_base, longest_match=True, max_running=2, rows=8, total_tokens=96),
     "p4-logprobs": replace(_base, page_size=4, logprobs=True, rows=8, total_tokens=128),
     "p1-stream": replace(_base, stream=True, max_running=2, rows=8, total_tokens=96),
+    "p4-own-timeouts": replace(
+        _base, page_size=4, own_timeouts=True, timeout=20, rows=8, total_tokens=128
+    ),
+    "p1-branching": replace(_base, branching=True, max_running=2, rows=8, total_tokens=96),
 }
 """Options of a server: for engines that have one."""
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from slotproof.conformance.protocol.config import EngineConfig
 from slotproof.conformance.search.domains import Always, Among, Domain, Either, Several, Whole
 from slotproof.conformance.search.drawing import (
+    SESSIONS,
     Again,
     Chosen,
     Limit,
@@ -90,7 +91,8 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
     drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
     accepted = Whole(1, width + 2)  # a round has one more than it drafts, and no more
     long = lengths(config.page_size)
-    waits = [1, 60, 1000, *(s for s in (config.timeout - 1, config.timeout) if s > 0)]
+    limits = sorted({config.timeout_of(session) for session in SESSIONS})
+    waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
 
     class Clients(Sender):
         def whole(self, session: str, prompt: Prompt, new: int) -> None:

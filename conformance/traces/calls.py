@@ -140,6 +140,8 @@ def _sglang_unlike(trace: Record) -> str | None:
         return "the rounds of this release can't be run by the script"
     if config.retract != "keep" or config.aligned_reuse:
         return "its configuration is not SGLang's"
+    if config.options:
+        return f"the script has no option of a server, and the trace needs {config.options[0]}"
     return None
 
 

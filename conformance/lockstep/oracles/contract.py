@@ -72,13 +72,14 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
 
 
 def _turned_away(seen: Observation, sent: Sent) -> bool:
-    """Whether an option of the server may have ended it: more may have waited than may wait, or its
-    time is over."""
+    """Whether an option of the server may have ended it: more may have waited than may wait, its
+    time is over, or a later request may have taken its place."""
     config, client = seen.config, seen.client
     ended = sum(message["type"] == "finish" for message in seen.snapshot["messages"])
     full = 0 < config.queue < len(client.unanswered) + ended
     limits = [each for each in (config.waiting_timeout, config.running_timeout) if each]
-    return full or any(client.clock - sent.since >= each for each in limits)
+    replaced = config.branching and sent.session is None and client.later(sent)
+    return full or replaced or any(client.clock - sent.since >= each for each in limits)
 
 
 def _served(seen: Observation, sent: Sent) -> bool:

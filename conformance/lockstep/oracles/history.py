@@ -1,4 +1,5 @@
-"""INV-HISTORY and INV-INFLIGHT.one: what sessions remember is what clients were told."""
+"""INV-HISTORY and INV-INFLIGHT.one: what sessions remember is what clients were told, and what is
+computed is what they asked."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
         yield violated("INV-HISTORY.history", words, session=sid, spec=told, engine=known, **hashes)
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
-        if request["kind"] != "turn" or request["session"] is None:
+        whose = request["session"]
+        if request["kind"] == "turn" and whose is not None:
+            turns[whose] += 1
+        elif not _whole(seen, rid):
             continue
-        turns[request["session"]] += 1
         prompt = seen.client.prompt_of(rid)
         if prompt is not None and differ(request["hash"], prompt):
             words = "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
@@ -41,7 +44,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 engine=request["prompt"],
                 said=request["hash"],
                 right=token_hash(prompt),
-                session=request["session"],
+                session=whose,
                 rid=rid,
             )
     seen.coverage.checked["INV-INFLIGHT"] += 1
@@ -49,3 +52,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if count > 1:
             words = "{session} has {engine} unfinished turns"
             yield violated("INV-INFLIGHT.one", words, session=sid, spec=1, engine=count)
+
+
+def _whole(seen: Observation, rid: str) -> bool:
+    """Whether it is a request without a session, and none that is refused for its length: of such
+    a one an engine may have left a part only."""
+    sent = seen.client.requests.get(rid)
+    most = min(seen.config.context_len, seen.config.total_tokens) - seen.capabilities.margin
+    return sent is not None and sent.session is None and len(sent.tokens) <= most

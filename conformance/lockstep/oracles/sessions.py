@@ -15,7 +15,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     client = seen.client
     for sid, told in client.unexpected:
         session = client.sessions[sid]
-        if _permitted(seen, session, told):
+        if _permitted(seen, sid, told):
             continue
         meant = {"opened": "open", "closed": "close"}.get(told)
         wrongly = next((each for each in session.asked if meant in (None, each.do)), None)
@@ -32,6 +32,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 yield violated("INV-SESSION.answered", words, session=sid, do=asked.do)
         if not runs:
             yield from _overdue(seen, sid, session)
+        if not client.hears_closes:
+            yield from _early(seen, sid, session)
     yield from _overtaken(seen) if client.queues else ()
 
 
@@ -42,10 +44,11 @@ _WRONG = {
 }
 
 
-def _permitted(seen: Observation, session: Conversation, told: str) -> bool:
+def _permitted(seen: Observation, sid: str, told: str) -> bool:
     """Whether the engine may say so unasked, or in the place of what should be said."""
+    session = seen.client.sessions[sid]
     if told == "closed":
-        return 0 < seen.config.timeout <= seen.client.clock - session.used
+        return 0 < seen.config.timeout_of(sid) <= seen.client.clock - session.used
     opens = [each for each in session.asked if each.do == "open"]
     if told == "refused" and opens and "refused" in seen.capabilities.answers:
         session.asked.remove(opens[0])
@@ -66,9 +69,19 @@ def _overtaken(seen: Observation) -> Iterator[Violation]:
             yield violated("INV-SESSION.order", words, session=sent.session, rid=rid, first=first)
 
 
+def _early(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
+    """Where nobody is told of it: was a session closed whose time was not over?"""
+    timeout, passed = seen.config.timeout_of(sid), seen.client.clock - session.taken
+    before, now = (each["sessions"].get(sid) for each in (seen.previous, seen.snapshot))
+    was_open = before is not None and before["open"] and not before["closing"]
+    if was_open and (now is None or not now["open"]) and passed < timeout and not session.closes:
+        words = "{session} is closed after {engine} s: nobody closed it, and it has {spec}"
+        yield violated("INV-SESSION.closed", words, session=sid, spec=timeout, engine=passed)
+
+
 def _overdue(seen: Observation, sid: str, session: Conversation) -> Iterator[Violation]:
     """Time has passed: should the session have been reaped?"""
-    timeout, idle = seen.config.timeout, seen.client.clock - session.idle
+    timeout, idle = seen.config.timeout_of(sid), seen.client.clock - session.idle
     shown = seen.snapshot["sessions"].get(sid)
     open_still = session.open and shown is not None and shown["open"]
     idle_for_long = 0 < timeout < idle and not seen.client.busy(sid)

@@ -9,6 +9,7 @@ import pytest
 
 from slotproof.conformance.engines.base import EngineUnusable
 from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.conformance.lockstep.client import CLOSES
 from slotproof.conformance.lockstep.coverage import Coverage
 from slotproof.conformance.lockstep.referee import Setup, play
 from slotproof.conformance.protocol.commands import Command
@@ -41,6 +42,30 @@ def submit(rid: str) -> Command:
     return {"do": "submit", "session": None, "rid": rid, "tokens": [1], "max_new": 3, "stop": []}
 
 
+class Untold(Ending):
+    """It tells nobody of a session that it closes, as SGLang."""
+
+    def __init__(self, mutant: str | None = None) -> None:
+        super().__init__(mutant)
+        hidden = {**self.capabilities.not_observed, CLOSES: "it has no words for it"}
+        self.capabilities = replace(self.capabilities, not_observed=hidden)
+
+    def do(self, command: Command) -> list[Any]:
+        told = super().do(command)
+        for snapshot in told:
+            snapshot["messages"] = [m for m in snapshot["messages"] if m["type"] != "closed"]
+        return told
+
+
+class Cutting(Ending):
+    """It computes all but the last token of a prompt."""
+
+    def do(self, command: Command) -> list[Any]:
+        if command["do"] == "submit":
+            command = {**command, "tokens": command["tokens"][:-1]}
+        return super().do(command)
+
+
 STEP: Command = {"do": "step", "n": 1}
 WAIT: Command = {"do": "tick", "seconds": 30}
 
@@ -54,6 +79,7 @@ WAIT: Command = {"do": "tick", "seconds": 30}
         ({"waiting_timeout": 31, "running_timeout": 40}, 0, False),
         ({"waiting_timeout": 30}, 0, True),
         ({"running_timeout": 30, "waiting_timeout": 40}, 0, True),
+        ({"branching": True}, 2, False),
     ],
 )
 def test_who_is_ended_unasked_had_to_be(
@@ -66,6 +92,55 @@ def test_who_is_ended_unasked_had_to_be(
     commands = [*asked, *ending] if others else [*asked, STEP, WAIT, *ending]
     found = play(Ending(), Setup(config), commands).log[-1].violations
     assert ("INV-ANSWER.unasked" in {each.clause for each in found}) is not excused, found
+
+
+def test_a_later_request_may_take_the_place_of_one() -> None:
+    """INV-ANSWER.unasked: with branching, of requests without a session."""
+    asked = [submit("r3"), STEP, submit("r4"), {"do": "evict", "tokens": 1}, STEP]
+    for config, clauses in ((EngineConfig(), ["INV-ANSWER.unasked"]), (BRANCHING, [])):
+        found = play(Ending(), Setup(config), asked).log[-1].violations
+        assert [each.clause for each in found] == clauses
+
+
+BRANCHING = EngineConfig(branching=True)
+OWN = EngineConfig(timeout=30, own_timeouts=True)
+
+
+@pytest.mark.parametrize(
+    ("engine", "config", "session", "early"),
+    [
+        (Ending(), OWN, "s2", False),
+        (Ending(), OWN, "s1", True),
+        (Untold(), OWN, "s1", True),
+        (Untold(), EngineConfig(timeout=30), "s1", False),
+        (Untold("session-early-timeout"), EngineConfig(timeout=60), "s1", True),
+        (Untold("session-early-timeout"), EngineConfig(timeout=0), "s1", False),
+    ],
+)
+@pytest.mark.parametrize("between", [[], [{**submit("r1"), "session": "s1"}, {**STEP, "n": 5}]])
+def test_a_session_is_closed_when_its_own_time_is_over(
+    engine: Ending, config: EngineConfig, session: str, early: bool, between: list[Command]
+) -> None:
+    """INV-SESSION.closed: told or not; s1 has three times as long, s2 once."""
+    opened: Command = {"do": "open", "session": session}
+    found = play(engine, Setup(config), [opened, STEP, *between, WAIT]).log[-1].violations
+    assert ("INV-SESSION.closed" in {each.clause for each in found}) is early, found
+
+
+def test_who_is_asked_to_close_may() -> None:
+    ends: Command = {"do": "close", "session": "s1"}
+    opened: Command = {"do": "open", "session": "s1"}
+    commands = [opened, STEP, ends, STEP, opened, ends, opened, STEP]
+    log = play(Untold(), Setup(OWN), commands).log
+    assert not any(each.violations for each in log)
+
+
+def test_another_prompt_than_was_asked_is_seen() -> None:
+    """INV-HISTORY.prompt: of a request without a session, too; not of one that is too long."""
+    for length, clauses in ((4, {"INV-HISTORY.prompt"}), (47, set[str]())):
+        asked = {**submit("r1"), "tokens": [1] * length}
+        found = play(Cutting(), Setup(EngineConfig()), [asked, STEP]).log[-1].violations
+        assert {each.clause for each in found} & {"INV-HISTORY.prompt"} == clauses
 
 
 def test_an_engine_without_options_is_not_asked_for_them() -> None:

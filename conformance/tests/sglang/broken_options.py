@@ -144,6 +144,69 @@ def _unsaved(scheduler: Any, asked: str) -> None:
     cache.try_cache_finished_req = try_cache_finished_req
 
 
+def outlives(scheduler: Any) -> None:
+    """`own_timeouts`: a session that its timeout closes leaves its slot behind, pages and all."""
+    controller = scheduler.session_controller
+    close, release = controller._close, scheduler.tree_cache.release_session
+
+    def _close(sid: str) -> None:
+        late = controller.sessions[sid].is_timed_out()
+        scheduler.tree_cache.release_session = (lambda _: None) if late else release
+        try:
+            close(sid)
+        finally:
+            scheduler.tree_cache.release_session = release
+
+    controller._close = _close
+
+
+def forgets_its_time(scheduler: Any) -> None:
+    """`own_timeouts`: every session is closed when that of the first one would be."""
+    controller = scheduler.session_controller
+    inner = controller.open
+
+    def opens(message: Any) -> Any:
+        others = [each.timeout for each in controller.sessions.values() if each.timeout]
+        message.timeout = min([message.timeout, *others])
+        return inner(message)
+
+    controller.open = opens
+
+
+def _replaced(act: Callable[[Any], None]) -> None:
+    """Who still runs as a later turn takes its place: `act` is done to it before."""
+    module: Any = importlib.import_module("sglang.srt.session.session_controller")
+    for name in ("abort", "clear"):
+        inner = getattr(module.SessionReqNode, name)
+
+        def wrong(self: Any, *args: Any, inner: Any = inner) -> Any:
+            if self.req.finished_reason is None and self.req.kv.holds_kv:
+                act(self.req)
+            return inner(self, *args)
+
+        setattr(module.SessionReqNode, name, wrong)
+
+
+def replaces(scheduler: Any) -> None:
+    """`branching`: what is taken from the tree for a turn that is replaced stays locked."""
+    _replaced(lambda req: scheduler.tree_cache.lock(req.last_node))
+
+
+def shares(scheduler: Any) -> None:
+    """`branching`: a turn is put together in the tokens of the one that it goes on from."""
+    del scheduler
+    session: Any = importlib.import_module("sglang.srt.session.session_controller").Session
+    inner = session._concat_token_arrays
+
+    def _concat_token_arrays(last_req: Any, req: Any, params: Any) -> Any:
+        made, unpadded = inner(last_req, req, params)
+        if last_req.finished():
+            last_req.origin_input_ids[:] = made
+        return made, unpadded
+
+    session._concat_token_arrays = staticmethod(_concat_token_arrays)
+
+
 FAULTS: dict[str, Callable[[Any], None]] = {
     "gives-way": gives_way,
     "turned-away": turned_away,
@@ -153,6 +216,10 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "mixes": mixes,
     "sorts": sorts,
     "streams": lambda scheduler: _unsaved(scheduler, "stream"),
+    "outlives": outlives,
+    "forgets-its-time": forgets_its_time,
+    "replaces": replaces,
+    "shares": shares,
     "computes-logprobs": lambda scheduler: _unsaved(scheduler, "return_logprob"),
 }
 

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slotproof_sglang import boot, inputs, loop, speculation  # type: ignore[import-not-found]  # of the PYTHONPATH
+from slotproof_sglang import boot, branching, inputs, loop, speculation  # type: ignore[import-not-found]  # of the PYTHONPATH
 
 RECORDER = Path(boot.__file__).parent
 STAND_INS = ("paging.py", "window.py")
@@ -128,13 +128,23 @@ def main() -> None:
     speculation.rounds(scheduler)
     make = inputs.Inputs()
     feed = iter(script["feed"])
+    first = []
+    if script["config"].get("branching"):
+        make.branches = branching.Branches(scheduler)
+        first.append(make.opening(branching.SESSION, streaming=False))
 
     def recv_requests(*_: Any, **__: Any) -> list[Any]:
         clock.iteration()
+        if first:
+            return [first.pop()]
         commands = next(feed, None)
         if commands is None:
             raise SystemExit(0)
-        return [make.message(command) for command in commands]
+        messages = [make.message(command) for command in commands]
+        for command, message in zip(commands, messages, strict=True):
+            if make.branches is not None and command["do"] == "submit":
+                make.branches.sent(command, message)
+        return messages
 
     receiver = getattr(scheduler, "request_receiver", scheduler)
     type(receiver).recv_requests = recv_requests

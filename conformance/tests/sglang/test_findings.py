@@ -28,6 +28,8 @@ SHOWS = {
     "page-16-waits": NEW,
     "refused-token": NEW,
     "one-token-history": NEW,
+    "replace-all-crash": NEW,
+    "branch-of-aborted": NEW,
     "double-count": OLD,
     "hidden-leak": OLD,
     "retract-tail": OLD,

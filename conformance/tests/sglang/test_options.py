@@ -37,6 +37,8 @@ AT_WORK = {
     "p1-match": 15,
     "p4-logprobs": 10,
     "p1-stream": 10,
+    "p4-own-timeouts": 10,
+    "p1-branching": 20,
 }
 """Examples within which it is reached."""
 
@@ -73,6 +75,10 @@ def test_an_option_is_at_work_and_nothing_is_found(
         ("sorts", "p1-match", 60, {"INV-LOCK.count", "INV-STEP.state"}),
         ("computes-logprobs", "p4-logprobs", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
         ("streams", "p1-stream", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("outlives", "p4-own-timeouts", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("forgets-its-time", "p4-own-timeouts", 30, {"INV-SESSION.closed"}),
+        ("replaces", "p1-branching", 60, {"INV-LOCK.count", "INV-STEP.state"}),
+        ("shares", "p1-branching", 60, {"INV-HISTORY.prompt"}),
     ],
 )
 def test_who_forgets_ownership_there_is_found(

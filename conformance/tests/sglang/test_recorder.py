@@ -117,6 +117,19 @@ def test_the_loop_of_production(draft: int, tmp_path: Path) -> None:
     assert all(verdict.coverage.checked[f"INV-{name}"] for name in ("OWNER", "HISTORY", "ANSWER"))
 
 
+def test_sessions_that_keep_no_slot(tmp_path: Path) -> None:
+    """Their turns are requests with the prompt that the engine puts together, beside the others."""
+    feed = [*FEED[:-4], [turn("p2", None, 1, 12, 3)], *NOTHING * 5, *FEED[-4:]]
+    log, done = live("0.5.23", tmp_path, feed, config={"branching": True})
+    assert done.returncode == 0, done.stderr[-2000:]
+    verdict = judging.validate(log)
+    assert not verdict.violations, verdict.violations
+    told = [line["command"] for line in recorded(log) if "command" in line]
+    sent = {each["rid"]: each for each in told if each["do"] == "submit"}
+    assert sent["p2"]["session"] is None and sent["p2"]["tokens"]["count"] == 12
+    assert [each["session"] for each in told if each["do"] == "open"] == ["s1"]
+
+
 def test_the_double_count_is_in_the_log_of_the_server_that_it_killed(tmp_path: Path) -> None:
     """INV-ONCE.reported, INV-SUM-FULL.reported (22213); 0.5.10's own check ends the server."""
     log, done = live("0.5.10.post1", tmp_path, FEED)

@@ -188,23 +188,25 @@ class Engine:
         with torch.inference_mode():
             self.scheduler.process_input_requests([message])
 
-    def open(self, session):
+    def open(self, session, streaming=True):
         self._send(
             make(
                 io_struct.OpenSessionReqInput,
                 session_id=session,
-                streaming=True,
+                streaming=streaming,
                 capacity_of_str_len=1 << 20,
             )
         )
 
-    def submit(self, rid, tokens, max_new, session=None, stop=()):
+    def submit(self, rid, tokens, max_new, session=None, stop=(), turn=None, **how):
+        """``turn`` is what it goes on from, ``how`` other fields of `SessionParams`."""
         sampling = SamplingParams(
             max_new_tokens=max_new, temperature=0.0, stop_token_ids=list(stop) or None
         )
         sampling.normalize(None)
         arrays = "array" in str(io_struct.TokenizedGenerateReqInput.__annotations__["input_ids"])
-        extra = {"session_params": make(io_struct.SessionParams, id=session)} if session else {}
+        params = make(io_struct.SessionParams, id=session, rid=turn, **how)
+        extra = {"session_params": params} if session else {}
         self._send(
             make(
                 io_struct.TokenizedGenerateReqInput,

@@ -11,6 +11,7 @@ from slotproof_driver import fields
 from slotproof_driver.usage import UsageError
 
 from . import loop, options, speculation, window
+from .branching import SESSION, Branches
 from .clock import Clock
 from .dialects import checks
 from .dialects.base import Dialect
@@ -110,7 +111,7 @@ class Engine:
         self.rounds = speculation.rounds(scheduler)
         self.inbox: list[dict[str, Any]] = []
         self.iterations = 0
-        self.timeout = 0.0
+        self.watch = options.Watch(scheduler, self.tracker)
         self._install()
 
     def _install(self) -> None:
@@ -121,17 +122,22 @@ class Engine:
         self.clock.install(controller, module, times)
         checks.watch(self.scheduler, self.probe)
         Wrapper(self.scheduler, self.dialect, self.tracker, self.drafts).install()
-        options.Watch(self.scheduler, self.tracker).install()
+        self.watch.install()
 
     def configure(self, config: dict[str, Any]) -> None:
         """What a configuration changes without a new scheduler."""
         self.dialect.reserve(config["reserve"] / 100)
-        self.timeout = float(config["timeout"])
+        self.inputs.timeout = self.watch.timeout = config["timeout"]
+        self.inputs.own_timeouts = bool(config["own_timeouts"])
         self.inputs.differ = bool(config["priority"])
         self.inputs.logprobs = bool(config["logprobs"])
         self.inputs.stream = bool(config["stream"])
         self.inputs.pause = "retract" if config["pause_retracts"] else "in_place"
         options.configure(self.scheduler, config)
+        if config["branching"]:
+            self.inputs.branches = Branches(self.scheduler)
+            opening = self.inputs.opening(SESSION, streaming=False)
+            self.scheduler.session_controller.open(opening)
 
     def do(self, command: dict[str, Any]) -> Generator[None, None, list[dict[str, Any]]]:
         """Carry out one command of a client; each `yield` is one iteration of the event loop."""
@@ -178,6 +184,8 @@ class Engine:
         if self.mailbox.streamed and self.inputs.stream:
             self.tracker.options.append("stream")
         self.mailbox.streamed = False
+        if self.inputs.branches is not None:
+            self.inputs.branches.heard(messages)
         return {
             "iter": self.iterations,
             "consumed": consumed,
@@ -199,8 +207,13 @@ class Engine:
             return lambda: self._accept(str(command["rid"]), int(command["tokens"]))
         if name == "retract":
             return self.retraction.request
-        message = self.inputs.message(command, self.timeout)
-        return lambda: self.scheduler.process_input_requests([message])
+        message = self.inputs.message(command)
+        return lambda: self._send(command, message)
+
+    def _send(self, command: dict[str, Any], message: Any) -> None:
+        if self.inputs.branches is not None and command["do"] == "submit":
+            self.tracker.options.extend(self.inputs.branches.sent(command, message))
+        self.scheduler.process_input_requests([message])
 
     def _accept(self, rid: str, tokens: int) -> None:
         if self.rounds is not None:  # without rounds there is nothing to accept

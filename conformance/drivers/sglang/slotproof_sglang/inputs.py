@@ -15,8 +15,9 @@ from typing import Any
 from slotproof_driver.usage import UsageError
 
 from .boot import VOCAB
+from .branching import SESSION, Branches
 from .messages import inner_rid
-from .options import importance
+from .options import importance, timeout_of
 
 
 class Inputs:
@@ -34,21 +35,20 @@ class Inputs:
         self.logprobs = self.stream = False
         #: What a pause does with those that run.
         self.pause = "in_place"
+        #: Seconds; a session's timeout of 0 is none. Sessions have timeouts of their own.
+        self.timeout, self.own_timeouts = 0, False
+        #: Where requests without a session are turns of one that keeps no slot.
+        self.branches: Branches | None = None
 
-    def message(self, command: dict[str, Any], timeout: float = 0.0) -> Any:
-        """What the engine is sent for a client's command; a session's timeout of 0 is none."""
+    def message(self, command: dict[str, Any]) -> Any:
+        """What the engine is sent for a client's command."""
         make, io = self._make, self.io
         match command["do"]:
             case "submit":
                 return self._submit(command)
             case "open":
-                return make(
-                    io.OpenSessionReqInput,
-                    capacity_of_str_len=1 << 20,
-                    session_id=command["session"],
-                    streaming=True,
-                    timeout=timeout or None,
-                )
+                own = timeout_of(command["session"]) if self.own_timeouts else 1
+                return self.opening(command["session"], timeout=self.timeout * own)
             case "close":
                 return make(io.CloseSessionReqInput, session_id=command["session"])
             case "abort":
@@ -62,6 +62,16 @@ class Inputs:
             case "continue":
                 return make(io.ContinueGenerationReqInput, torch_empty_cache=False)
         raise UsageError(f"{command['do']} is no message of the engine's")
+
+    def opening(self, session: str, *, timeout: int = 0, streaming: bool = True) -> Any:
+        """An open. ``streaming``: the session keeps a slot."""
+        return self._make(
+            self.io.OpenSessionReqInput,
+            capacity_of_str_len=1 << 20,
+            session_id=session,
+            streaming=streaming,
+            timeout=timeout or None,
+        )
 
     def _submit(self, command: dict[str, Any]) -> Any:
         """A turn of a session, or a plain request; greedy, so that tokens are determined."""
@@ -81,6 +91,9 @@ class Inputs:
         extra: dict[str, Any] = {}
         if session is not None:
             extra["session_params"] = self._make(self.io.SessionParams, id=session)
+        elif self.branches is not None:
+            tokens, fields = self.branches.turn(command["rid"], tokens)
+            extra["session_params"] = self._make(self.io.SessionParams, id=SESSION, **fields)
         return self._make(
             self.io.TokenizedGenerateReqInput,
             rid=inner_rid(command["rid"]),

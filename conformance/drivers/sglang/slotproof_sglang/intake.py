@@ -42,6 +42,8 @@ class Intake:
 
     def _submit(self, original: Any, message: Any) -> Any:
         sid = None if message.session_params is None else message.session_params.id
+        if sid and self.dialect.branches(sid):
+            sid = None
         session = self.dialect.sessions().get(sid) if sid else None
         busy = session is not None and self.dialect.inflight(session) is not None
         claimed = session is not None and self.dialect.claimed(session)

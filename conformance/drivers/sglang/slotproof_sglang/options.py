@@ -26,6 +26,8 @@ DEFAULTS: dict[str, Any] = {
     "longest_match": False,
     "logprobs": False,
     "stream": False,
+    "own_timeouts": False,
+    "branching": False,
 }
 SHAPE = ("priority", "mixed", "longest_match")
 """Those that a scheduler is built with."""
@@ -89,6 +91,15 @@ def importance(rid: str) -> int:
     return sum(rid.encode()) % 3
 
 
+def timeout_of(session: str) -> int:
+    """1 to 3: by what the timeout of a session is multiplied where each has its own.
+
+    >>> [timeout_of(f"s{number}") for number in range(1, 5)]
+    [3, 1, 2, 3]
+    """
+    return 1 + sum(session.encode()) % 3
+
+
 _SAID = {
     "request queue is full": "queue",
     "aborted by a higher priority request": "queue",
@@ -113,6 +124,8 @@ class Watch:
     def __init__(self, scheduler: Any, tracker: Tracker) -> None:
         self.scheduler = scheduler
         self.tracker = tracker
+        #: What a session's timeout is by default.
+        self.timeout = 0
 
     def install(self) -> None:
         """Wrap the methods that an option leads to, where the build has them."""
@@ -121,6 +134,7 @@ class Watch:
         self._wrap(policy.SchedulePolicy, "calc_priority", self._order)
         self._wrap(self.scheduler, "_request_dispatcher", self._dispatch)
         self._wrap(self.scheduler, "run_batch", self._run)
+        self._wrap(self.scheduler.session_controller, "_close", self._close)
 
     @staticmethod
     def _wrap(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
@@ -160,3 +174,10 @@ class Watch:
             gone = [each for each in self.tracker.events[before:] if "RETRACT" in each[0]]
             self.tracker.options.extend(["pause_retracts"] if gone else [])
         return result
+
+    def _close(self, original: Any, sid: str) -> Any:
+        """One that its own timeout closes."""
+        session = self.scheduler.session_controller.sessions[sid]
+        if session.timeout not in (None, self.timeout) and session.is_timed_out():
+            self.tracker.options.append("own_timeouts")
+        return original(sid)

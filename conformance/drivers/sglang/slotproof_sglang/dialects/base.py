@@ -263,9 +263,19 @@ class Dialect(ABC):
         """The slots that hold KV."""
 
     def sessions(self) -> dict[str, Any]:
-        """The sessions, without those whose close was told already (:meth:`parts`)."""
+        """The sessions that keep a slot, without those whose close was told already
+        (:meth:`parts`)."""
         sessions: dict[str, Any] = self.scheduler.session_controller.sessions
-        return {sid: each for sid, each in sessions.items() if not hasattr(each, PARTED)}
+        return {
+            sid: each
+            for sid, each in sessions.items()
+            if each.streaming and not hasattr(each, PARTED)
+        }
+
+    def branches(self, sid: str) -> bool:
+        """Whether a session keeps no slot: its turns are requests with their whole prompt."""
+        session = self.scheduler.session_controller.sessions.get(sid)
+        return session is not None and not session.streaming
 
     def parts(self, session: Any) -> bool:
         """Whether the close that was just asked for is one at once, but for a doomed turn which

@@ -22,6 +22,8 @@ class Clients:
         #: request's, the limit.
         self.requests: dict[str, tuple[str | None, Running, int, int]] = {}
         self.paused = False
+        #: Sessions that keep no slot, and of whose opening nothing was said yet.
+        self.slotless: set[str] = set()
 
     def says(self, command: dict[str, Any]) -> dict[str, Any]:
         """A command, as it is written."""

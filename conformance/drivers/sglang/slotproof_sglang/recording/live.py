@@ -60,7 +60,7 @@ class LiveSnapshooter(Snapshooter):
         return kept[1]
 
     def hashed_prompt(self, req: Any) -> int | None:
-        if req.session is None:
+        if not self.dialect.is_session_turn(req):
             return None  # there is nothing to compare it with
         kept = getattr(req, "_slotproof_prompt", None)
         if kept is None or kept[0] != len(req.origin_input_ids):
@@ -77,7 +77,10 @@ class LiveMailbox(Mailbox):
         self.clients = clients
 
     def _add(self, message: dict[str, Any]) -> None:
-        super()._add(self.clients.hears(message))
+        if message.get("session") in self.clients.slotless:
+            self.clients.slotless.discard(message["session"])  # it is answered once
+        else:
+            super()._add(self.clients.hears(message))
 
     def listen(self, switch: Switch) -> None:
         """Wrap the sender's class, once however many modules know it."""
@@ -114,9 +117,32 @@ class LiveIntake(Intake):
             self.switch.off("embedding requests are not recorded")
             return original(message)
         command = command_of(kind, message)
+        if command is not None and self._slotless(message):
+            return self._branch(original, message, command)
         if command is not None:
             self.commands.append(self.clients.says(command))
         return super().dispatch(original, message)
+
+    def _slotless(self, message: Any) -> bool:
+        """Whether it is about a session that keeps no slot."""
+        params = getattr(message, "session_params", None)
+        sid = getattr(message, "session_id", None) if params is None else params.id
+        if sid in self.scheduler.session_controller.sessions:
+            return self.dialect.branches(str(sid))
+        return not getattr(message, "streaming", True)
+
+    def _branch(self, original: Any, message: Any, command: dict[str, Any]) -> Any:
+        """A turn of it is a request with the whole prompt, known once the engine has put it
+        together. Its open and its close are nobody's."""
+        if command["do"] == "open":
+            self.clients.slotless.add(message.session_id)
+        if command["do"] != "submit":
+            return original(message)
+        result = super().dispatch(original, message)
+        made = (r for r in reversed(self.scheduler.waiting_queue) if r.rid == message.rid)
+        tokens = next((req.origin_input_ids for req in made), message.input_ids)
+        self.commands.append(self.clients.says({**command, "session": None, "tokens": tokens}))
+        return result
 
 
 def command_of(kind: str, message: Any) -> dict[str, Any] | None:
