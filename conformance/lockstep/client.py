@@ -59,6 +59,8 @@ CLOSES = "answers to close"
 Then only its answers to opens are judged."""
 PATIENCE = 2
 """Iterations, pauses apart, within which a close is done once no turn is in flight."""
+REAPS = 1
+"""Seconds within which it is where nobody is told of it: so often SGLang looks for such sessions."""
 
 
 @dataclass(eq=False)
@@ -96,6 +98,8 @@ class Conversation:
     """The time at which it was opened, or a turn was read last that it had to take."""
     closes: bool = False
     """A close of it was read since it was opened."""
+    deferred: int | None = None
+    """The time at which it was, and a turn was not answered."""
 
     def reads(self, do: str, busy: bool) -> None:
         """An open or a close; ``busy``: a turn may be in flight, for which a close waits."""
@@ -220,7 +224,10 @@ class Client:
                 if do == "open" and not session.open:
                     session.used = session.taken = self.clock
                 session.closes = do == "close" or (session.closes and session.open is not False)
-                session.reads(do, self.busy(sid))
+                busy = self.busy(sid)
+                if do == "close" and busy:
+                    session.deferred = self.clock
+                session.reads(do, busy)
                 if do == "close" and not self.hears_closes:
                     session.asked.pop()
                 for each in self.unanswered.values() if do == "close" else ():
@@ -294,6 +301,8 @@ class Client:
             if not self.hears_closes:
                 view = shown.get(sid)
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
+                if session.deferred is not None and self.clock - session.deferred <= REAPS:
+                    session.open = session.open or None
             elif not session.asked:
                 session.open = sid in self.history
             if session.open is False and not session.asked:
@@ -316,6 +325,7 @@ class Client:
                 self.unexpected.append((sid, told))
         if message["type"] == "opened":
             self.history[str(message["session"])] = []
+            self.sessions[str(message["session"])].deferred = None
         elif message["type"] == "closed":
             sid = str(message["session"])
             self.history.pop(sid, None)

@@ -55,7 +55,10 @@ class Scene:
         self.referee.oracles = {oracle: ORACLES[oracle]}
 
     def judge(self) -> list[Violation]:
-        return self.referee.judge(copy.deepcopy(self.snapshot))
+        """What is wrong with it; judged again it is that of the next iteration."""
+        found = self.referee.judge(copy.deepcopy(self.snapshot))
+        self.snapshot["iter"] += 1
+        return found
 
     def clauses(self) -> set[str]:
         return {violation.clause for violation in self.judge()}

@@ -43,10 +43,10 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         large = _large(seen, sent)
-        asked_for = sent.aborted is not None or sent.closed
-        too_long = sent.beyond(seen.config.context_len) and not asked_for  # else it may be served
+        ended = sent.aborted is not None or sent.closed or _turned_away(seen, sent)
+        too_long = sent.beyond(seen.config.context_len) and not ended  # else it may be served
         refused = sent.refusable is True or too_long
-        unasked = not (asked_for or _turned_away(seen, sent)) and _served(seen, sent)
+        unasked = not ended and _served(seen, sent)
         maybe = unasked and (count > asked if large else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused and got {engine} tokens"

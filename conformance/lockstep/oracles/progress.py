@@ -32,8 +32,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1
     still = bool(requests) and not client.paused and not _goes_on(seen)
-    client.stalled = client.stalled + 1 if still else 0
-    if client.stalled == PATIENCE:
+    client.stalled = client.stalled + runs if still else 0
+    if runs and client.stalled == PATIENCE:
         waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
         rid = (waiting or list(requests))[0]
         pins, why = _pinned(seen, rid) if waiting else (requests[rid]["phase"], "it stands still")

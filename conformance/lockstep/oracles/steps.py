@@ -76,8 +76,8 @@ def follow(
         before = world.vector(key)
         coverage.saw_guards(page, before)
         if given_up is not None and transition in _GIVES_UP and sid is not None:
-            after = [name for name, of, *_ in events[index + 1 : index + 2] if of == sid]
-            if _of_use(world, sid, not _AFTER.isdisjoint(after)):
+            then = next((name for name, of, *_ in events[index + 1 :] if of == sid), None)
+            if _of_use(world, sid, then in _AFTER):
                 given_up.append((sid, transition))
         if transition in TRANSITIONS:  # others are a stranger's words: any number of them
             coverage.saw(world, transition, key)

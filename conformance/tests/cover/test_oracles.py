@@ -726,6 +726,14 @@ class TestProgress:
     def test_fires_once_after_16_steps(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands) == [PATIENCE]
 
+    def test_seconds_are_no_steps(self, scene: Any, commands: Any) -> None:
+        """While time passes nothing runs (found on SGLang: 16 ticks and a turn that ran)."""
+        made = self.waiting(scene, commands)
+        made.judge()
+        for _ in range(PATIENCE + 4):
+            made.snapshot["iter"] = made.referee.snapshot["iter"]
+            assert made.clauses() == set()
+
     @pytest.mark.parametrize("phase", ["parked", "running"])
     def test_whoever_does_not_move_is_stalled(self, phase: str, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, phase=phase) == [PATIENCE]

@@ -22,6 +22,7 @@ NOT_FOR = {
     "0.5.23": {
         "empty-first-turn",
         "parked-not-counted",
+        "preempted-lost",
         "queued-abort",
         "swa-chunked-prompt",
         "swa-deferred-free",

@@ -109,6 +109,7 @@ class Engine:
         swa_tokens=40,
         reserve=0.0,
         lucky=False,
+        priority=False,
     ):
         self.answers, self.tokens, self.window, self.overlap = {}, {}, window, overlap
         self.draft, self.lucky, self.accepted = draft, lucky, {}
@@ -143,6 +144,11 @@ class Engine:
             args["swa_full_tokens_ratio"] = (swa_tokens + 0.5) / tokens
         if draft:
             args |= arguments(draft, topk)
+        if priority:  # a difference of one is enough to give way
+            args |= {
+                "enable_priority_scheduling": True,
+                "priority_scheduling_preemption_threshold": 0,
+            }
         with tempfile.TemporaryDirectory() as folder:
             model = {**MODEL, "num_hidden_layers": 2 if window else 1}
             pathlib.Path(folder, "config.json").write_text(json.dumps(model), encoding="utf-8")
@@ -198,7 +204,7 @@ class Engine:
             )
         )
 
-    def submit(self, rid, tokens, max_new, session=None, stop=(), turn=None, **how):
+    def submit(self, rid, tokens, max_new, session=None, stop=(), turn=None, priority=None, **how):
         """``turn`` is what it goes on from, ``how`` other fields of `SessionParams`."""
         sampling = SamplingParams(
             max_new_tokens=max_new, temperature=0.0, stop_token_ids=list(stop) or None
@@ -218,6 +224,7 @@ class Engine:
                 return_logprob=False,
                 logprob_start_len=-1,
                 top_logprobs_num=0,
+                priority=priority,
                 **extra,
             )
         )

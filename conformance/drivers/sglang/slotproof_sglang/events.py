@@ -8,8 +8,10 @@ of one iteration:
 |---|---|
 | the request dispatcher | T-OPEN, T-SUBMIT, T-REJECT, T-PLAIN-SUBMIT, aborts in the queue, flush |
 | the cache's `release_session`, while a queued turn is aborted | T-DISCARD |
-| `abort_request`, `_abort_on_queued_limit`, `…_waiting_timeout` | those that it ends itself |
+| `abort_request`, `_abort_on_queued_limit`, `_add_request_to_queue`, `…_waiting_timeout` \
+| those that it ends itself |
 | `SessionController._close` | T-CLOSE, T-CLOSE-DEFER, T-REAP |
+| `SchedulePolicy.calc_priority` | T-DOOM, where it looks prompts up |
 | `Req.init_next_round_input` with a tree | T-DOOM, T-RESTORE, T-MATCH |
 | `PrefillAdder.add_one_req` | T-REFUSE; the lock of T-MATCH |
 | `ScheduleBatch.prepare_for_extend`, `prepare_for_decode` | T-EXTEND; T-DECODE, or with overlap \
@@ -66,6 +68,7 @@ class Wrapper:
         self._wrap(self.scheduler.session_controller, "maybe_reap", self.intake.reap)
         self._wrap(self.scheduler.tree_cache, "release_session", self.intake.release)
         self._wrap(self.scheduler, "_abort_on_queued_limit", self.intake.queue_limit)
+        self._wrap(self.scheduler, "_add_request_to_queue", self.intake.queue)
         self._wrap(self.scheduler, "abort_request", self.intake.abort)
         if hasattr(self.scheduler, "_abort_on_waiting_timeout"):  # newer ones send an abort
             self._wrap(self.scheduler, "_abort_on_waiting_timeout", self.intake.too_late)
@@ -73,6 +76,7 @@ class Wrapper:
         policy: Any = importlib.import_module("sglang.srt.managers.schedule_policy")
         self._wrap(batch_module.Req, "init_next_round_input", self._match)
         self._wrap(policy.PrefillAdder, "add_one_req", self._admit)
+        self._wrap(policy.SchedulePolicy, "calc_priority", self._sort)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_extend", self._extend)
         self._wrap(batch_module.ScheduleBatch, "prepare_for_decode", self._decode)
         self._wrap(batch_module.ScheduleBatch, "retract_decode", self.endings.retract)
@@ -125,6 +129,16 @@ class Wrapper:
             replace_everywhere(original, self._around(original, self._advance))
 
     # Matching and admission ---------------------------------------------------
+
+    def _sort(self, original: Any, policy: Any, queue: list[Any], *args: Any, **kw: Any) -> Any:
+        """Where prompts are looked up to sort them, a doomed turn leaves its session."""
+        attached = {id(req): req.session for req in queue}
+        result = original(policy, queue, *args, **kw)
+        for req in queue:
+            meta = self.tracker.meta(req)
+            if meta.doomed and meta.kind == "turn" and req.session is not attached[id(req)]:
+                self._doom(req)
+        return result
 
     def _match(self, original: Any, req: Any, tree_cache: Any = None, *args: Any, **kw: Any) -> Any:
         attached = req.session

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .dialects.base import Dialect, Slot
@@ -19,7 +21,9 @@ class Intake:
         self.aborting = False
         #: Sessions whose close was deferred; the reaper takes their mark off before it closes them.
         self.closing: set[str] = set()
-        #: Turned away to make room in the queue, while a request is being read.
+        #: Turned away by a full queue, until what they leave behind is given up; and those of them
+        #: who are told of later, while a request is being read.
+        self.away: list[tuple[Any, dict[str, Slot]]] = []
         self.turned_away: list[tuple[Any, dict[str, Slot]]] | None = None
 
     def dispatch(self, original: Any, message: Any) -> Any:
@@ -91,11 +95,8 @@ class Intake:
     def abort(self, original: Any, message: Any) -> Any:
         """Of a client, or by the engine itself."""
         before, slots = self.dialect.waiting(), self.dialect.slots()
-        self.aborting = True
-        try:
+        with self._aborts():
             result = original(message)
-        finally:
-            self.aborting = False
         for req in reversed(self._gone(before)):
             self._left_queue(req, slots)
         return result
@@ -107,12 +108,29 @@ class Intake:
         refused = original(req)
         gone = self._gone(before)
         gone += [req] if refused and self.tracker.known(req) else []
+        self.away += [(each, slots) for each in gone]
+        return refused
+
+    def queue(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """A request is queued, and perhaps somebody turned away."""
+        with self._aborts():
+            result = original(*args, **kwargs)
+        gone, self.away = self.away, []
         if self.turned_away is not None:
-            self.turned_away += [(each, slots) for each in gone]
+            self.turned_away += gone
         else:
             for each in gone:
-                self._left_queue(each, slots)
-        return refused
+                self._left_queue(*each)
+        return result
+
+    @contextmanager
+    def _aborts(self) -> Iterator[None]:
+        """Slots that are given up now are those of turns that are aborted."""
+        before, self.aborting = self.aborting, True
+        try:
+            yield
+        finally:
+            self.aborting = before
 
     def too_late(self, original: Any, *args: Any) -> Any:
         """The engine looks for who has waited for too long."""
