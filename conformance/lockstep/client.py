@@ -60,7 +60,7 @@ Then only its answers to opens are judged."""
 PATIENCE = 2
 """Iterations, pauses apart, within which a close is done once no turn is in flight."""
 REAPS = 1
-"""Seconds within which it is where nobody is told of it: so often SGLang looks for such sessions."""
+"""Seconds within which it is where nobody is told of it: so often SGLang looks for such ones."""
 
 
 @dataclass(eq=False)
