@@ -103,7 +103,8 @@ def _run(argv: list[str]) -> int:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        return _wrong(message())  # click's own: an unknown option, a missing argument
+        # click's own: an unknown option, a missing argument; pydantic's words before what is wrong
+        return _wrong(message().replace("Value error, ", "", 1))
     return int(result) if isinstance(result, int) else CONFORMS
 
 

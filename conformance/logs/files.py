@@ -44,6 +44,8 @@ def _files(path: Path) -> list[Path]:
         if path.exists() or not path.parent.is_dir():
             return [path]
         parts = [each for each in path.parent.iterdir() if _base(each) == path.name]
+    except NoFiles:
+        raise
     except (OSError, ValueError) as error:  # a name with a null character, a folder of others
         raise NoFiles(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     return _in_order(parts) or [path]

@@ -41,6 +41,10 @@ from slotproof.conformance.protocol.shapes import Shape, quoted
 from slotproof.model.profiles import PROFILES
 from slotproof.model.transitions import TRANSITIONS
 
+NO_LOG = (
+    "a log is lines of JSON, as a recorder writes them; what an engine's own text says: "
+    "docs/how-to/validate-a-log.md"
+)
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
 """What a line can be: its one key (a header has more than this one)."""
 
@@ -204,7 +208,8 @@ class Log:
                 if not raw.endswith(b"\n") and self.lines:
                     self.cut = read + 1
                     return
-                raise self.bad(read + 1, str(bad)) from None
+                hint = "" if self.lines else f": {NO_LOG}"
+                raise self.bad(read + 1, f"{bad}{hint}") from None
             read, offset = read + 1, offset + len(raw)
             self.lines += 1
             head = self.place.head if self.place else zlib.crc32(raw)

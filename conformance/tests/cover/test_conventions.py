@@ -158,3 +158,11 @@ def _until(terminal: int, text: str) -> bool:
         if select.select([terminal], [], [], 1)[0]:
             said += os.read(terminal, 4096).decode()
     return text in said
+
+
+def test_a_value_that_is_none_of_a_list_is_told_without_others_words(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert status(["show", "x.itf.json", "--format", "nonsense"]) == 2
+    said = capfd.readouterr().err
+    assert "Invalid value for '--format': 'nonsense' is not one of 'text', " in said

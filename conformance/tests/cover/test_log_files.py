@@ -155,8 +155,13 @@ def test_settings_that_make_no_sense(name: str, value: str) -> None:
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
     """One line: an empty folder, one with two recordings, a file that goes on from nowhere."""
-    with pytest.raises(BadLog, match="Is a directory with no recording"):
+    with pytest.raises(BadLog, match=f"^{tmp_path}: Is a directory with no recording$"):
         judging.validate(tmp_path)
+    text = tmp_path / "server.log"
+    text.write_text("[12:00:00] pool memory leak detected! [full] total=64\n")
+    with pytest.raises(BadLog, match=r"line 1: not JSON: .*: docs/how-to/validate-a-log\.md$"):
+        judging.validate(text)
+    text.unlink()
     Recording(tmp_path / "a", 1 << 20, 2).turns(1)
     Recording(tmp_path / "b", 1 << 20, 2).turns(1)
     with pytest.raises(BadLog, match="Is a directory with the recordings a, b: name one"):

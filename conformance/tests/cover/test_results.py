@@ -257,14 +257,22 @@ def test_what_can_not_be_written_is_one_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["reference", "reference:22213-double-count"])
-def test_the_steps_of_the_action_run(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("engine", "base", "found"),
+    [
+        ("reference", "", False),
+        ("reference:22213-double-count", "", True),
+        ("reference:22213-double-count", "reference:22213-double-count", False),
+    ],
+)
+def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_path: Path) -> None:
     """As the runner runs them, but for the installation: slotproof is there."""
     yaml = pytest.importorskip("yaml", reason="the action is read with PyYAML, of the extra `docs`")
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (tmp_path / "known.json").write_text('{"slotproof_baseline": 2, "groups": []}')
     given = {name: each.get("default", "") for name, each in action["inputs"].items()}
-    given |= {"baseline": "known.json", "engine": engine, "seed": "0", "seconds": "60"}
+    given |= {"base": base} if base else {"baseline": "known.json"}
+    given |= {"engine": engine, "seed": "0", "seconds": "60"}
     given["options"] = "--config p1 --examples 12"
     values = {f"inputs.{name}": value for name, value in given.items()}
     values |= {"github.action_path": str(ROOT), "runner.temp": str(tmp_path / "temp")}
@@ -294,7 +302,6 @@ def test_the_steps_of_the_action_run(engine: str, tmp_path: Path) -> None:
             check=False,
         )
         codes[step["name"]] = done.returncode, done.stdout
-    found = engine != "reference"
     assert [code for code, _ in codes.values()] == [0, int(found), 0], codes
     assert ("::error title=new%3A" in codes["The gate"][1]) == found
     made = tmp_path / "slotproof-results"
