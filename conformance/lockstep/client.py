@@ -324,8 +324,10 @@ class Client:
             if not self.sessions.setdefault(sid, Conversation()).hears(told):
                 self.unexpected.append((sid, told))
         if message["type"] == "opened":
-            self.history[str(message["session"])] = []
-            self.sessions[str(message["session"])].deferred = None
+            sid = str(message["session"])
+            self.history[sid] = []
+            if sid in self.sessions:  # else it has no name
+                self.sessions[sid].deferred = None
         elif message["type"] == "closed":
             sid = str(message["session"])
             self.history.pop(sid, None)

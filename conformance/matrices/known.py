@@ -1,7 +1,8 @@
 """Traces of known findings, to be replayed on every build: one row for each name.
 
 A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.json`` is about
-``one-token-history``; traces of several builds with the same name are one finding.
+``one-token-history``; traces of several builds with the same name are one finding. Traces that were
+found with mends say nothing of a build as it is, and are left out.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def load(folder: Path) -> list[Known]:
         trace = itf.load(path)
         if not trace.violations:
             raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
+        if trace.mends:
+            continue
         found.setdefault(name_of(path, trace.engine), []).append((path, trace))
     return [Known(name, tuple(traces)) for name, traces in found.items()]
 
