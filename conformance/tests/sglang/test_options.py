@@ -115,13 +115,16 @@ ENDED: dict[str, list[Command]] = {
 """A turn of s1 waits for too long, or finds the queue full."""
 
 
-@pytest.mark.parametrize(("release", "there"), [("0.5.18", True), (NEW, False)])
+@pytest.mark.parametrize(
+    ("release", "mends", "there"),
+    [("0.5.18", (), True), ("0.5.18", ("all",), False), (NEW, (), False)],
+)
 @pytest.mark.parametrize("config", ENDED)
 def test_a_session_whose_turn_the_engine_ended_is_free(
-    config: str, release: str, there: bool, start: Callable[..., Engine]
+    config: str, release: str, mends: tuple[str, ...], there: bool, start: Callable[..., Engine]
 ) -> None:
-    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more."""
+    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more; not mended."""
     opened: Command = {"do": "open", "session": "s1"}
     setup = Setup(chosen([config])[config])
-    log = play(start(f"sglang=={release}", ("all",)), setup, [opened, *ENDED[config]]).log
+    log = play(start(f"sglang=={release}", mends), setup, [opened, *ENDED[config]]).log
     assert ("INV-INFLIGHT.iff" in {each.clause for each in log[-1].violations}) is there
