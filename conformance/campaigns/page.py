@@ -58,7 +58,9 @@ def render(
 ) -> str:
     """The whole page, as it is in that folder: so many examples are run and not journalled,
     ``ended`` is how the call ended, ``where`` says where the trace of a finding is."""
-    findings = state.findings.all()
+    findings = [
+        (each, state.when.get(each.id), _link(where(each), folder)) for each in state.findings.all()
+    ]
     estimates = sure.how_sure(state)
     return (
         templates("campaigns")
@@ -74,9 +76,8 @@ def render(
             digest=digest(AGAIN),
             written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             charts=charts(state.points),
-            findings=[
-                (each, state.when.get(each.id), _link(where(each), folder)) for each in findings
-            ],
+            new=[each for each in findings if not state.judged.get(each[0].id)],
+            known=[each for each in findings if state.judged.get(each[0].id)],
             sure=list(sure.sentences(estimates)),
             configs=[
                 (name, place, len(place.coverage.transitions))

@@ -29,6 +29,8 @@ def state() -> State:
         trace = itf.load(path)
         mark = Mark(trace.violations[0].clause, (path.name,), "step")
         made.findings.add(Finding(mark, trace, 7))
+    first, *_ = made.findings.all()
+    made.judged[first.id] = "idle: it stops with the same words"
     return made
 
 
