@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.conformance.lockstep.observation import Observation, Owner, Violation, violated
+from slotproof.conformance.lockstep.oracles.contract import aborted_unasked
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
     yield from _stamps(seen)
     for rid, expected in seen.recompute.items():
+        sent = seen.client.requests[rid]
+        if aborted_unasked(seen, sent):
+            continue  # INV-ANSWER.unasked says so
         seen.coverage.checked["INV-CONTENT"] += 1
-        output = seen.client.requests[rid].output
+        output = sent.output
         assert isinstance(output, list)  # else nobody could have computed it again
         pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
         wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)

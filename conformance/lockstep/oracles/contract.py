@@ -42,17 +42,15 @@ def judge(seen: Observation) -> Iterator[Violation]:
 def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
-        large = _large(seen, sent)
-        ended = sent.aborted is not None or sent.closed or _turned_away(seen, sent)
-        too_long = sent.beyond(seen.config.context_len) and not ended  # else it may be served
+        unasked = _unasked(seen, sent)
+        too_long = sent.beyond(seen.config.context_len) and not _ended(seen, sent)
         refused = sent.refusable is True or too_long
-        unasked = not ended and _served(seen, sent)
-        maybe = unasked and (count > asked if large else sent.refusable is None)
+        maybe = unasked and (count > asked if _large(seen, sent) else sent.refusable is None)
         if count and (refused or maybe):
             words = "{rid} was refused and got {engine} tokens"
             yield violated("INV-ANSWER.nothing", words, rid=rid, spec=0, engine=count)
             return
-        if unasked and sent.refusable is False and not large:
+        if aborted_unasked(seen, sent):
             words = "{rid} was aborted: nobody asked for it, and nothing stood in its way"
             yield violated("INV-ANSWER.unasked", words, rid=rid)
     elif sent.reason not in ("length", "stop", *seen.capabilities.answers):
@@ -69,6 +67,21 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
         yield violated("INV-ANSWER.length", words, rid=rid, spec=asked, engine=count)
     if isinstance(sent.output, list):
         yield from _stop(rid, sent, sent.output)
+
+
+def aborted_unasked(seen: Observation, sent: Sent) -> bool:
+    """Whether it was aborted, and there can be no reason: what it got is no answer."""
+    aborted = sent.reason == "abort" and sent.refusable is False
+    return aborted and _unasked(seen, sent) and not _large(seen, sent)
+
+
+def _unasked(seen: Observation, sent: Sent) -> bool:
+    """Whether nobody asked for its end, and the engine serves its kind."""
+    return not _ended(seen, sent) and _served(seen, sent)
+
+
+def _ended(seen: Observation, sent: Sent) -> bool:
+    return sent.aborted is not None or sent.closed or _turned_away(seen, sent)
 
 
 def _turned_away(seen: Observation, sent: Sent) -> bool:

@@ -94,6 +94,21 @@ def test_who_is_ended_unasked_had_to_be(
     assert ("INV-ANSWER.unasked" in {each.clause for each in found}) is not excused, found
 
 
+def test_what_is_aborted_unasked_brings_no_answer() -> None:
+    """INV-CONTENT.tokens: SGLang computes another prompt for who is refused, and tells a token."""
+
+    class Other(Ending):
+        def recompute(self, tokens: list[int], count: int) -> list[int]:
+            return [token + 1 for token in super().recompute(tokens, count)]
+
+    said = []
+    for ending in ({"do": "evict", "tokens": 1}, {"do": "abort", "rid": "r3"}):
+        asked = [submit("r3"), STEP, ending, STEP]
+        found = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
+        said.append([each.clause for each in found])
+    assert said == [["INV-ANSWER.unasked"], ["INV-CONTENT.tokens"]]
+
+
 def test_a_later_request_may_take_the_place_of_one() -> None:
     """INV-ANSWER.unasked: with branching, of requests without a session."""
     asked = [submit("r3"), STEP, submit("r4"), {"do": "evict", "tokens": 1}, STEP]
