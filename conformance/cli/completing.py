@@ -13,7 +13,7 @@ import shlex
 from contextlib import redirect_stdout
 
 from slotproof.conformance.cli.commands import app
-from slotproof.conformance.terminal import say_text
+from slotproof.conformance.terminal import say_columns
 
 _BREAKS = re.compile(r"[:=]+")
 """What bash makes a word of its own (``COMP_WORDBREAKS``)."""
@@ -28,7 +28,8 @@ def complete() -> int:
         with redirect_stdout(told):
             app(prog_name="slotproof")
     except SystemExit as done:
-        say_text(_rests(told.getvalue(), begun))
+        for line in _rests(told.getvalue(), begun).splitlines():
+            say_columns(line.split("\t"))  # fish has a tab before the help
         return done.code if isinstance(done.code, int) else 0
     return 0
 

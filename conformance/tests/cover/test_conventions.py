@@ -121,6 +121,29 @@ def test_a_value_is_completed(
     assert capsys.readouterr().out.split() == answer
 
 
+@pytest.mark.parametrize(
+    ("shell", "words", "answer"),
+    [
+        ("fish", "slotproof ca", "campaign\tSearch a build"),
+        ("zsh", "slotproof ca", """_arguments '*: :(("campaign":"Search a build"""),
+        ("fish", "slotproof run --config p1-draft-", "p1-draft-overlap\n"),
+        ("zsh", "slotproof run --config p1-draft-", """_arguments '*: :(("p1-draft-overlap"))'"""),
+    ],
+)
+def test_other_shells_have_the_help_too(
+    shell: str,
+    words: str,
+    answer: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(COMPLETE, f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    assert status([]) == 0
+    assert capsys.readouterr().out.startswith(answer)
+
+
 def for_bash() -> str:
     """What bash is told. typer asks which shell it was started by, here make's: unless told."""
     told = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
