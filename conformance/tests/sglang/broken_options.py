@@ -173,23 +173,18 @@ def forgets_its_time(scheduler: Any) -> None:
     controller.open = opens
 
 
-def _replaced(act: Callable[[Any], None]) -> None:
-    """Who still runs as a later turn takes its place: `act` is done to it before."""
+def replaces(scheduler: Any) -> None:
+    """`branching`: what is taken from the tree for a turn that is replaced stays locked."""
     module: Any = importlib.import_module("sglang.srt.session.session_controller")
     for name in ("abort", "clear"):
         inner = getattr(module.SessionReqNode, name)
 
         def wrong(self: Any, *args: Any, inner: Any = inner) -> Any:
             if self.req.finished_reason is None and self.req.kv.holds_kv:
-                act(self.req)
+                scheduler.tree_cache.lock(self.req.last_node)
             return inner(self, *args)
 
         setattr(module.SessionReqNode, name, wrong)
-
-
-def replaces(scheduler: Any) -> None:
-    """`branching`: what is taken from the tree for a turn that is replaced stays locked."""
-    _replaced(lambda req: scheduler.tree_cache.lock(req.last_node))
 
 
 def shares(scheduler: Any) -> None:
