@@ -115,3 +115,17 @@ def test_a_table_of_releases_fits_its_column(name: str, browser: Any, site: Path
     context.close()
     files = [Path(unquote(each.removeprefix("file://"))) for each in targets]
     assert len(files) > 10 and all(file.suffix == ".html" and file.is_file() for file in files)
+
+
+@pytest.mark.parametrize("name", ["findings/matrix/matrix", "reference/cli"])
+def test_a_table_is_whole_on_paper(name: str, browser: Any, site: Path) -> None:
+    """Where nothing scrolls: within the text column of an A4 page."""
+    context = browser.new_context(viewport={"width": 700, "height": 900})
+    page = context.new_page()
+    page.emulate_media(media="print")
+    page.goto(f"file://{site}/{name}.html")
+    ends = page.locator(".md-typeset table:not([class])").evaluate_all(
+        "tables => tables.map(each => each.getBoundingClientRect().right)"
+    )
+    context.close()
+    assert ends and max(ends) <= 700
