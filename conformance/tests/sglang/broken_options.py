@@ -144,6 +144,21 @@ def _unsaved(scheduler: Any, asked: str) -> None:
     cache.try_cache_finished_req = try_cache_finished_req
 
 
+def skips(scheduler: Any) -> None:
+    """`stream`: where tokens go out several at a time, of those left at the end only the last."""
+    del scheduler
+    name = "sglang.srt.managers.scheduler_components.output_streamer"
+    streamer: Any = importlib.import_module(name)._GenerationStreamAccumulator
+    inner = streamer.accept
+
+    def accept(self: Any, *, req: Any) -> None:
+        if req.stream and req.finished() and req.send_token_offset:
+            req.send_token_offset = max(req.send_token_offset, len(req.output_ids) - 1)
+        inner(self, req=req)
+
+    streamer.accept = accept
+
+
 def outlives(scheduler: Any) -> None:
     """`own_timeouts`: a session that its timeout closes leaves its slot behind, pages and all."""
     controller = scheduler.session_controller
@@ -211,6 +226,7 @@ FAULTS: dict[str, Callable[[Any], None]] = {
     "mixes": mixes,
     "sorts": sorts,
     "streams": lambda scheduler: _unsaved(scheduler, "stream"),
+    "skips": skips,
     "outlives": outlives,
     "forgets-its-time": forgets_its_time,
     "replaces": replaces,

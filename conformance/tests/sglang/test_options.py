@@ -75,6 +75,7 @@ def test_an_option_is_at_work_and_nothing_is_found(
         ("sorts", "p1-match", 60, {"INV-LOCK.count", "INV-STEP.state"}),
         ("computes-logprobs", "p4-logprobs", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
         ("streams", "p1-stream", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
+        ("skips", "p1-stream", 30, {"INV-ANSWER.length", "INV-CONTENT.tokens"}),
         ("outlives", "p4-own-timeouts", 30, {"INV-OWNER.lost", "INV-STEP.state"}),
         ("forgets-its-time", "p4-own-timeouts", 30, {"INV-SESSION.closed"}),
         ("replaces", "p1-branching", 60, {"INV-LOCK.count", "INV-STEP.state"}),

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from .messages import inner_rid, outer_rid
-from .options import importance
+from .options import drawn
 
 SESSION = "branches"
 """The engine's only session of that kind."""
@@ -47,7 +47,7 @@ class Branches:
 
     def turn(self, rid: str, tokens: list[int]) -> tuple[list[int], dict[str, Any]]:
         """What is sent of a prompt, and the fields of ``SessionParams`` beside its id."""
-        replaces = importance(rid) == 0
+        replaces = drawn(rid) == 0
         best, shared = self._nearest(tokens, running=replaces)
         fields: dict[str, Any] = {"replace": True} if replaces else {}
         if best is None:

@@ -17,7 +17,7 @@ from slotproof_driver.usage import UsageError
 from .boot import VOCAB
 from .branching import SESSION, Branches
 from .messages import inner_rid
-from .options import importance, timeout_of
+from .options import drawn, timeout_of
 
 
 class Inputs:
@@ -31,7 +31,7 @@ class Inputs:
         self.takes_array = "array" in annotation
         #: Requests differ in importance.
         self.differ = False
-        #: They ask for the logprobs of whole prompts; or for tokens as they come.
+        #: They ask for the logprobs of whole prompts; or for tokens as they come, 1 to 3 at a time.
         self.logprobs = self.stream = False
         #: What a pause does with those that run.
         self.pause = "in_place"
@@ -85,6 +85,7 @@ class Inputs:
             stop_token_ids=[int(token) for token in command.get("stop", ())] or None,
             # The model has no end token, and with `ignore_eos` stop tokens go unheard.
             ignore_eos=False,
+            stream_interval=1 + drawn(command["rid"]) if self.stream else None,
         )
         sampling.normalize(None)
         session = command.get("session")
@@ -106,7 +107,7 @@ class Inputs:
             top_logprobs_num=0,
             token_ids_logprob=None,
             stream=self.stream,
-            priority=importance(command["rid"]) if self.differ else None,
+            priority=drawn(command["rid"]) if self.differ else None,
             **extra,
         )
 

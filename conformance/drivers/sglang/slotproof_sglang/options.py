@@ -82,13 +82,13 @@ def server_args(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def importance(rid: str) -> int:
-    """0 to 2, the least first: of a request by its name, whenever it is played.
+def drawn(name: str) -> int:
+    """0 to 2: what is different of requests and sessions, by the name, whenever it is played.
 
-    >>> [importance(f"r{number}") for number in range(1, 5)]
+    >>> [drawn(f"r{number}") for number in range(1, 5)]
     [1, 2, 0, 1]
     """
-    return sum(rid.encode()) % 3
+    return sum(name.encode()) % 3
 
 
 def timeout_of(session: str) -> int:
@@ -97,7 +97,7 @@ def timeout_of(session: str) -> int:
     >>> [timeout_of(f"s{number}") for number in range(1, 5)]
     [3, 1, 2, 3]
     """
-    return 1 + importance(session)
+    return 1 + drawn(session)
 
 
 _SAID = {
