@@ -60,7 +60,7 @@ def frontend(
             "--seconds",
             min=0.1,
             max=LONGEST,
-            help="Play for so long; starts of engines come on top.",
+            help="Play for so long; starts of engines and replays come on top.",
             metavar="SECONDS",
             rich_help_panel=SEARCH,
         ),
@@ -116,7 +116,7 @@ def frontend(
         int,
         typer.Option(
             "--times",
-            help="How often the scripts of a finding are played again.",
+            help="How often the scripts of a finding are played again; 0: not at all.",
             metavar="N",
             rich_help_panel=SEARCH,
         ),
@@ -169,7 +169,11 @@ def frontend(
             for each in outcome.found[-1:]:  # at once, and again with what replays show
                 files[each.id] = kept.save(each, plan, engine, out)
             found = f"{len(outcome.found)} found, " if outcome.found else ""
-            bar(f"{found}rounds", outcome.rounds, 0)
+            replays = outcome.found[-1].replayed if outcome.found else 0
+            if 0 < replays < plan.replays:
+                bar(f"{found}replays", replays, plan.replays)
+            else:
+                bar(f"{found}rounds", outcome.rounds, 0)
 
         outcome = running.run(plan, out, tell)
     told = report.summary(outcome, plan, engine, [files[each.id] for each in outcome.found])

@@ -22,14 +22,14 @@ def test_the_file_for_vllms_tests_runs_as_written(
     python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Traces of what was mended pass, and a search, here for some seconds, finds nothing."""
-    (code,) = re.findall(
-        r"^```python\n(.*?)^```",
+    ((name, code),) = re.findall(
+        r'^```python title="tests/(.*?)"\n(.*?)^```',
         (DOCS / "how-to" / "test-vllm.md").read_text(),
         re.MULTILINE | re.DOTALL,
     )
     python = str(python_of(RELEASE))
     code = code.replace("sys.executable", repr(python)).replace('"60"', '"10"')
-    (tmp_path / "test_sessions.py").write_text(code)
+    (tmp_path / name).write_text(code)
     traces = tmp_path / "session_traces"
     traces.mkdir()
     for trace in sorted((DOCS / "findings").glob("vllm-*.itf.json")):
