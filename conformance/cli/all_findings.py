@@ -42,7 +42,8 @@ def lines(each: Mapping[str, Any]) -> Iterator[str]:
     yield f"{each['id']}"
     yield labelled("", each["detail"])
     short = "" if each["minimal"] else ", not minimal"
-    first = f", first in example {each['first_example']}" if each["first_example"] else ""
+    number = each["first_example"]
+    first = f", first in example {number} of the plan" if number else ""
     yield labelled(
         "", f"{each['commands']} commands{short}, configuration {each['configuration']}{first}"
     )

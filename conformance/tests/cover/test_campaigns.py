@@ -556,6 +556,21 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
 
 
 @pytest.mark.slow
+def test_a_merged_journal_goes_on_without_its_seed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It was given one of its own, which nobody has to know; one that is named has to be it."""
+    argv = ["--engine", "reference", *SMALL]
+    for seed in (1, 2):
+        ran(capfd, *argv, "--journal", tmp_path / f"j{seed}", "--examples", 5, "--seed", seed)
+    both = [word for seed in (1, 2) for word in ("--merge", tmp_path / f"j{seed}")]
+    ran(capfd, *both, "--journal", tmp_path / "both")
+    on = [*argv, "--journal", tmp_path / "both", "--examples", 15]
+    assert ran(capfd, *on)[1]["examples"] == 15
+    assert "--seed was" in wrong(["campaign", *map(str, on), "--seed", "0"], capfd)
+
+
+@pytest.mark.slow
 def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     group = {"name": "noise", "engine": "reference *", "reason": "known"}
     seen = {"seen_as": ["INV-SUM-FULL.reported@T-RESTORE"], "traces": []}
