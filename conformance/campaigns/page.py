@@ -77,6 +77,7 @@ def render(
             written=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             charts=charts(state.points),
             new=[each for each in findings if not state.judged.get(each[0].id)],
+            pending=bool(state.head.known) and not ended,
             known=[each for each in findings if state.judged.get(each[0].id)],
             sure=list(sure.sentences(estimates)),
             configs=[

@@ -169,9 +169,8 @@ def frontend(
             for each in outcome.found[-1:]:  # at once, and again with what replays show
                 files[each.id] = kept.save(each, plan, engine, out)
             found = f"{len(outcome.found)} found, " if outcome.found else ""
-            replays = outcome.found[-1].replayed if outcome.found else 0
-            if 0 < replays < plan.replays:
-                bar(f"{found}replays", replays, plan.replays)
+            if outcome.replaying:
+                bar(f"{found}replays", outcome.replaying.replayed, plan.replays)
             else:
                 bar(f"{found}rounds", outcome.rounds, 0)
 

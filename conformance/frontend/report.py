@@ -94,9 +94,9 @@ def text(told: dict[str, Any]) -> Iterator[str]:
             yield labelled("", f"in the same round: {', '.join(each['also'])}")
         yield labelled("", f"{each['file']}: seen in {again['seen']} of {again['times']} replays")
         yield labelled("", f"slotproof validate {each['log']}")
-    if told["interrupted"]:
-        yield labelled("ended early", "interrupted")
     if told["found"]:
+        if told["interrupted"]:
+            yield labelled("ended early", "interrupted")
         yield f"counterexample: {told['found'][0]['id']}"
     elif told["interrupted"]:
         yield "inconclusive: interrupted"

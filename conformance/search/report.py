@@ -73,7 +73,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "status": FOUND if outcome.trace is not None else status,
         "engine": outcome.engine,
         "profile": outcome.profile,
-        "mended": list(capabilities.mends),
+        "mends": list(capabilities.mends),
         "seed": plan.seed,
         "configurations": outcome.configs,
         "skipped": outcome.skipped,
@@ -234,8 +234,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     """The summary for people, line by line."""
     transitions, guards = report["transitions"], report["guards"]
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
-    if report["mended"]:
-        yield labelled("mended", ", ".join(report["mended"]))
+    if report["mends"]:
+        yield labelled("mended", ", ".join(report["mends"]))
     yield labelled("configurations", ", ".join(report["configurations"]))
     for name, reason in report["skipped"].items():
         yield labelled("", f"{name} left out: {reason}")

@@ -12,8 +12,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     yield from _stamps(seen)
     for rid, expected in seen.recompute.items():
         sent = seen.client.requests[rid]
-        if aborted_unasked(seen, sent):
-            continue  # INV-ANSWER.unasked says so
+        if aborted_unasked(seen, sent) and len(sent.output) <= 1 + seen.config.draft:
+            continue  # of a round on another prompt: INV-ANSWER.unasked says that it was refused
         seen.coverage.checked["INV-CONTENT"] += 1
         output = sent.output
         assert isinstance(output, list)  # else nobody could have computed it again

@@ -475,6 +475,22 @@ def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, State]) -> N
     assert "None so far. Nothing found is not a proof." in empty and "<svg" not in empty
 
 
+def test_the_page_tells_new_findings_from_known_ones(
+    whole: tuple[Path, State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end compares them with a baseline; until then nobody knows."""
+    state = whole[1]
+    known = dict.fromkeys(ids(state), "its group: why")
+    monkeypatch.setattr(state, "judged", known)
+    text = page.render(state, ended="Over")
+    assert "<dt>new findings</dt><dd>0</dd>" in text and "None so far." in text
+    assert f"<dt>known findings</dt><dd>{len(known)}</dd>" in text and "its group: why" in text
+    monkeypatch.setattr(state, "judged", {})
+    monkeypatch.setattr(state, "head", replace(state.head, known="a baseline"))
+    assert "<h2>New findings</h2>" in page.render(state, ended="Over")
+    assert "<h2>Findings, not compared with the baseline yet</h2>" in page.render(state)
+
+
 @shape
 class Case(TypedDict):
     """A test case in Hypothesis' published schema of observations, which allows no other key:

@@ -42,6 +42,13 @@ def submit(rid: str) -> Command:
     return {"do": "submit", "session": None, "rid": rid, "tokens": [1], "max_new": 3, "stop": []}
 
 
+class Other(Ending):
+    """It says of every token that another one should be in its place."""
+
+    def recompute(self, tokens: list[int], count: int) -> list[int]:
+        return [token + 1 for token in super().recompute(tokens, count)]
+
+
 class Untold(Ending):
     """It tells nobody of a session that it closes, as SGLang."""
 
@@ -96,17 +103,19 @@ def test_who_is_ended_unasked_had_to_be(
 
 def test_what_is_aborted_unasked_brings_no_answer() -> None:
     """INV-CONTENT.tokens: SGLang computes another prompt for who is refused, and tells a token."""
-
-    class Other(Ending):
-        def recompute(self, tokens: list[int], count: int) -> list[int]:
-            return [token + 1 for token in super().recompute(tokens, count)]
-
     said = []
     for ending in ({"do": "evict", "tokens": 1}, {"do": "abort", "rid": "r3"}):
         asked = [submit("r3"), STEP, ending, STEP]
         found = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
         said.append([each.clause for each in found])
     assert said == [["INV-ANSWER.unasked"], ["INV-CONTENT.tokens"]]
+
+
+def test_what_ran_before_it_was_aborted_unasked_is_looked_at() -> None:
+    """INV-CONTENT.tokens: two rounds are no refusal."""
+    asked = [submit("r3"), STEP, STEP, {"do": "evict", "tokens": 1}, STEP]
+    found = play(Other(), Setup(EngineConfig()), asked).log[-1].violations
+    assert {each.clause for each in found} == {"INV-ANSWER.unasked", "INV-CONTENT.tokens"}
 
 
 def test_a_later_request_may_take_the_place_of_one() -> None:

@@ -2,8 +2,8 @@
 
     PYTHONPATH=…/drivers/sglang ENV/bin/python broken_options.py FAULT
 
-The build is changed in the template process, so every forked child has the fault: ownership is
-forgotten on that way and on no other. Nothing in the driver knows of it.
+The build is changed in the template process, so every forked child has the fault: something
+is forgotten on that way and on no other. Nothing in the driver knows of it.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def test_an_option_is_at_work_and_nothing_is_found(
         ("shares", "p1-branching", 60, {"INV-HISTORY.prompt"}),
     ],
 )
-def test_who_forgets_ownership_there_is_found(
+def test_a_fault_there_is_found(
     fault: str, config: str, examples: int, clauses: set[str], python_of: Callable[[str], Path]
 ) -> None:
     program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault} --mend=all"
