@@ -28,7 +28,7 @@ def complete() -> int:
         with redirect_stdout(told):
             app(prog_name="slotproof")
     except SystemExit as done:
-        for line in _rests(told.getvalue(), begun).splitlines():
+        for line in _rests(told.getvalue(), begun):
             say_columns(line.split("\t"))  # fish has a tab before the help
         return done.code if isinstance(done.code, int) else 0
     return 0
@@ -71,7 +71,7 @@ def join(words: list[str]) -> tuple[list[str], str]:
     return whole, begun
 
 
-def _rests(answer: str, begun: str) -> str:
+def _rests(answer: str, begun: str) -> list[str]:
     """Of each name what bash has not."""
     of_value = _OPTION.sub("", begun, count=1)
-    return "\n".join(name.removeprefix(of_value) for name in answer.splitlines())
+    return [name.removeprefix(of_value) for name in answer.splitlines()]

@@ -169,8 +169,9 @@ def frontend(
             for each in outcome.found[-1:]:  # at once, and again with what replays show
                 files[each.id] = kept.save(each, plan, engine, out)
             found = f"{len(outcome.found)} found, " if outcome.found else ""
-            if outcome.replaying:
-                bar(f"{found}replays", outcome.replaying.replayed, plan.replays)
+            replayed = outcome.found[-1].replayed if outcome.found else plan.replays
+            if replayed < plan.replays:  # what is found is played again before the next round
+                bar(f"{found}replays", replayed, plan.replays)
             else:
                 bar(f"{found}rounds", outcome.rounds, 0)
 

@@ -99,8 +99,6 @@ class Outcome:
     known: Counter[str] = field(default_factory=Counter)
     """How many rounds showed what is known, or was found before."""
     found: list[Found] = field(default_factory=list)
-    replaying: Found | None = None
-    """Whose scripts are being played again."""
     seconds: float = 0.0
     """For which rounds were played and judged; starts of engines come on top."""
     interrupted: bool = False
@@ -214,13 +212,10 @@ def _life(
                 _keep(life.files[max(0, before - 1) :], new.log)
             tell(outcome)
     if new is not None:
-        outcome.replaying = new
-        tell(outcome)
         for seen in replayed(plan, name, new.round.scripts):
             new.replayed += 1
             new.again += new.id in seen
             tell(outcome)
-        outcome.replaying = None
 
 
 @contextmanager

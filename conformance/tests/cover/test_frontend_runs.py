@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,20 @@ def test_what_is_known_is_counted(
     status, told = run(tmp_path, capsys, "--baseline", str(baseline))
     assert status == 0 and told["found"] == []
     assert told["known"] == {"INV-STEP.unknown@T-RESTORE": 1} and told["engines"] == 1
+
+
+def test_replays_are_told_from_the_first(
+    front_end: type[FrontEnd], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take longer than what is played: between two rounds, by number."""
+    told: list[tuple[str, int, int]] = []
+    bar = nullcontext(lambda *said: told.append(said))
+    monkeypatch.setattr(fronting, "progress_bar", lambda _: bar)
+    front_end.fault, front_end.every = "history", 2
+    assert app.status([*ARGV, "--rounds", "3", "--out", str(tmp_path)]) == 1
+    replays = [("1 found, replays", number, 4) for number in range(4)]
+    assert told[:5] == [("rounds", 1, 0), *replays]
+    assert told[-1] == ("1 found, rounds", 3, 0)
 
 
 def test_an_interrupt_ends_it(
