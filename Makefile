@@ -20,6 +20,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN_FLAGS ?=
+# What an interpreter that has no slotproof installed finds it by.
+PACKAGES := model:impl:conformance
 # The releases that the tests drive; their environments are kept in the checkout.
 SGLANG ?= 0.5.10.post1 0.5.23
 VLLM ?= 0.33.0
@@ -47,7 +49,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint layout types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -81,14 +83,14 @@ test: lint types
 	@echo "Mutants, builds of engines, kills, interrupts, fuzz: make test-all, or make test-changed"
 
 test-all: lint types $(ENVIRONMENTS)
-	$(BIN)/python -m slotproof.conformance.tests.parts $(WITHOUT) $(PARTS)
+	$(BIN)/python -m tests.parts $(WITHOUT) $(PARTS)
 	@echo "$(BUILDS_SAYS)"
 	@echo "$(VLLM_SAYS)"
 	@echo "$(BROWSER_SAYS)"
 	@echo "$(JAVA_SAYS)"
 
 test-changed: $(VENV)/.tested $(ENVIRONMENTS)
-	$(BIN)/python -m slotproof.conformance.tests.parts --changed $(WITHOUT)
+	$(BIN)/python -m tests.parts --changed $(WITHOUT)
 	@echo "$(BUILDS_SAYS)"
 	@echo "$(VLLM_SAYS)"
 
@@ -96,16 +98,9 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-# The packages under the names they are imported by, where nothing is installed; mypy, too, does
-# not follow an editable install whose folders have other names.
-layout:
-	@mkdir -p build/layout/slotproof
-	@for part in model impl conformance; do ln -sfn ../../../$$part build/layout/slotproof/$$part; done
-	@for file in __init__.py py.typed; do ln -sfn ../../../api/$$file build/layout/slotproof/$$file; done
-
-types: $(VENV)/.tested layout
-	cd build/layout && ../../$(BIN)/mypy --config-file ../../pyproject.toml \
-		-p slotproof
+types: $(VENV)/.tested
+	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 site: $(VENV)/.tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -130,13 +125,13 @@ soak: $(VENV)/.installed
 
 # The inputs of the tests in conformance/tests/fuzz, on and on; what fails is in build/fuzz.
 fuzz: $(VENV)/.tested
-	$(BIN)/python -m slotproof.conformance.tests.fuzz $(if $(KIND),--kind $(KIND)) \
+	$(BIN)/python -m tests.fuzz $(if $(KIND),--kind $(KIND)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(N),--inputs $(N)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(FROM),--start $(FROM))
 
 # Systematic mutants of the reference engine; a survivor that is not recorded ends with status 1.
 mutants: $(VENV)/.tested
-	$(BIN)/python -m slotproof.conformance.matrices.systematic --jobs $(or $(JOBS),2) \
+	$(BIN)/python -m slotproof.matrices.systematic --jobs $(or $(JOBS),2) \
 		$(if $(N),--sample $(N)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again)
 
 # An environment of one more release: make sglang-env V=0.5.18
@@ -174,16 +169,16 @@ gallery: $(VENV)/.installed
 
 # Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
 # PY=python3 is run as it is, and nothing is installed.
-test-gpu: $(if $(PY),,$(VENV)/.tested) layout
-	@PYTHONPATH=build/layout $(or $(PY),$(BIN)/python) conformance/tests/gpu.py
+test-gpu: $(if $(PY),,$(VENV)/.tested)
+	@PYTHONPATH=$(PACKAGES) $(or $(PY),$(BIN)/python) conformance/tests/gpu.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py
 
 # On a GPU: the page audit, allocation, conformance; NAME=h200 names the files.
 NAME ?= gpu
-bench-gpu: $(if $(PY),,$(VENV)/.tested) layout
-	for what in audit memory lockstep; do PYTHONPATH=build/layout $(or $(PY),$(BIN)/python) \
+bench-gpu: $(if $(PY),,$(VENV)/.tested)
+	for what in audit memory lockstep; do PYTHONPATH=$(PACKAGES) $(or $(PY),$(BIN)/python) \
 		bench/$$what.py --device cuda --record bench/results/$$what-$(NAME).json || exit $$?; done
 
 clean:

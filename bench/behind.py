@@ -22,20 +22,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, Referee, Setup
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.search import baseline as baselines, campaign, examples
-from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.search.causes import Known, cause
-from slotproof.conformance.search.findings import lead, mark
-from slotproof.conformance.search.gate import Gate
-from slotproof.conformance.search.machine import machine_for
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import Iteration, Referee, Setup
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.search import baseline as baselines, campaign, examples
+from slotproof.search.baseline import Baseline, Group
+from slotproof.search.causes import Known, cause
+from slotproof.search.findings import lead, mark
+from slotproof.search.gate import Gate
+from slotproof.search.machine import machine_for
+from slotproof.search.plan import Plan
+from slotproof.traces import itf
+from slotproof.traces.trace import Trace, rows_of
 
 FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
 WAYS = ("plain", "mends", "marks", "doors")

@@ -22,10 +22,10 @@ from typing import Any
 
 from machine import described, record
 
-from slotproof.conformance.campaigns import rounds
-from slotproof.conformance.campaigns.journal import NAME, canonical, lines, load
-from slotproof.conformance.campaigns.state import State
-from slotproof.conformance.search.causes import Known
+from slotproof.campaigns import rounds
+from slotproof.campaigns.journal import NAME, canonical, lines, load
+from slotproof.campaigns.state import State
+from slotproof.search.causes import Known
 
 ENGINE = "reference:22213-double-count"
 WAYS = {
@@ -38,7 +38,7 @@ WAYS = {
 
 def campaign(examples: int, journal: Path, more: list[str]) -> dict[str, Any]:
     """The report of one."""
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "campaign", "--engine", ENGINE]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "campaign", "--engine", ENGINE]
     argv += ["--examples", str(examples), "--journal", str(journal), "--step-timeout", "600"]
     done = subprocess.run([*argv, *more, "--json"], capture_output=True, text=True, check=False)  # noqa: S603  # ours
     if done.returncode != 1:

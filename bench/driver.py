@@ -6,7 +6,7 @@ Commands are those a campaign draws (drawn beforehand, on the reference engine);
 begins with a reset. An example goes on past violations, ends where the engine dies, and leaves out
 what the engine does not offer. Every example is run on each engine in turn, so that what else the
 machine does is shared by all: ratios within a run can be trusted. An older driver is compared as
-``--engine "cmd:ENV/bin/python OLDER/conformance/drivers/sglang"``. One process of each engine:
+``--engine "cmd:ENV/bin/python OLDER/conformance/slotproof/drivers/sglang"``. One process of each:
 ``run --jobs N`` has N of them.
 """
 
@@ -25,11 +25,11 @@ from typing import Any
 from lockstep import scripts
 from machine import described, record
 
-from slotproof.conformance.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Guided search against runs as they are: which finds a bug in fewer commands.
 
-    python -m slotproof.conformance.matrices.systematic --log build/systematic.jsonl
+    python -m slotproof.matrices.systematic --log build/systematic.jsonl
     python bench/guided.py --log build/systematic.jsonl --record build/guided.json
     python bench/guided.py --named --seeds 3 --seconds 30 --record bench/results/guided-named.json
     python bench/guided.py --engine sglang==0.5.23 --engine sglang==0.5.18 --seeds 3 --seconds 300
@@ -37,20 +37,20 @@ from typing import Any
 import torch
 from machine import described, record
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.findings import Finding, Mark
-from slotproof.conformance.search.guided import Explore, Explored, Kept, share
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.shrinking import Shrink
-from slotproof.conformance.traces.trace import Trace
-from slotproof.impl.mutants import MUTANTS
-from slotproof.impl.mutants.systematic import SystematicMutant, systematic
+from slotproof.engines.base import Engine
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.findings import Finding, Mark
+from slotproof.search.guided import Explore, Explored, Kept, share
+from slotproof.search.plan import Plan
+from slotproof.search.shrinking import Shrink
+from slotproof.traces.trace import Trace
+from slotproof_engine.mutants import MUTANTS
+from slotproof_engine.mutants.systematic import SystematicMutant, systematic
 
 MATRIX = Path(__file__).parent.parent / "docs/reference/mutants/matrix.json"
 LAP = 1000

@@ -21,17 +21,17 @@ from pathlib import Path
 import torch
 from machine import described, record, usable
 
-from slotproof.conformance import garbage
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.examples import Search
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.schedule import Turn
-from slotproof.conformance.traces.trace import Trace
+from slotproof import garbage
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.examples import Search
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import Turn
+from slotproof.traces.trace import Trace
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""

@@ -17,8 +17,8 @@ import torch
 from machine import described, microseconds, record, usable
 from torch import Tensor
 
-from slotproof.impl.kernels import memory_kernels, plain_memory
-from slotproof.impl.kernels.plain_memory import Span, new_pages
+from slotproof_engine.kernels import memory_kernels, plain_memory
+from slotproof_engine.kernels.plain_memory import Span, new_pages
 
 WIDTH = 2048
 

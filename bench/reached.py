@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from machine import described, record
 
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import EXAMPLES, Plan
-from slotproof.conformance.search.report import clients
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.coverage import Coverage
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.plan import EXAMPLES, Plan
+from slotproof.search.report import clients
 
 RARE = 5
 """Pairs that were met less often are named."""

@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from statistics import median, quantiles
 
-ROOT = Path(__file__).parents[1] / "conformance"
+ROOT = Path(__file__).parents[1] / "conformance" / "slotproof"
 LOOP = ROOT / "tests" / "sglang" / "live_loop.py"
 DRIVER = ROOT / "drivers" / "sglang"
 SETTINGS: dict[str, dict[str, str]] = {

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.oracles import ORACLES
-from slotproof.conformance.lockstep.referee import Setup
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.tests.processes import Descent, finished
-from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
+from slotproof.engines.base import Engine
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.oracles import ORACLES
+from slotproof.lockstep.referee import Setup
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.traces.frames import Frame
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
+from tests.processes import Descent, finished
 
 STEP: Command = {"do": "step", "n": 1}
 

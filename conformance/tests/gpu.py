@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {
-    "impl/tests": "slotproof.impl.tests.conftest",
-    "conformance/tests/cover/test_gpu.py": "slotproof.conformance.tests.cover.test_gpu",
+    "impl/tests": "tests.driving",
+    "conformance/tests/cover/test_gpu.py": "tests.cover.test_gpu",
 }
 """Where tests marked ``gpu`` are; of each place, a module that imports what they need."""
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SERVED = f"cmd:{sys.executable} -m slotproof.conformance.drivers.served reference"
+SERVED = f"cmd:{sys.executable} -m slotproof.drivers.served reference"
 
 RUNS = {
     "here": ("run", "--engine", "reference"),
@@ -27,8 +27,8 @@ RUNS = {
 
 _MAIN = """
 import signal, sys
-import slotproof.conformance.engines.reference  # torch takes its time
-from slotproof.conformance.cli.app import main
+import slotproof.engines.reference  # torch takes its time
+from slotproof.cli.app import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begun", flush=True)

@@ -27,40 +27,55 @@ PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
 COST = ("--durations=10", "--durations-min=1")
 
 _COMMANDS = (
-    "conformance/*.py",
-    "conformance/campaigns",
-    "conformance/cli",
-    "conformance/engines",
-    "conformance/lockstep",
-    "conformance/protocol",
-    "conformance/search",
-    "conformance/traces",
-    "conformance/matrices",
-    "conformance/driver_checks",
-    "conformance/drivers/served.py",
-    "model/pool.py",
+    "conformance/slotproof/*.py",
+    "conformance/slotproof/campaigns",
+    "conformance/slotproof/cli",
+    "conformance/slotproof/engines",
+    "conformance/slotproof/lockstep",
+    "conformance/slotproof/protocol",
+    "conformance/slotproof/search",
+    "conformance/slotproof/traces",
+    "conformance/slotproof/matrices",
+    "conformance/slotproof/driver_checks",
+    "conformance/slotproof/drivers/served.py",
+    "model/slotproof_model/pool.py",
 )
 """What deals with signals, processes and the ends of commands."""
 _REFEREE = (
-    *("conformance/*.py", "conformance/cli", "conformance/drivers/served.py"),
-    *(f"conformance/{each}" for each in ("engines", "lockstep", "protocol", "search", "traces")),
+    *(
+        "conformance/slotproof/*.py",
+        "conformance/slotproof/cli",
+        "conformance/slotproof/drivers/served.py",
+    ),
+    *(
+        f"conformance/slotproof/{each}"
+        for each in ("engines", "lockstep", "protocol", "search", "traces")
+    ),
     *("impl", "model"),
 )
 """What finds, shrinks and replays."""
 _BUILDS = (
-    *(*_REFEREE, "conformance/campaigns", "conformance/drivers/common", "conformance/environments"),
-    *("conformance/frontend", "conformance/logs", "conformance/matrices", f"{TESTS}/*.py"),
+    *(
+        *_REFEREE,
+        "conformance/slotproof/campaigns",
+        "conformance/slotproof/drivers/common",
+        "conformance/slotproof/environments",
+    ),
+    *(
+        "conformance/slotproof/frontend",
+        "conformance/slotproof/logs",
+        "conformance/slotproof/matrices",
+        f"{TESTS}/*.py",
+    ),
 )
 
 
 _WHEEL = (
     "pyproject.toml",
-    "api",
-    "impl",
-    "model",
-    "conformance/[!t]*",
-    "conformance/t*.py",
-    "conformance/traces",
+    "impl/slotproof_engine",
+    "model/slotproof_model",
+    "conformance/README.md",
+    "conformance/slotproof",
 )
 """What is packed."""
 
@@ -108,8 +123,8 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
-    "cvc5": Part((sys.executable, "-m", "slotproof.model.second"), inputs=("model",), on_ci=False),
-    "tlc": Part((sys.executable, "-m", "slotproof.model.tlc"), inputs=("model",), on_ci=False),
+    "cvc5": Part((sys.executable, "-m", "slotproof_model.second"), inputs=("model",), on_ci=False),
+    "tlc": Part((sys.executable, "-m", "slotproof_model.tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(
@@ -118,10 +133,10 @@ PARTS = {
     ),
     "systematic": Part(
         (
-            *(sys.executable, "-m", "slotproof.conformance.matrices.systematic"),
+            *(sys.executable, "-m", "slotproof.matrices.systematic"),
             *("--sample", "40", "--jobs", "2"),
         ),
-        inputs=(*_REFEREE, "conformance/matrices"),
+        inputs=(*_REFEREE, "conformance/slotproof/matrices"),
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
@@ -133,7 +148,7 @@ PARTS = {
         {"SLOTPROOF_KILLS": "3", "SLOTPROOF_CAMPAIGN_KILLS": "20"},
         (
             *_COMMANDS,
-            "conformance/environments",
+            "conformance/slotproof/environments",
             f"{TESTS}/processes.py",
             f"{QUALITY}/test_kills.py",
             f"{QUALITY}/stuck.py",
@@ -144,24 +159,29 @@ PARTS = {
         pytest_of(f"{QUALITY}/test_wheel.py"), inputs=(*_WHEEL, f"{QUALITY}/test_wheel.py")
     ),
     "fuzz": Part(
-        (sys.executable, "-m", "slotproof.conformance.tests.fuzz", "--inputs", "2000"),
+        (sys.executable, "-m", "tests.fuzz", "--inputs", "2000"),
         inputs=(
             *_REFEREE,
-            "conformance/campaigns",
-            "conformance/driver_checks",
-            "conformance/drivers/examples",
-            "conformance/logs",
+            "conformance/slotproof/campaigns",
+            "conformance/slotproof/driver_checks",
+            "conformance/slotproof/drivers/examples",
+            "conformance/slotproof/logs",
             f"{TESTS}/fuzz",
         ),
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
     "sglang": Part(
         pytest_of("-m", "sglang", f"{TESTS}/sglang"),
-        inputs=(*_BUILDS, "conformance/drivers/sglang", f"{TESTS}/sglang", "docs/findings"),
+        inputs=(
+            *_BUILDS,
+            "conformance/slotproof/drivers/sglang",
+            f"{TESTS}/sglang",
+            "docs/findings",
+        ),
     ),
     "vllm": Part(
         pytest_of("-m", "vllm", f"{TESTS}/vllm"),
-        inputs=(*_BUILDS, "conformance/drivers/vllm", f"{TESTS}/vllm", "docs"),
+        inputs=(*_BUILDS, "conformance/slotproof/drivers/vllm", f"{TESTS}/vllm", "docs"),
     ),
 }
 

@@ -11,8 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance import children
-from slotproof.conformance.children import Argv
+from slotproof import children
+from slotproof.children import Argv
 
 _NAME = "SLOTPROOF_TEST_DESCENT"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.clients import Clients
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.lines import Files
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.drivers.sglang.slotproof_sglang.recording.clients import Clients
+from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files
+from slotproof.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.config import CONFIGS
 
 Line = dict[str, Any]
 STATE = ("pools", "tree", "rows", "sessions", "slots", "requests", "checker")

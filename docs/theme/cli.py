@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.cli.commands import tree
+from slotproof.cli.commands import tree
 
 PAGE = Path(__file__).parents[1] / "reference" / "cli.md"
 PART = re.compile(r"(<!-- begin (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,10 +19,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from slotproof.conformance.matrices.known import name_of
-from slotproof.conformance.traces import forms, itf, sentences
-from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.traces.view import View
+from slotproof.matrices.known import name_of
+from slotproof.traces import forms, itf, sentences
+from slotproof.traces.trace import Trace
+from slotproof.traces.view import View
 
 DOCS = Path(__file__).resolve().parents[1]
 FOLDER = "findings"

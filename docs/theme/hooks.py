@@ -28,19 +28,6 @@ ITEM = re.compile(r"(?:\d+\.|[-*]) +")
 LANGUAGES = {".py": "python", ".js": "javascript", ".json": "json", ".md": "markdown"}
 
 
-def on_startup(**_: Any) -> None:
-    """The layout that installed packages have, for the page of the Python API.
-
-    Before anything else: mkdocstrings forgets folders that are not there when it is configured.
-    """
-    layout = ROOT / "build" / "layout" / "slotproof"
-    layout.mkdir(parents=True, exist_ok=True)
-    parts = {name: ROOT / name for name in ("model", "impl", "conformance")}
-    for name, part in {**parts, "__init__.py": ROOT / "api" / "__init__.py"}.items():
-        if not (layout / name).is_symlink():
-            (layout / name).symlink_to(part)
-
-
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """A link to the source, where the project has an address."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -18,7 +18,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from slotproof.impl.kernels import triton_audit, triton_memory
+from slotproof_engine.kernels import triton_audit, triton_memory
 
 POINTERS = {"words": "*i32", "table": "*i32", "buffer": "*i32", "kv": "*i32", "v_offset": "i64"}
 LONGS = (

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from slotproof.impl.audit import Audit, Kind, Ownership, Verdict
-from slotproof.impl.tests.kernels import Pool, damaged, sound_pool
+from slotproof_engine.audit import Audit, Kind, Ownership, Verdict
+from tests.kernels import Pool, damaged, sound_pool
 
 SEEDS = st.integers(0, 2**32)
 

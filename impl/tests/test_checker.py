@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.impl.tests.test_walks import command, configuration
+from tests.test_walks import command, configuration
 
 
 def test_every_step_is_checked(drive: Any) -> None:

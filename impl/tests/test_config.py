@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.impl import EngineConfig
+from slotproof_engine import EngineConfig
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from slotproof.impl import EngineConfig, ReferenceEngine
-from slotproof.impl.tests.test_walks import command, configuration
+from slotproof_engine import EngineConfig, ReferenceEngine
+from tests.test_walks import command, configuration
 
 
 def messages(seed: int, **own: Any) -> list[dict[str, Any]]:

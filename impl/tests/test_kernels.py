@@ -12,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from slotproof.impl.kernels import plain_memory, wants_triton
-from slotproof.impl.kernels.plain_memory import Span
-from slotproof.impl.tests.kernels import PAGE_SIZES
+from slotproof_engine.kernels import plain_memory, wants_triton
+from slotproof_engine.kernels.plain_memory import Span
+from tests.kernels import PAGE_SIZES
 
 SEEDS = st.integers(0, 2**32)
 
@@ -46,7 +46,7 @@ def on(device: str, table: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_alloc_extend(triton_device: str) -> None:
-    from slotproof.impl.kernels import triton_memory
+    from slotproof_engine.kernels import triton_memory
 
     @settings(max_examples=60, deadline=None)
     @given(SEEDS)
@@ -74,7 +74,7 @@ def test_decode_takes_a_page_where_one_ends() -> None:
 
 
 def test_write_rows(triton_device: str) -> None:
-    from slotproof.impl.kernels import triton_memory
+    from slotproof_engine.kernels import triton_memory
 
     @settings(max_examples=40, deadline=None)
     @given(SEEDS)
@@ -95,7 +95,7 @@ def test_write_rows(triton_device: str) -> None:
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_free_rows(triton_device: str, forget: bool) -> None:
-    from slotproof.impl.kernels import triton_memory
+    from slotproof_engine.kernels import triton_memory
 
     @settings(max_examples=40, deadline=None)
     @given(SEEDS)
@@ -114,7 +114,7 @@ def test_free_rows(triton_device: str, forget: bool) -> None:
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.float16, torch.int32])
 def test_write_kv(triton_device: str, kind: torch.dtype) -> None:
-    from slotproof.impl.kernels import triton_memory
+    from slotproof_engine.kernels import triton_memory
 
     @settings(max_examples=30, deadline=None)
     @given(SEEDS)

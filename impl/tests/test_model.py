@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.impl import expected_next
+from slotproof_engine import expected_next
 
 
 def output(d: Any, rid: str = "r") -> list[int]:

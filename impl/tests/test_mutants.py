@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.impl import EngineConfig, build
-from slotproof.impl.mutants import MUTANTS, answers, mutant_named, vllm
+from slotproof_engine import EngineConfig, build
+from slotproof_engine.mutants import MUTANTS, answers, mutant_named, vllm
 
 Script = Callable[[Any], object]
 SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}

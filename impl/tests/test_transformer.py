@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from slotproof.impl import EngineConfig, ReferenceEngine
-from slotproof.impl.mutants import mutant_named
-from slotproof.impl.parts import Parts
-from slotproof.impl.req import Req, Session
-from slotproof.impl.tests.test_walks import command, configuration
-from slotproof.impl.transformer import expected_tokens
+from slotproof_engine import EngineConfig, ReferenceEngine
+from slotproof_engine.mutants import mutant_named
+from slotproof_engine.parts import Parts
+from slotproof_engine.req import Req, Session
+from slotproof_engine.transformer import expected_tokens
+from tests.test_walks import command, configuration
 
 WALKS = 40
 """Of each of the six tests below; together well over 500 conversations."""

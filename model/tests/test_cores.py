@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import z3
 
-from slotproof.model import cores, life, state
-from slotproof.model.expr import Expr, Var
-from slotproof.model.invariant import Kind
-from slotproof.model.invariants import ENVIRONMENT
-from slotproof.model.obligations import LAYERS, Spec, Task, conjuncts, tasks
-from slotproof.model.prove import Prover
-from slotproof.model.symbolic import Symbols
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model import cores, life, state
+from slotproof_model.expr import Expr, Var
+from slotproof_model.invariant import Kind
+from slotproof_model.invariants import ENVIRONMENT
+from slotproof_model.obligations import LAYERS, Spec, Task, conjuncts, tasks
+from slotproof_model.prove import Prover
+from slotproof_model.symbolic import Symbols
+from slotproof_model.transitions import TRANSITIONS
 
 SOME = ("T-RESTORE", "T-SAVE", "T-REFUSE", "T-INSERT")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.model import state
-from slotproof.model.evaluate import (
+from slotproof_model import state
+from slotproof_model.evaluate import (
     _define,
     compile_step,
     contributions,
@@ -18,7 +18,7 @@ from slotproof.model.evaluate import (
     step_check,
     steps,
 )
-from slotproof.model.expr import (
+from slotproof_model.expr import (
     App,
     Const,
     Expr,
@@ -32,11 +32,11 @@ from slotproof.model.expr import (
     minimum,
     variables,
 )
-from slotproof.model.invariant import Kind
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.layout import INDEX, LAYOUT
-from slotproof.model.transition import Transition
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model.invariant import Kind
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.layout import INDEX, LAYOUT
+from slotproof_model.transition import Transition
+from slotproof_model.transitions import TRANSITIONS
 
 PAGES = (1, 4, 16)
 BOOLEANS = {var.name for var in (*state.STATE, *state.CONFIG) if var.sort is Sort.BOOL}

@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.model.evaluate import outcomes
-from slotproof.model.explore import Explored, Explorer, State, explore
-from slotproof.model.explore_bounds import DEFAULT, Bounds, default
-from slotproof.model.explore_moves import REQUEST, SESSION
-from slotproof.model.explore_pages import PAGED, count_pages
-from slotproof.model.expr import TRUE
-from slotproof.model.layout import EMPTY_ACTOR
-from slotproof.model.memory import EMPTY, Mem, Move
-from slotproof.model.state import NO_ROW
-from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import World
+from slotproof_model.evaluate import outcomes
+from slotproof_model.explore import Explored, Explorer, State, explore
+from slotproof_model.explore_bounds import DEFAULT, Bounds, default
+from slotproof_model.explore_moves import REQUEST, SESSION
+from slotproof_model.explore_pages import PAGED, count_pages
+from slotproof_model.expr import TRUE
+from slotproof_model.layout import EMPTY_ACTOR
+from slotproof_model.memory import EMPTY, Mem, Move
+from slotproof_model.state import NO_ROW
+from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.model.expr import show
-from slotproof.model.layout import EMPTY_ACTOR, INDEX, OWN
-from slotproof.model.memory import (
+from slotproof_model.expr import show
+from slotproof_model.layout import EMPTY_ACTOR, INDEX, OWN
+from slotproof_model.memory import (
     Interval,
     Mem,
     Move,
@@ -24,10 +24,10 @@ from slotproof.model.memory import (
     take_row,
     unlock,
 )
-from slotproof.model.profiles import PROFILES
-from slotproof.model.state import slot
-from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.world import Constants, World
+from slotproof_model.profiles import PROFILES
+from slotproof_model.state import slot
+from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.world import Constants, World
 
 NO_LOCK = {"u": 0, "swa_u": 0}
 

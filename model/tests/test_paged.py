@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.model.paged import Choice, Paged
-from slotproof.model.profiles import PROFILES
-from slotproof.model.world import Constants
+from slotproof_model.paged import Choice, Paged
+from slotproof_model.profiles import PROFILES
+from slotproof_model.world import Constants
 
 
 class Hand(Paged):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import z3
 
-from slotproof.model import others, pages, state, transitions as t
-from slotproof.model.bounded import Search
-from slotproof.model.expr import Expr, implies
-from slotproof.model.invariant import Kind
-from slotproof.model.invariants import DERIVED, ENVIRONMENT
-from slotproof.model.obligations import (
+from slotproof_model import others, pages, state, transitions as t
+from slotproof_model.bounded import Search
+from slotproof_model.expr import Expr, implies
+from slotproof_model.invariant import Kind
+from slotproof_model.invariants import DERIVED, ENVIRONMENT
+from slotproof_model.obligations import (
     INIT,
     POOLS,
     ROWS,
@@ -23,10 +23,10 @@ from slotproof.model.obligations import (
     conjuncts,
     tasks,
 )
-from slotproof.model.places import in_own, in_tree
-from slotproof.model.prove import Prover, prove
-from slotproof.model.symbolic import Symbols
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model.places import in_own, in_tree
+from slotproof_model.prove import Prover, prove
+from slotproof_model.symbolic import Symbols
+from slotproof_model.transitions import TRANSITIONS
 
 WAY = (
     "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH", "T-PLAIN-SUBMIT", "T-MATCH",

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.model import transitions as t
-from slotproof.model.altered import becomes, changed, guarded, less
-from slotproof.model.explore_bounds import Bounds
-from slotproof.model.expr import Expr, conj, is_aligned
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.obligations import Spec, framing
-from slotproof.model.profiles import PROFILES
-from slotproof.model.progress import (
+from slotproof_model import transitions as t
+from slotproof_model.altered import becomes, changed, guarded, less
+from slotproof_model.explore_bounds import Bounds
+from slotproof_model.expr import Expr, conj, is_aligned
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.obligations import Spec, framing
+from slotproof_model.profiles import PROFILES
+from slotproof_model.progress import (
     EVICT,
     HELPERS,
     RANK,
@@ -22,8 +22,8 @@ from slotproof.model.progress import (
     prove_progress,
     tasks_of,
 )
-from slotproof.model.prove import Prover
-from slotproof.model.state import (
+from slotproof_model.prove import Prover
+from slotproof_model.state import (
     PARKED,
     RUNNING,
     WAITING,
@@ -35,8 +35,8 @@ from slotproof.model.state import (
     rows,
     session,
 )
-from slotproof.model.stuck import WORLD, look
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model.stuck import WORLD, look
+from slotproof_model.transitions import TRANSITIONS
 
 DISCARD = frozenset(["T-DISCARD"])
 
@@ -161,8 +161,8 @@ def test_no_step_writes_the_counts_of_others() -> None:
 
 def test_the_order_of_the_rank() -> None:
     """Lexicographic: an earlier place decides, whatever later ones do."""
-    from slotproof.model.expr import lift
-    from slotproof.model.paged import value
+    from slotproof_model.expr import lift
+    from slotproof_model.paged import value
 
     def below(now: tuple[int, ...], before: tuple[int, ...]) -> bool:
         a, b = ({n: lift(v) for n, v in zip(RANK, each, strict=True)} for each in (now, before))

@@ -6,19 +6,19 @@ import pytest
 import z3
 from hypothesis import given, settings, strategies as st
 
-from slotproof.model import others, state, transitions as t
-from slotproof.model.bounded import Search, replay, shortest, suspects
-from slotproof.model.evaluate import compile_step, source, state_check
-from slotproof.model.expr import App, Expr, Op, Sort
-from slotproof.model.invariant import Kind
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.layout import INDEX, LAYOUT
-from slotproof.model.memory import Interval, Mem, Move
-from slotproof.model.museum import EXHIBITS
-from slotproof.model.obligations import Spec, conjuncts, framing, tasks
-from slotproof.model.prove import Prover, Result, prove
-from slotproof.model.symbolic import Symbols
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model import others, state, transitions as t
+from slotproof_model.bounded import Search, replay, shortest, suspects
+from slotproof_model.evaluate import compile_step, source, state_check
+from slotproof_model.expr import App, Expr, Op, Sort
+from slotproof_model.invariant import Kind
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.layout import INDEX, LAYOUT
+from slotproof_model.memory import Interval, Mem, Move
+from slotproof_model.museum import EXHIBITS
+from slotproof_model.obligations import Spec, conjuncts, framing, tasks
+from slotproof_model.prove import Prover, Result, prove
+from slotproof_model.symbolic import Symbols
+from slotproof_model.transitions import TRANSITIONS
 
 
 @pytest.mark.slow

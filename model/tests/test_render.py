@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from slotproof.model.cores import load
-from slotproof.model.evaluate import source
-from slotproof.model.expr import (
+from slotproof_model.cores import load
+from slotproof_model.evaluate import source
+from slotproof_model.expr import (
     FALSE,
     Const,
     Expr,
@@ -32,15 +32,15 @@ from slotproof.model.expr import (
     substitute,
     variables,
 )
-from slotproof.model.idioms import KINDS, PHASES
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.layout import LAYOUT
-from slotproof.model.life import edges, lives
-from slotproof.model.named import named
-from slotproof.model.render import WIDTH, block, formula, guard, moves, symbol, text
-from slotproof.model.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
-from slotproof.model.transitions import T_RESTORE, TRANSITIONS
-from slotproof.model.words import WORDS
+from slotproof_model.idioms import KINDS, PHASES
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.layout import LAYOUT
+from slotproof_model.life import edges, lives
+from slotproof_model.named import named
+from slotproof_model.render import WIDTH, block, formula, guard, moves, symbol, text
+from slotproof_model.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
+from slotproof_model.transitions import T_RESTORE, TRANSITIONS
+from slotproof_model.words import WORDS
 
 x, y, z = Var("x"), Var("y"), Var("z")
 a, b, c = (Var(name, Sort.BOOL) for name in "abc")
@@ -266,7 +266,7 @@ def test_every_variable_has_words() -> None:
 
 
 def test_cores_are_fresh() -> None:
-    """``cores.json`` speaks of this spec; else `slotproof prove export model/cores.json`."""
+    """``cores.json`` speaks of this spec; else `slotproof prove export` writes it anew."""
     assert load().fresh
     assert not load().unproved
     assert set(load().needs) >= set(TRANSITIONS)

@@ -1,6 +1,6 @@
 """The obligations as SMT-LIB: they say what the spec says, and a second solver proves them.
 
-All of them are discharged by `python -m slotproof.model.second`, a part of `make test-all`.
+All of them are discharged by `python -m slotproof_model.second`, a part of `make test-all`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import z3
 
-from slotproof.model import state
-from slotproof.model.invariant import Kind
-from slotproof.model.obligations import INIT, Spec, Task, conjuncts, tasks
-from slotproof.model.prove import PAGE_SIZES, Prover, framed, prove
-from slotproof.model.second import Discharged, ask, discharge, relevant, summary
-from slotproof.model.smtlib import Script, Text, scripts
-from slotproof.model.symbolic import Symbols
-from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.wrong import WRONG
+from slotproof_model import state
+from slotproof_model.invariant import Kind
+from slotproof_model.obligations import INIT, Spec, Task, conjuncts, tasks
+from slotproof_model.prove import PAGE_SIZES, Prover, framed, prove
+from slotproof_model.second import Discharged, ask, discharge, relevant, summary
+from slotproof_model.smtlib import Script, Text, scripts
+from slotproof_model.symbolic import Symbols
+from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.wrong import WRONG
 
 SIZES = (*PAGE_SIZES, None)
 

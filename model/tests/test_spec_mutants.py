@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.model import state, transitions as t
-from slotproof.model.expr import Expr, ceil_page, implies, is_aligned, maximum
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
-from slotproof.model.museum import EXHIBITS
-from slotproof.model.mutate import Mutant, systematic
-from slotproof.model.obligations import Spec, tasks
-from slotproof.model.prove import Prover
-from slotproof.model.transition import Transition
-from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.variants import VARIANTS
-from slotproof.model.wrong import WRONG
+from slotproof_model import state, transitions as t
+from slotproof_model.expr import Expr, ceil_page, implies, is_aligned, maximum
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
+from slotproof_model.museum import EXHIBITS
+from slotproof_model.mutate import Mutant, systematic
+from slotproof_model.obligations import Spec, tasks
+from slotproof_model.prove import Prover
+from slotproof_model.transition import Transition
+from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.variants import VARIANTS
+from slotproof_model.wrong import WRONG
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
 

@@ -18,15 +18,15 @@ import tree_sitter_tlaplus
 from hypothesis import Phase, given, settings, strategies as st
 from tree_sitter import Language, Node, Parser
 
-from slotproof.model import state, tla
-from slotproof.model.evaluate import source, steps
-from slotproof.model.expr import Const, Expr, Sort, substitute, variables
-from slotproof.model.invariant import Kind, pool_of
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.layout import INDEX, LAYOUT
-from slotproof.model.obligations import INIT, Spec, tasks
-from slotproof.model.tla_formula import identifier
-from slotproof.model.transitions import TRANSITIONS
+from slotproof_model import state, tla
+from slotproof_model.evaluate import source, steps
+from slotproof_model.expr import Const, Expr, Sort, substitute, variables
+from slotproof_model.invariant import Kind, pool_of
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.layout import INDEX, LAYOUT
+from slotproof_model.obligations import INIT, Spec, tasks
+from slotproof_model.tla_formula import identifier
+from slotproof_model.transitions import TRANSITIONS
 
 Value = Any  # an integer, a boolean or a tuple of them
 SIZES = (1, 4)

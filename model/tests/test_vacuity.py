@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.model import state, transitions as t
-from slotproof.model.expr import lift
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.obligations import Spec, tasks
-from slotproof.model.profiles import PROFILES
-from slotproof.model.prove import PAGE_SIZES, Prover
-from slotproof.model.transition import Transition
-from slotproof.model.transitions import TRANSITIONS
-from slotproof.model.vacuity import impossible, tautologies
+from slotproof_model import state, transitions as t
+from slotproof_model.expr import lift
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.obligations import Spec, tasks
+from slotproof_model.profiles import PROFILES
+from slotproof_model.prove import PAGE_SIZES, Prover
+from slotproof_model.transition import Transition
+from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.vacuity import impossible, tautologies
 
 KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slotproof.conformance.campaigns import page
-from slotproof.conformance.campaigns.lines import Head, offers
-from slotproof.conformance.campaigns.state import Place, Point, State
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search.findings import Finding, Mark
-from slotproof.conformance.traces import itf
+from slotproof.campaigns import page
+from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.state import Place, Point, State
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.config import CONFIGS
+from slotproof.search.findings import Finding, Mark
+from slotproof.traces import itf
 
 ROOT = Path(__file__).parents[3]
 

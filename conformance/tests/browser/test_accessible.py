@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.tests.browser import pages
-from slotproof.conformance.traces import forms, itf
+from slotproof.traces import forms, itf
+from tests.browser import pages
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.traces import forms, itf
-from slotproof.conformance.traces.trace import Trace
+from slotproof.traces import forms, itf
+from slotproof.traces.trace import Trace
 
 pytestmark = pytest.mark.browser
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.traces import forms, itf
+from slotproof.traces import forms, itf
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from slotproof.conformance.tests.browser import pages
+from tests.browser import pages
 
 pytestmark = pytest.mark.browser
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from slotproof.conformance.lockstep.observation import Violation
+from slotproof.lockstep.observation import Violation
 
 _NAMES = re.compile(
     r"\b[rs]\d+\b|\b(page|pages|row|position) -?\d|\b(full|swa)( pool|:)|[\w.]+'? is [\w-]+"

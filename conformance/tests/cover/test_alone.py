@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli import showing
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.traces import alone, forms, issue, itf
-from slotproof.conformance.traces.calls import calls
-from slotproof.conformance.traces.front_end import objections
-from slotproof.conformance.traces.issue import Elsewhere
-from slotproof.conformance.traces.itf import NoForm
-from slotproof.conformance.traces.record import Recorded, Row
-from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.traces.view import View
+from slotproof.cli import showing
+from slotproof.cli.app import status
+from slotproof.lockstep.observation import Violation
+from slotproof.protocol.commands import Command
+from slotproof.traces import alone, forms, issue, itf
+from slotproof.traces.calls import calls
+from slotproof.traces.front_end import objections
+from slotproof.traces.issue import Elsewhere
+from slotproof.traces.itf import NoForm
+from slotproof.traces.record import Recorded, Row
+from slotproof.traces.trace import Trace
+from slotproof.traces.view import View
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = {

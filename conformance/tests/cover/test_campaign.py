@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.sending import drain
-from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign, report
+from slotproof.search.findings import Finding
+from slotproof.search.plan import Plan
+from slotproof.search.sending import drain
+from slotproof.statuses import CONFORMS, INCONCLUSIVE
 
 MUTANT = "leak-full"
 ONE = Plan({"p1": CONFIGS["p1"]}, examples=60)

@@ -12,23 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.campaign import Outcome
-from slotproof.conformance.search.causes import Known
-from slotproof.conformance.search.examples import Search, _Examples
-from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.folder import Folder, by_mark
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.schedule import Turn
-from slotproof.conformance.search.workers import Processes
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Trace
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Referee, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.campaign import Outcome
+from slotproof.search.causes import Known
+from slotproof.search.examples import Search, _Examples
+from slotproof.search.findings import Finding
+from slotproof.search.folder import Folder, by_mark
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import Turn
+from slotproof.search.workers import Processes
+from slotproof.traces import itf
+from slotproof.traces.trace import Trace
 
 pytestmark = pytest.mark.slow
 
@@ -141,9 +141,7 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
         return judge
 
     monkeypatch.setattr(_Examples, "begin", counted)
-    monkeypatch.setattr(
-        "slotproof.conformance.search.schedule.time.monotonic", lambda: float(examples)
-    )
+    monkeypatch.setattr("slotproof.search.schedule.time.monotonic", lambda: float(examples))
     plan = replace(PLAN, examples=5000, seconds=60)
     found = campaign.run(InProcessEngine(LEAK), "x", plan)
     assert found.findings and all(each.trace.minimal for each in found.findings)
@@ -168,8 +166,8 @@ def test_processes_end_when_their_parent_is_killed() -> None:
     """Killed, not asked to stop: neither a process nor its driver may stay."""
     code = """
 import sys, time
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.search.workers import Processes
+from slotproof.engines.registry import EngineSpec
+from slotproof.search.workers import Processes
 
 workers = Processes(EngineSpec("reference"), 1)
 print(workers._pool.submit(__import__("os").getpid).result(), flush=True)

@@ -18,30 +18,23 @@ from hypothesis.internal import observability
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from slotproof.conformance.campaigns import (
-    journal as journals,
-    merging,
-    page,
-    rounds,
-    running,
-    sure,
-)
-from slotproof.conformance.campaigns.journal import NAME, BadJournal, Journal, canonical, load
-from slotproof.conformance.campaigns.lines import Head, offers
-from slotproof.conformance.campaigns.observations import Observations
-from slotproof.conformance.campaigns.running import Ended, Limits
-from slotproof.conformance.campaigns.state import Place, State
-from slotproof.conformance.cli import telling
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.shapes import shape
-from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.guided import Explored
-from slotproof.conformance.search.workers import Here, Processes, Workers
-from slotproof.conformance.traces import itf
+from slotproof.campaigns import journal as journals, merging, page, rounds, running, sure
+from slotproof.campaigns.journal import NAME, BadJournal, Journal, canonical, load
+from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.observations import Observations
+from slotproof.campaigns.running import Ended, Limits
+from slotproof.campaigns.state import Place, State
+from slotproof.cli import telling
+from slotproof.cli.app import status
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.coverage import Coverage
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.shapes import shape
+from slotproof.search.findings import Finding
+from slotproof.search.guided import Explored
+from slotproof.search.workers import Here, Processes, Workers
+from slotproof.traces import itf
 
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"

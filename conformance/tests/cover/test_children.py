@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import bounds
-from slotproof.conformance.children import Child, run
-from slotproof.conformance.draining import Drain
-from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.tests.processes import Descent
-from slotproof.model.pool import pool
+from slotproof import bounds
+from slotproof.children import Child, run
+from slotproof.draining import Drain
+from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.engines.pipe import Pipe
+from slotproof_model.pool import pool
+from tests.processes import Descent
 
 TOP = Path(__file__).parents[3]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
@@ -46,7 +46,7 @@ while True:
 
 PARENT = f"""
 import os, sys, threading, time
-from slotproof.conformance.children import PIPE, Child
+from slotproof.children import PIPE, Child
 child = Child([sys.executable, "-c", {FAMILY!r}], stdout=PIPE)
 for _ in range(4):
     child.process.stdout.readline()
@@ -147,7 +147,7 @@ def test_ctrl_c_of_a_terminal_is_not_for_a_program() -> None:
 
 POOL = r"""
 import itertools, multiprocessing, os, signal, sys, time
-from slotproof.model.pool import pool
+from slotproof_model.pool import pool
 
 def busy(number):
     os.write(1, b"up\n")
@@ -221,7 +221,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(
     """Status 3; also where a shell has the command ignore Ctrl-C. Here it waits for a hello."""
     driver = f"import os, time; os.mkdir({str(tmp_path / 'up')!r}); time.sleep(600)"
     engine = "cmd:" + shlex.join([sys.executable, "-c", driver])
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", engine]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "run", "--engine", engine]
     deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN)" if ignoring else "pass"
     code = f"import os, signal, sys; {deaf}; os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(

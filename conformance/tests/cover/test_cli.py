@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.cli.options import jobs_count
-from slotproof.conformance.lockstep.oracles import matches
-from slotproof.conformance.protocol.config import CONFIGS, SERVED
-from slotproof.conformance.protocol.messages import PROTOCOL
-from slotproof.conformance.traces import itf
-from slotproof.impl.mutants import MUTANTS
-from slotproof.impl.tree import PrefixTree
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.profiles import PROFILES
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.cli.app import status
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import jobs_count
+from slotproof.lockstep.oracles import matches
+from slotproof.protocol.config import CONFIGS, SERVED
+from slotproof.protocol.messages import PROTOCOL
+from slotproof.traces import itf
+from slotproof_engine.mutants import MUTANTS
+from slotproof_engine.tree import PrefixTree
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.profiles import PROFILES
+from slotproof_model.transitions import TRANSITIONS
 
 SMALL = ["--config", "p1", "--examples", "3", "--steps", "5"]
 SOME = ["--config", "p1", "--examples", "20"]
@@ -310,7 +310,7 @@ def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """module:factory."""
     (tmp_path / "my_engines.py").write_text(
-        "from slotproof.conformance.engines.reference import InProcessEngine\n"
+        "from slotproof.engines.reference import InProcessEngine\n"
         "def broken():\n    return InProcessEngine('leak-full')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -323,7 +323,7 @@ def test_a_factory_whose_engine_never_returns(
 ) -> None:
     """An engine in this process has a step time-out, too: INV-ALIVE.hang."""
     (tmp_path / "slow_engines.py").write_text(
-        "from slotproof.conformance.engines.reference import InProcessEngine\n"
+        "from slotproof.engines.reference import InProcessEngine\n"
         "class Hangs(InProcessEngine):\n"
         "    def do(self, command):\n"
         "        while command['do'] == 'submit':\n"
@@ -379,7 +379,7 @@ def test_a_factory_that_makes_no_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Issue 12, point 3: wrong usage in one line, and no bug of ours."""
-    imports = "from slotproof.conformance.engines."
+    imports = "from slotproof.engines."
     head = f"{imports}reference import InProcessEngine\n{imports}base import Capabilities\n"
     head += "it = InProcessEngine()\n"
     (tmp_path / "bad_engines.py").write_text(f"{head}{code}\n")
@@ -407,7 +407,7 @@ def test_an_engine_that_fails_in_mid_run_is_a_finding(
 
 
 def test_the_console_script_exits_with_the_status() -> None:
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run", "--engine", "toy"]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "run", "--engine", "toy"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -418,7 +418,7 @@ def test_torch_is_not_loaded_for_an_engine_that_brings_its_own(tmp_path: Path) -
     toy = Path(__file__).parent / "drivers" / "toy.py"
     code = f"""
 import sys
-from slotproof.conformance.cli.app import status
+from slotproof.cli.app import status
 run = ["run", "--config", "p1", "--examples", "2", "--out", {str(tmp_path)!r}]
 found = status([*run, "--engine", "cmd:{sys.executable} {toy} fine"])
 sys.exit(10 + found if "torch" in sys.modules else found)

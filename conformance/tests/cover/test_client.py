@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.lockstep.client import Client
+from slotproof.lockstep.client import Client
 
 
 @pytest.fixture

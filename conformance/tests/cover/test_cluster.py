@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.campaigns import cluster as clusters
-from slotproof.conformance.campaigns.cluster import cluster
-from slotproof.conformance.campaigns.journal import canonical
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search.findings import Finding, Mark
-from slotproof.conformance.tests.processes import Descent, finished
-from slotproof.conformance.traces.trace import Trace
+from slotproof.campaigns import cluster as clusters
+from slotproof.campaigns.cluster import cluster
+from slotproof.campaigns.journal import canonical
+from slotproof.cli.app import status
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.config import EngineConfig
+from slotproof.search.findings import Finding, Mark
+from slotproof.traces.trace import Trace
+from tests.processes import Descent, finished
 
 MUTANT = "reference:22213-double-count"
 NAME = "reference 1 with 22213-double-count"
@@ -108,7 +108,7 @@ def test_what_a_task_raises_is_raised_and_who_kills_all_is_told(two: Any) -> Non
 def test_a_campaign_with_a_worker_killed_is_the_same(descent: Descent, tmp_path: Path) -> None:
     """And nothing is left of the cluster."""
     plan = ["--engine", MUTANT, "--config", "p1", "--config", "p4", "--steps", "12", "--task", "5"]
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "campaign", *plan]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "campaign", *plan]
     argv += ["--examples", "60", "--step-timeout", "600", "--journal"]
     assert finished([*argv, tmp_path / "here"]).returncode == 1
     process = subprocess.Popen(

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.campaigns.sources import release
-from slotproof.conformance.cli import values
-from slotproof.conformance.cli.app import COMPLETE, status
-from slotproof.conformance.cli.commands import tree
-from slotproof.conformance.cli.epilogs import HELP
-from slotproof.conformance.tests.processes import finished
+from slotproof.campaigns.sources import release
+from slotproof.cli import values
+from slotproof.cli.app import COMPLETE, status
+from slotproof.cli.commands import tree
+from slotproof.cli.epilogs import HELP
+from tests.processes import finished
 
 SLOTPROOF = Path(sys.executable).with_name("slotproof")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.traces import itf
+from slotproof.cli.app import status
+from slotproof.traces import itf
 
 ROOT = Path(__file__).parents[3]
 TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
@@ -110,7 +110,7 @@ def test_wrong_use(argv: list[str], says: str, capsys: pytest.CaptureFixture[str
 
 
 def test_a_build_that_can_not_run_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
+    toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
     drafts = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-draft-tail.itf.json"
     assert status(["diff", str(drafts), f"cmd:{sys.executable} {toy}"]) == 2
     assert "toy 1 does not offer “draft”" in capsys.readouterr().err

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.spec_documents import changes, contents, facts
-from slotproof.model import cores
-from slotproof.model.invariant import Kind
-from slotproof.model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
-from slotproof.model.life import lives
-from slotproof.model.museum import EXHIBITS
-from slotproof.model.obligations import Spec, conjuncts, tasks
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.cli.app import status
+from slotproof.spec_documents import changes, contents, facts
+from slotproof_model import cores
+from slotproof_model.invariant import Kind
+from slotproof_model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
+from slotproof_model.life import lives
+from slotproof_model.museum import EXHIBITS
+from slotproof_model.obligations import Spec, conjuncts, tasks
+from slotproof_model.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
 SPEC = ROOT / "docs" / "reference" / "spec"
@@ -120,11 +120,11 @@ def _repository(folder: Path) -> Path:
     """A repository with this model, committed; the path of its model."""
     top = (folder / "repository").resolve()
     ignored = shutil.ignore_patterns("tests", "__pycache__")
-    shutil.copytree(changes.MODEL, top / "model", ignore=ignored)
+    shutil.copytree(changes.MODEL, top / changes.PLACE, ignore=ignored)
     _git(folder, "init", "--quiet", str(top))
     _git(top, "add", ".")
     _git(top, "commit", "--quiet", "--message", "as it is")
-    return top / "model"
+    return top / changes.PLACE
 
 
 def test_difference_of_two_versions(
@@ -162,7 +162,7 @@ def test_revision_without_a_readable_spec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = _repository(tmp_path)
-    (model / "transitions.py").write_text("from slotproof.model.nowhere import nothing\n")
+    (model / "transitions.py").write_text("from slotproof_model.nowhere import nothing\n")
     _git(model, "commit", "--quiet", "--all", "--message", "broken")
     (model / "transitions.py").unlink()
     _git(model, "commit", "--quiet", "--all", "--message", "gone")

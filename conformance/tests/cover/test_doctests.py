@@ -6,15 +6,15 @@ import pkgutil
 
 import pytest
 
-import slotproof.conformance
-import slotproof.impl
-import slotproof.model
+import slotproof
+import slotproof_engine
+import slotproof_model
 
 MODULES = ["slotproof"] + [
     info.name
-    for package in (slotproof.model, slotproof.impl, slotproof.conformance)
+    for package in (slotproof_model, slotproof_engine, slotproof)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    if not any(part in info.name for part in (".tests", ".drivers", ".triton_"))
+    if not any(part in info.name for part in (".drivers", ".triton_"))
 ]
 
 
@@ -25,7 +25,7 @@ EXAMPLES = [
     if test.examples
 ]
 """Not pytest's --doctest-modules: that loads each file once more, as `model.expr` beside
-`slotproof.model.expr`, and what it runs is the copy."""
+`slotproof_model.expr`, and what it runs is the copy."""
 
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name.removeprefix("slotproof."))

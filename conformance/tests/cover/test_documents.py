@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.text import render
+from slotproof.traces import itf
+from slotproof.traces.text import render
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]

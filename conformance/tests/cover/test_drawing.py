@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.drawing import Again, Copy, Limit, Prompt, Text, another
-from slotproof.conformance.search.plan import Plan
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.drawing import Again, Copy, Limit, Prompt, Text, another
+from slotproof.search.plan import Plan
 
 P4 = EngineConfig(page_size=4)
 SAID = [Text([1, 2, 3, 4, 5, 6], [201]), Text([7, 8], [])]

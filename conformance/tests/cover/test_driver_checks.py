@@ -14,10 +14,10 @@ from unittest import mock
 
 import pytest
 
-from slotproof.conformance import bounds
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.cli.running import _sign
-from slotproof.conformance.driver_checks import (
+from slotproof import bounds
+from slotproof.cli.app import status
+from slotproof.cli.running import _sign
+from slotproof.driver_checks import (
     CHECKS,
     _made,
     answers,
@@ -25,21 +25,21 @@ from slotproof.conformance.driver_checks import (
     driver as driver_module,
     snapshots,
 )
-from slotproof.conformance.driver_checks.driver import SCRIPT, Driver, Life
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.tests.cover.drivers import misreading
-from slotproof.impl.mutants import MUTANTS
+from slotproof.driver_checks.driver import SCRIPT, Driver, Life
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.process import ProcessEngine
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof_engine.mutants import MUTANTS
+from tests.cover.drivers import misreading
 
 pytestmark = pytest.mark.slow
 
 DRIVERS = Path(__file__).parent / "drivers"
-EXAMPLES = Path(__file__).parents[2] / "drivers" / "examples"
+EXAMPLES = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="toy.js needs Node.js, which is not here")
 LANGUAGES = [

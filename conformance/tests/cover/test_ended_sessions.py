@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.client import Client
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.model.profiles import PROFILES
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.client import Client
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof_model.profiles import PROFILES
 
 STEP: Command = {"do": "step", "n": 1}
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
+from slotproof.cli.app import status
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 TRACE = str(ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json")
-PROGRAM = [sys.executable, "-m", "slotproof.conformance.cli.app"]
+PROGRAM = [sys.executable, "-m", "slotproof.cli.app"]
 FAITHLESS = """
-from slotproof.conformance.search import campaign
-from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.search import campaign
+from slotproof.engines.reference import InProcessEngine
 
 def factory():
     campaign.possible = None
@@ -132,7 +132,7 @@ def test_whatever_goes_through_is_a_bug_of_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also a pipe of ours that broke: click would take it for a reader who left, status 1."""
-    from slotproof.conformance.cli import listing
+    from slotproof.cli import listing
 
     for error in (BrokenPipeError(32, "Broken pipe"), SystemExit(0), RecursionError("deep")):
 
@@ -221,11 +221,11 @@ def test_ctrl_c_while_modules_are_imported(module: str) -> None:
 import signal, sys
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
-        if name == "slotproof.conformance.{module}":
+        if name == "slotproof.{module}":
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 sys.argv = ["slotproof", "list", "mutants"]
-from slotproof.conformance.cli import app
+from slotproof.cli import app
 app.main()
 """
     assert python(code) == (3, "", "")
@@ -243,7 +243,7 @@ def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
     code = """
 import signal, sys, time
 sys.argv = ["slotproof", "list", "mutants"]
-from slotproof.conformance.cli import app, listing
+from slotproof.cli import app, listing
 class Falls:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines import releases
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments import use
-from slotproof.conformance.environments.making import Maker
-from slotproof.conformance.environments.processes import Done, Tell
-from slotproof.conformance.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
-from slotproof.conformance.environments.store import MARKER, Entry, Store, default_folder
+from slotproof.cli.app import status
+from slotproof.engines import releases
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.environments import use
+from slotproof.environments.making import Maker
+from slotproof.environments.processes import Done, Tell
+from slotproof.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
+from slotproof.environments.store import MARKER, Entry, Store, default_folder
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TINY = Recipe(

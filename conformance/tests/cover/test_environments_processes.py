@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.releases import starts
-from slotproof.conformance.environments.making import Maker
-from slotproof.conformance.environments.processes import run
-from slotproof.conformance.environments.recipes import EnvironmentProblem
-from slotproof.conformance.environments.store import Entry, Store
-from slotproof.conformance.tests.processes import Descent
-from slotproof.conformance.tests.quality.environments import TINY, wheels
+from slotproof.engines.releases import starts
+from slotproof.environments.making import Maker
+from slotproof.environments.processes import run
+from slotproof.environments.recipes import EnvironmentProblem
+from slotproof.environments.store import Entry, Store
+from tests.processes import Descent
+from tests.quality.environments import TINY, wheels
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_two_at_once_share_one_base(maker: Maker) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from slotproof.conformance.environments.processes import run
-from slotproof.conformance.environments.store import Store
+from slotproof.environments.processes import run
+from slotproof.environments.store import Store
 store = Store(Path(sys.argv[1]))
 with store.changing(print):
     code = "import os, time; os.fork(); os.write(1, b'installing\\\\n'); time.sleep(600)"
@@ -91,7 +91,7 @@ def test_a_killed_one_takes_its_pip_along(
 HOLDER = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from slotproof.conformance.environments.store import Store
+from slotproof.environments.store import Store
 store = Store(Path(sys.argv[1]))
 with store.changing(print):
     code = "import sys; print('installing', flush=True); sys.stdin.read()"
@@ -119,8 +119,8 @@ def test_what_a_killed_one_started_holds_the_lock(tmp_path: Path) -> None:
 
 def test_output_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a line of pip's nor its standard error; the beginning and the end are there."""
-    monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_FIRST", 1000)
-    monkeypatch.setattr("slotproof.conformance.bounds.INSTALLER_LAST", 1000)
+    monkeypatch.setattr("slotproof.bounds.INSTALLER_FIRST", 1000)
+    monkeypatch.setattr("slotproof.bounds.INSTALLER_LAST", 1000)
     code = "import os; os.write(1, b'a' + b'x' * 999_998 + b'b'); os.write(2, b'c' * 999_999)"
     told: list[str] = []
     done = run([sys.executable, "-c", code], [], told.append)

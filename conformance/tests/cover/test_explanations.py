@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.explanations import Explanation, explain
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.model.deviations import READABLE, deviations
-from slotproof.model.substitute import knows
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.explanations import Explanation, explain
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof_model.deviations import READABLE, deviations
+from slotproof_model.substitute import knows
+from slotproof_model.transitions import TRANSITIONS
 
 STEP: Command = {"do": "step", "n": 1}
 

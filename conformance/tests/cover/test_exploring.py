@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
+from slotproof.cli.app import status
 
 
 def document(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:

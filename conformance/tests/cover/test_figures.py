@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.figures import figures
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.tests.cover.telling import telling
-from slotproof.model import state
-from slotproof.model.evaluate import compiled
-from slotproof.model.expr import Expr, Sort, variables
-from slotproof.model.invariant import Kind
-from slotproof.model.layout import LAYOUT
-from slotproof.model.obligations import Spec, conjuncts
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.figures import figures
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.config import CONFIGS
+from slotproof_model import state
+from slotproof_model.evaluate import compiled
+from slotproof_model.expr import Expr, Sort, variables
+from slotproof_model.invariant import Kind
+from slotproof_model.layout import LAYOUT
+from slotproof_model.obligations import Spec, conjuncts
+from slotproof_model.transitions import TRANSITIONS
+from tests.cover.telling import telling
 
 SORTS = {var.name: var.of for var in state.SEEN}
 _CLAUSES: dict[str, Expr] = {

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli import replaying
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.files import open_stream, write_whole
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.matrices.table import Table, write
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search import baseline as baselines
-from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.terminal import json_text
-from slotproof.conformance.traces import forms, itf
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
+from slotproof.cli import replaying
+from slotproof.cli.app import status
+from slotproof.files import open_stream, write_whole
+from slotproof.lockstep.observation import Violation
+from slotproof.matrices.table import Table, write
+from slotproof.protocol.config import EngineConfig
+from slotproof.search import baseline as baselines
+from slotproof.search.baseline import Baseline, Group
+from slotproof.terminal import json_text
+from slotproof.traces import forms, itf
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
 
 SURROGATE = "before \ud800 after"
 TRACE = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"

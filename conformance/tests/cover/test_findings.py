@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.lockstep.referee import Iteration, Setup, empty_snapshot
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Event
-from slotproof.conformance.search.findings import Mark, lead, mark
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import Iteration, Setup, empty_snapshot
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Event
+from slotproof.search.findings import Mark, lead, mark
 
 RESTORE: list[Event] = [
     ("T-SUBMIT", "s1", "r2", {}),

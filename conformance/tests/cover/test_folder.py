@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.findings import Finding, Mark
-from slotproof.conformance.search.folder import Folder, by_mark, by_number
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.observation import Violation
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.findings import Finding, Mark
+from slotproof.search.folder import Folder, by_mark, by_number
+from slotproof.search.plan import Plan
+from slotproof.traces import itf
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
 
 
 def finding(transition: str, length: int = 1) -> Finding:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.tests.cover.test_forms import wrong
+from slotproof.cli.app import status
+from tests.cover.test_forms import wrong
 
 APALACHE: dict[str, Any] = {
     "#meta": {"format": "ITF", "varTypes": {"bank": "Set(Str)"}, "description": "by Apalache"},

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.traces import forms, itf, scripted, text
-from slotproof.conformance.traces.scenario import Scenario, Violated
-from slotproof.conformance.traces.trace import Trace
+from slotproof.cli.app import status
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.traces import forms, itf, scripted, text
+from slotproof.traces.scenario import Scenario, Violated
+from slotproof.traces.trace import Trace
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
@@ -174,7 +174,7 @@ def test_a_release_is_named_where_the_trace_has_one() -> None:
 
 def test_every_command_has_a_call(tmp_path: Path) -> None:
     """A scenario offers what a trace can hold."""
-    from slotproof.conformance.protocol.commands import FIELDS
+    from slotproof.protocol.commands import FIELDS
 
     with Scenario("reference", {"draft": 3}) as engine:
         engine.open("s1")
@@ -211,7 +211,7 @@ def test_a_scenario_says_what_broke() -> None:
 
 
 def test_a_command_that_the_engine_does_not_offer() -> None:
-    toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
+    toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
     with (
         Scenario(f"cmd:{sys.executable} {toy}") as engine,
         pytest.raises(EngineUnusable, match="does not offer “draft”"),

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli import app
-from slotproof.conformance.frontend import kept, oracle
-from slotproof.conformance.frontend.configs import CONFIGS
-from slotproof.conformance.frontend.program import Build
-from slotproof.conformance.frontend.running import Found, Plan, Round
-from slotproof.conformance.frontend.scripts import MARGIN, Action, Script, drawn
+from slotproof.cli import app
+from slotproof.frontend import kept, oracle
+from slotproof.frontend.configs import CONFIGS
+from slotproof.frontend.program import Build
+from slotproof.frontend.running import Found, Plan, Round
+from slotproof.frontend.scripts import MARGIN, Action, Script, drawn
 
 Noted = dict[str, Any]
 

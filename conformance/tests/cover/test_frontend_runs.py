@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli import app, fronting
-from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.frontend import running
-from slotproof.conformance.frontend.program import Build
-from slotproof.conformance.frontend.scripts import Action, Script
+from slotproof.cli import app, fronting
+from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.frontend import running
+from slotproof.frontend.program import Build
+from slotproof.frontend.scripts import Action, Script
 
 HEADER = {
     "slotproof-log": 3,

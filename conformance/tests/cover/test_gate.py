@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import baseline, gate as gates
-from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.search.causes import Bug, Cause, Known, same
-from slotproof.conformance.search.findings import Mark
+from slotproof.cli.app import status
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.commands import Command
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import baseline, gate as gates
+from slotproof.search.baseline import Baseline, Group
+from slotproof.search.causes import Bug, Cause, Known, same
+from slotproof.search.findings import Mark
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"

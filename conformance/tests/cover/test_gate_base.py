@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import compared
-from slotproof.conformance.search.baseline import Baseline
-from slotproof.conformance.search.folder import Folder, by_mark
-from slotproof.conformance.search.plan import Plan
+from slotproof.cli.app import status
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import compared
+from slotproof.search.baseline import Baseline
+from slotproof.search.folder import Folder, by_mark
+from slotproof.search.plan import Plan
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.impl.mutants import MUTANTS
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof_engine.mutants import MUTANTS
 
 pytestmark = [
     pytest.mark.gpu,

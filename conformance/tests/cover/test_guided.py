@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command, check
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search.actions import Action, Drawing
-from slotproof.conformance.search.domains import Domain
-from slotproof.conformance.search.features import features
-from slotproof.conformance.search.findings import Finding
-from slotproof.conformance.search.guided import Explore, Explored, Kept, share
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.rules import Rule, clients_for, rules_of
-from slotproof.conformance.traces.trace import Trace
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command, check
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search.actions import Action, Drawing
+from slotproof.search.domains import Domain
+from slotproof.search.features import features
+from slotproof.search.findings import Finding
+from slotproof.search.guided import Explore, Explored, Kept, share
+from slotproof.search.plan import Plan
+from slotproof.search.rules import Rule, clients_for, rules_of
+from slotproof.traces.trace import Trace
 
 OFFERED = InProcessEngine().capabilities.commands
 
@@ -240,7 +240,7 @@ def test_the_same_task_gives_the_same_result_in_any_process() -> None:
     assert told(explored(task("p4", 6, seed=7, corpus=corpus))) == here
     assert told(explored(task("p4", 6, seed=8, corpus=corpus))) != here
     program = (
-        "import sys, json; from slotproof.conformance.search.guided import Kept;"
+        "import sys, json; from slotproof.search.guided import Kept;"
         "from test_guided import explored, task, told;"
         "corpus = tuple(map(Kept.from_json, json.load(sys.stdin)));"
         "print(told(explored(task('p4', 6, seed=7, corpus=corpus))))"

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import interrupts
-from slotproof.conformance.cli import listing
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.cli.errors import UsageProblem
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.examples import Search, Searched
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.tests.interrupting import RUNS, interrupt
-from slotproof.conformance.traces import sides
-from slotproof.conformance.traces.trace import Trace, rows_of
-from slotproof.model import pool
+from slotproof import interrupts
+from slotproof.cli import listing
+from slotproof.cli.app import status
+from slotproof.cli.errors import UsageProblem
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.examples import Search, Searched
+from slotproof.search.plan import Plan
+from slotproof.traces import sides
+from slotproof.traces.trace import Trace, rows_of
+from slotproof_model import pool
+from tests.interrupting import RUNS, interrupt
 
 pytestmark = pytest.mark.slow
 
@@ -246,10 +246,10 @@ def ended(code: str) -> tuple[int, str, str]:
 WHILE_IMPORTED = """
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
-        if name == "slotproof.conformance.{}":
+        if name == "slotproof.{}":
             {}
 sys.meta_path.insert(0, Interrupts())
-from slotproof.conformance.cli import app
+from slotproof.cli import app
 app.main()
 """
 
@@ -286,7 +286,7 @@ class Falls:
         self.kill(self.pid, self.number)
 falls = Falls()
 falls.me = falls  # for the last collection of all
-from slotproof.conformance.cli import app
+from slotproof.cli import app
 exec("app.main()", {{"__name__": {!r}, "app": app}})
 """
 
@@ -302,7 +302,7 @@ def test_an_interrupt_while_python_exits(number: str, caller: str) -> None:
 def test_who_calls_main_goes_on() -> None:
     """Its status is that of the whole process only where it is the program."""
     code = """
-from slotproof.conformance.cli import app
+from slotproof.cli import app
 try:
     exec("app.main()", {"__name__": "another", "app": app})
 except SystemExit:
@@ -314,7 +314,7 @@ except SystemExit:
 def test_what_an_interrupt_left_half_made_says_nothing() -> None:
     """A destructor that lacks what its constructor did not come to: no traceback of that."""
     code = """
-from slotproof.conformance.cli import app, listing
+from slotproof.cli import app, listing
 class Half:
     def __init__(self, what):
         signal.raise_signal(signal.SIGINT)
@@ -329,7 +329,7 @@ app.main()
 
 def test_what_destructors_lack_is_told_where_nothing_was_interrupted() -> None:
     code = """
-from slotproof.conformance.cli import app, listing
+from slotproof.cli import app, listing
 table = listing._table
 class Half:
     def __del__(self):

@@ -11,19 +11,14 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.lockstep.observation import Holder, Violation
-from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.document import (
-    PoolFigures,
-    RequestFigures,
-    SessionFigures,
-    SlotFigures,
-)
-from slotproof.conformance.traces.frames import Frame
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
+from slotproof.lockstep.observation import Holder, Violation
+from slotproof.protocol.commands import FIELDS, Command, check, describe
+from slotproof.protocol.config import CONFIGS
+from slotproof.traces import itf
+from slotproof.traces.document import PoolFigures, RequestFigures, SessionFigures, SlotFigures
+from slotproof.traces.frames import Frame
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=5)
 values: st.SearchStrategy[Any] = st.recursive(

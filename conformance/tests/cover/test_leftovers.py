@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests import leftovers
-from slotproof.conformance.tests.processes import Descent
+from tests import leftovers
+from tests.processes import Descent
 
 TEST = """
 import subprocess, sys, time

@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.lines import Files, TooMuch
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.settings import Settings
-from slotproof.conformance.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
-from slotproof.conformance.logs import following, judging, report
-from slotproof.conformance.logs.files import files_of
-from slotproof.conformance.logs.following import follow
-from slotproof.conformance.logs.format import BadLog
-from slotproof.conformance.protocol.snapshot import token_hash
-from slotproof.conformance.tests.recordings import Recording
+from slotproof.cli.app import status
+from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files, TooMuch
+from slotproof.drivers.sglang.slotproof_sglang.recording.settings import Settings
+from slotproof.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
+from slotproof.logs import following, judging, report
+from slotproof.logs.files import files_of
+from slotproof.logs.following import follow
+from slotproof.logs.format import BadLog
+from slotproof.protocol.snapshot import token_hash
+from tests.recordings import Recording
 
 WAYS = [
     pytest.param(every, key, id=f"every{every}-{'tokens' if key is None else 'hashes'}")
@@ -366,7 +366,7 @@ def test_ctrl_c_ends_it_with_the_report_so_far(broken: bool, tmp_path: Path) -> 
     if broken:
         (file,) = files_of([path])
         file.write_bytes(file.read_bytes().replace(b'"protected":4', b'"protected":8', 1))
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "validate", str(path)]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "validate", str(path)]
     process = subprocess.Popen(
         [*argv, "--follow", "--resume", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import bounds
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.logs import judging, report, traced
-from slotproof.conformance.logs.files import files_of
-from slotproof.conformance.tests.recordings import Recording
-from slotproof.conformance.traces import forms, itf
+from slotproof import bounds
+from slotproof.cli.app import status
+from slotproof.logs import judging, report, traced
+from slotproof.logs.files import files_of
+from slotproof.traces import forms, itf
+from tests.recordings import Recording
 
 Line = dict[str, Any]
 FORMS = [name for name in forms.FORMS if name not in ("pytest", "issue", "script")]

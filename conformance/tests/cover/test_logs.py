@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.logs import judging, report
-from slotproof.conformance.logs.format import BadLog
-from slotproof.conformance.logs.writer import LoggedEngine
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.cli.app import status
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.logs import judging, report
+from slotproof.logs.format import BadLog
+from slotproof.logs.writer import LoggedEngine
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
 
 Line = dict[str, Any]
 Write = Callable[[list[Line]], Path]
@@ -374,7 +374,7 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
         raise KeyError("row")
 
     path = write(record())
-    monkeypatch.setattr("slotproof.conformance.lockstep.referee.abstract", slip)
+    monkeypatch.setattr("slotproof.lockstep.referee.abstract", slip)
     with pytest.raises(KeyError, match="row"):
         judging.validate(path)
 
@@ -494,7 +494,7 @@ def test_a_long_log_is_forgotten_as_it_is_read(
     record: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answered requests are let go of; nothing is found that is not there."""
-    monkeypatch.setattr("slotproof.conformance.logs.recorded._KEPT", 0)
+    monkeypatch.setattr("slotproof.logs.recorded._KEPT", 0)
     assert not judging.validate(write(record())).violations
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests import gpu
+from tests import gpu
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,14 +8,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.matrices import builds, mutants
-from slotproof.conformance.matrices.known import SUFFIX, load
-from slotproof.conformance.matrices.table import Cell, Row, Table, write
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces import itf
-from slotproof.impl.mutants import MUTANTS
+from slotproof.cli.app import status
+from slotproof.matrices import builds, mutants
+from slotproof.matrices.known import SUFFIX, load
+from slotproof.matrices.table import Cell, Row, Table, write
+from slotproof.protocol.config import CONFIGS
+from slotproof.search.plan import Plan
+from slotproof.traces import itf
+from slotproof_engine.mutants import MUTANTS
 
 SMALL = ["--config", "p1", "--examples", "12"]
 DOCS = Path(__file__).parents[3] / "docs"

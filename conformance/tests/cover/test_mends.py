@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.drivers.sglang.slotproof_sglang import mends
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.environments.recipes import SGLANG
-from slotproof.conformance.traces import itf, scripted
+from slotproof.cli.app import status
+from slotproof.drivers.sglang.slotproof_sglang import mends
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.environments.recipes import SGLANG
+from slotproof.traces import itf, scripted
 
 from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 

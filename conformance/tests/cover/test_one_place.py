@@ -62,9 +62,12 @@ def places(what: Callable[[ast.AST], bool]) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("what", "where"),
     [
-        (assembles, ["conformance/lockstep/referee.py"]),
-        (plays, ["conformance/lockstep/referee.py"]),
-        (names, ["conformance/search/findings.py"] * 2),  # of the driver itself, of what it shows
+        (assembles, ["conformance/slotproof/lockstep/referee.py"]),
+        (plays, ["conformance/slotproof/lockstep/referee.py"]),
+        (
+            names,
+            ["conformance/slotproof/search/findings.py"] * 2,
+        ),  # of the driver itself, of what it shows
     ],
 )
 def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -> None:
@@ -75,4 +78,4 @@ def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -
 def test_files_are_written_in_one_place() -> None:
     """Whole, or line by line; a benchmark's results may be half written."""
     ours = [path for path in places(writes) if path.startswith("conformance/")]
-    assert ours == ["conformance/files.py"] * 2
+    assert ours == ["conformance/slotproof/files.py"] * 2

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.client import CLOSES
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig, chosen
-from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.campaign import Outcome
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.rules import clients_for, rules_of
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.client import CLOSES
+from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, OPTIONS, SERVED, EngineConfig, chosen
+from slotproof.search import campaign, report
+from slotproof.search.campaign import Outcome
+from slotproof.search.plan import Plan
+from slotproof.search.rules import clients_for, rules_of
 
 
 class Ending(InProcessEngine):

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.abstraction import abstract
-from slotproof.conformance.lockstep.oracles import ORACLES, operators
-from slotproof.conformance.lockstep.oracles.progress import PATIENCE
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.abstraction import abstract
+from slotproof.lockstep.oracles import ORACLES, operators
+from slotproof.lockstep.oracles.progress import PATIENCE
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.snapshot import Snapshot
 
 Change = Callable[[Any], object]
 CHANGES: list[tuple[str, str, str, Change]] = []

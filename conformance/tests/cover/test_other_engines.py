@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.impl.req import Phase, Req
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof_engine.req import Phase, Req
 
 Change = Callable[[Any], None]
 """Makes an engine do one thing otherwise."""

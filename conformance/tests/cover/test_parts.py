@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests import parts, selecting
-from slotproof.conformance.tests.parts import PARTS, ROOT, Part, changed
-from slotproof.conformance.tests.selecting import together
+from tests import parts, selecting
+from tests.parts import PARTS, ROOT, Part, changed
+from tests.selecting import together
 
 pytest_plugins = ["pytester"]
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.findings import mark
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces import itf, text
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.engines.pipe import Pipe
+from slotproof.engines.process import ProcessEngine
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.search import campaign
+from slotproof.search.findings import mark
+from slotproof.search.plan import Plan
+from slotproof.traces import itf, text
+from slotproof.traces.trace import Trace, rows_of
 
 DRIVERS = Path(__file__).parent / "drivers"
 STEP = {"do": "step", "n": 1}
@@ -98,7 +98,7 @@ def test_a_driver_that_does_not_read_is_a_hang() -> None:
 
 
 def test_a_line_without_end_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotproof.conformance.bounds.LINE_BYTES", 100_000)
+    monkeypatch.setattr("slotproof.bounds.LINE_BYTES", 100_000)
     pipe = Pipe([sys.executable, "-c", "print('x' * 1_000_000)"])
     try:
         with pytest.raises(EngineFailed, match="garbage on the wire: a line of over 100000 bytes"):

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import Capabilities
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.abstraction import abstract
-from slotproof.conformance.lockstep.coverage import Coverage
-from slotproof.conformance.lockstep.referee import Setup
-from slotproof.conformance.protocol.commands import FIELDS, Command, check, describe
-from slotproof.conformance.protocol.config import CONFIGS, BadConfig, EngineConfig
-from slotproof.conformance.protocol.messages import HELLO
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, token_hash
-from slotproof.conformance.search.drawing import family
-from slotproof.impl.config import EngineConfig as ImplConfig
-from slotproof.model.layout import OWN
-from slotproof.model.profiles import PROFILES
-from slotproof.model.world import Constants
+from slotproof.engines.base import Capabilities
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.abstraction import abstract
+from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.referee import Setup
+from slotproof.protocol.commands import FIELDS, Command, check, describe
+from slotproof.protocol.config import CONFIGS, BadConfig, EngineConfig
+from slotproof.protocol.messages import HELLO
+from slotproof.protocol.snapshot import SNAPSHOTS, token_hash
+from slotproof.search.drawing import family
+from slotproof_engine.config import EngineConfig as ImplConfig
+from slotproof_model.layout import OWN
+from slotproof_model.profiles import PROFILES
+from slotproof_model.world import Constants
 
 TURN: Command = {
     "do": "submit",

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.matrices.spec import collect
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search.report import compare
-from slotproof.conformance.tests.cover.test_cli import wrong
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
-from slotproof.model import cores, prove as proofs
-from slotproof.model.kill import Verdict
+from slotproof.cli.app import status
+from slotproof.lockstep.observation import Violation
+from slotproof.matrices.spec import collect
+from slotproof.protocol.config import EngineConfig
+from slotproof.search.report import compare
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
+from slotproof_model import cores, prove as proofs
+from slotproof_model.kill import Verdict
+from tests.cover.test_cli import wrong
 
 
 def test_a_mutant_is_refuted(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.oracles.matches import WHOLE
-from slotproof.conformance.lockstep.published import Published
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.oracles.matches import WHOLE
+from slotproof.lockstep.published import Published
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
 
 PROMPT = [5, 6, 7, 8, 9, 10, 11, 12, 13]
 STEP: Command = {"do": "step", "n": 1}

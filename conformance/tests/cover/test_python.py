@@ -15,15 +15,15 @@ import pytest
 
 import slotproof
 from slotproof import Scenario, load_trace, run, validate
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.traces.scenario import Violated
-from slotproof.conformance.traces.trace import Trace
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.traces.scenario import Violated
+from slotproof.traces.trace import Trace
 
 ROOT = Path(__file__).parents[3]
 TRACE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
 LOG = ROOT / "conformance" / "tests" / "fuzz" / "corpus" / "logs" / "two-turns.jsonl"
-ABOUT = ROOT / "api" / "README.md"
+ABOUT = ROOT / "conformance" / "README.md"
 
 
 def test_importing_it_takes_nothing_heavy() -> None:
@@ -87,8 +87,8 @@ def test_what_is_raised_has_what_happened() -> None:
 
 
 def test_the_trace_of_a_scenario_replays(tmp_path: Path) -> None:
-    from slotproof.conformance.cli.app import status
-    from slotproof.conformance.traces import itf
+    from slotproof.cli.app import status
+    from slotproof.traces import itf
 
     with Scenario("reference:22862-no-free-tail", {"page_size": 4}, raises=False) as engine:
         engine.open("s1")
@@ -158,7 +158,7 @@ def test_wrong_use(wrong: Callable[[], object], kind: type[Exception], says: str
 
 def test_a_factory_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is looked for there last: no file there is taken for a library."""
-    text = "from slotproof.conformance.engines.reference import InProcessEngine as engine\n"
+    text = "from slotproof.engines.reference import InProcessEngine as engine\n"
     (tmp_path / "beside_me.py").write_text(text + "import sndhdr_of_mine, pydoc_data.topics\n")
     (tmp_path / "sndhdr_of_mine.py").write_text("")
     (tmp_path / "pydoc_data").mkdir()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.oracles import ORACLES
-from slotproof.conformance.lockstep.reached import Reached
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.statuses import CONFORMS, INCONCLUSIVE
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.oracles import ORACLES
+from slotproof.lockstep.reached import Reached
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.search import campaign, report
+from slotproof.search.plan import Plan
+from slotproof.statuses import CONFORMS, INCONCLUSIVE
 
 OPEN: Command = {"do": "open", "session": "s"}
 CLOSE: Command = {"do": "close", "session": "s"}

@@ -21,9 +21,9 @@ import pytest
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from slotproof.conformance.cli import results
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.protocol.shapes import Shape, shape
+from slotproof.cli import results
+from slotproof.cli.app import status
+from slotproof.protocol.shapes import Shape, shape
 
 ROOT = Path(__file__).parents[3]
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
@@ -278,9 +278,7 @@ def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_pa
     values |= {"github.action_path": str(ROOT), "runner.temp": str(tmp_path / "temp")}
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "slotproof"
-    program.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -m slotproof.conformance.cli.app "$@"\n'
-    )
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m slotproof.cli.app "$@"\n')
     program.chmod(0o755)
     codes = {}
     for step in action["runs"]["steps"]:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.pipe import Pipe
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.protocol import messages
-from slotproof.conformance.protocol.commands import COMMAND, FIELDS
-from slotproof.conformance.protocol.config import CONFIG, CONFIGS, EngineConfig
-from slotproof.conformance.protocol.shapes import Shape
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.spec_documents.schemas import schemas
+from slotproof.engines.pipe import Pipe
+from slotproof.engines.process import ProcessEngine
+from slotproof.protocol import messages
+from slotproof.protocol.commands import COMMAND, FIELDS
+from slotproof.protocol.config import CONFIG, CONFIGS, EngineConfig
+from slotproof.protocol.shapes import Shape
+from slotproof.protocol.snapshot import SNAPSHOTS
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof.spec_documents.schemas import schemas
 
 POOL = {"total": 4, "available": 4, "evictable": 0, "protected": 0, "free": []}
-TOY = Path(__file__).parents[2] / "drivers" / "examples" / "toy.py"
+TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py"
 
 
 def test_commands_of_the_schema_are_those_of_the_code() -> None:

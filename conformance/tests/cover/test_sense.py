@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import bounds
-from slotproof.conformance.engines.base import EngineFailed, EngineUnusable
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.oracles import ORACLES
-from slotproof.conformance.lockstep.referee import Setup
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces.trace import rows_of
+from slotproof import bounds
+from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.engines.process import ProcessEngine
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.oracles import ORACLES
+from slotproof.lockstep.referee import Setup
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof.traces.trace import rows_of
 
 OPEN: Command = {"do": "open", "session": "s1"}
 SUBMIT: Command = {
@@ -181,7 +181,7 @@ def test_our_own_error_is_not_the_engines_crash(
 ) -> None:
     """Whatever the engine calls itself; nor does Hypothesis make something else of it."""
     monkeypatch.setattr(InProcessEngine, "name", name)
-    monkeypatch.setattr("slotproof.conformance.lockstep.referee.ORACLES", {**ORACLES, "slip": slip})
+    monkeypatch.setattr("slotproof.lockstep.referee.ORACLES", {**ORACLES, "slip": slip})
     seen = {**ORACLES, "slip": slip}
     plan = Plan({"p1": CONFIGS["p1"]}, examples=20, oracles=seen, distinct=distinct)
     with pytest.raises(KeyError, match="row"):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from slotproof.conformance.drivers.sglang.slotproof_sglang import (
+from slotproof.drivers.sglang.slotproof_sglang import (
     boot,
     dialects,
     engine,
@@ -25,9 +25,9 @@ from slotproof.conformance.drivers.sglang.slotproof_sglang import (
     speculation,
     window,
 )
-from slotproof.conformance.drivers.sglang.slotproof_sglang.dialects import checks
-from slotproof.conformance.drivers.sglang.slotproof_sglang.free_list import FreeList
-from slotproof.model.layout import LAYOUT
+from slotproof.drivers.sglang.slotproof_sglang.dialects import checks
+from slotproof.drivers.sglang.slotproof_sglang.free_list import FreeList
+from slotproof_model.layout import LAYOUT
 
 from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 

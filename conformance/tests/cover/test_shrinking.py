@@ -8,25 +8,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Iteration, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search.findings import Finding, mark
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.shrinking import (
-    Log,
-    Shown,
-    Shrink,
-    Spent,
-    _simpler,
-    _size,
-    minimise,
-    renamed,
-)
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Iteration, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search.findings import Finding, mark
+from slotproof.search.plan import Plan
+from slotproof.search.shrinking import Log, Shown, Shrink, Spent, _simpler, _size, minimise, renamed
+from slotproof.traces.trace import Trace, rows_of
 
 
 def toy(bad: Callable[[list[Command]], bool], other: int = 10**9) -> Shown:

@@ -14,14 +14,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from slotproof.conformance import markup
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import EngineUnusable
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.matrices.table import Cell, Row as TableRow, Table, markdown, write
-from slotproof.conformance.traces import forms, itf, scripted, spec_trace, text
-from slotproof.conformance.traces.scenario import Scenario, Violated
-from slotproof.conformance.traces.trace import Trace
+from slotproof import markup
+from slotproof.cli.app import status
+from slotproof.engines.base import EngineUnusable
+from slotproof.lockstep.observation import Violation
+from slotproof.matrices.table import Cell, Row as TableRow, Table, markdown, write
+from slotproof.traces import forms, itf, scripted, spec_trace, text
+from slotproof.traces.scenario import Scenario, Violated
+from slotproof.traces.trace import Trace
 
 HERE = Path(__file__).parents[1] / "snapshots"
 TRACE = HERE / "double-count.itf.json"

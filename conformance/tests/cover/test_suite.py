@@ -11,15 +11,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from slotproof.conformance.traces import itf
+from slotproof.traces import itf
 
 pytestmark = pytest.mark.slow
 
 pytest_plugins = ["pytester"]
 
-PLUGIN = "slotproof.conformance.plugin.hooks"
+PLUGIN = "slotproof.plugin.hooks"
 INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
-SUITE = ["--pyargs", "slotproof.conformance"]
+SUITE = ["--pyargs", "slotproof"]
 SMALL = ["--slotproof-config=p1", "--slotproof-examples=20", "--slotproof-parts=2"]
 
 
@@ -109,8 +109,7 @@ def test_a_baseline_leaves_what_is_new(pytester: pytest.Pytester) -> None:
 def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:
     """Issue 12, point 5: pytest's own status for it, no counterexample, no file."""
     pytester.makepyfile(
-        torn="from slotproof.conformance.tests.cover.test_interrupts import Torn\n"
-        "def make(): return Torn(60)\n"
+        torn="from tests.cover.test_interrupts import Torn\ndef make(): return Torn(60)\n"
     )
     pytester.syspathinsert()
     loaded = () if INSTALLED else ("-p", PLUGIN)
@@ -140,7 +139,7 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ([], "slotproof.conformance needs an engine: --slotproof-engine=reference, sglang"),
+        ([], "slotproof needs an engine: --slotproof-engine=reference, sglang"),
         (["--slotproof-engine=reference", "--slotproof-config=p3"], "unknown configuration 'p3'"),
         (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
         (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
@@ -169,7 +168,7 @@ def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
     shown = [line for line in result.outlines if not line.startswith("plugins: ")]
     assert not any("slotproof" in line for line in shown)
-    plugin = Path(__file__).parents[2] / "plugin"
+    plugin = Path(__file__).parents[2] / "slotproof" / "plugin"
     assert run(pytester, str(plugin)).ret == pytest.ExitCode.NO_TESTS_COLLECTED
     code = f"import sys, {PLUGIN}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,17 +12,17 @@ from types import FunctionType
 
 import pytest
 
-from slotproof.conformance.matrices import systematic as matrix
-from slotproof.conformance.matrices.systematic import EXCUSED, Fate, recorded, run, told
-from slotproof.conformance.search.plan import Plan
-from slotproof.impl.kernels import plain_memory
-from slotproof.impl.kernels.plain_memory import new_pages
-from slotproof.impl.mutants.answers import OneMoreRuns
-from slotproof.impl.mutants.systematic import SystematicMutant, drawn, of_source, systematic
-from slotproof.impl.req import Session
-from slotproof.impl.scheduler import Scheduler
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.matrices import systematic as matrix
+from slotproof.matrices.systematic import EXCUSED, Fate, recorded, run, told
+from slotproof.search.plan import Plan
+from slotproof_engine.kernels import plain_memory
+from slotproof_engine.kernels.plain_memory import new_pages
+from slotproof_engine.mutants.answers import OneMoreRuns
+from slotproof_engine.mutants.systematic import SystematicMutant, drawn, of_source, systematic
+from slotproof_engine.req import Session
+from slotproof_engine.scheduler import Scheduler
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.transitions import TRANSITIONS
 
 EVERY = {each.name: each for each in systematic()}
 
@@ -207,7 +207,7 @@ def test_the_rate_is_of_those_that_are_not_excused() -> None:
 @pytest.mark.slow
 def test_one_by_hand() -> None:
     mutant = named("scheduler.Scheduler.step", "self.process_result(result) → pass")
-    program = [sys.executable, "-m", "slotproof.conformance.matrices.systematic"]
+    program = [sys.executable, "-m", "slotproof.matrices.systematic"]
     done = subprocess.run(
         [*program, "--name", mutant.name], capture_output=True, text=True, check=False
     )

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance import terminal
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.terminal import Painted
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Trace
+from slotproof import terminal
+from slotproof.cli.app import status
+from slotproof.terminal import Painted
+from slotproof.traces import itf
+from slotproof.traces.trace import Trace
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parents[2] / "slotproof"
 TOY = PACKAGE / "drivers" / "examples" / "toy.py"
 OBEYED = "\x1b[2J\x9b31m\x1b]0;title\x07\r\u202e\u2066\u2028\x85\x7f\ud800"
 """C0, C1, OSC, marks of direction, line ends, and what no encoding has."""

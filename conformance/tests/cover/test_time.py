@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from hypothesis import stateful
 
-from slotproof.conformance import bounds
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign, examples
-from slotproof.conformance.search.examples import Search
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.search.schedule import FLOOR, Schedule, Turn
-from slotproof.conformance.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.conformance.traces.trace import Trace
+from slotproof import bounds
+from slotproof.cli.app import status
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign, examples
+from slotproof.search.examples import Search
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import FLOOR, Schedule, Turn
+from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.traces.trace import Trace
 
 pytestmark = pytest.mark.slow
 
@@ -262,7 +262,7 @@ def test_hypothesis_is_run_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_nothing_is_left_where_the_user_is(tmp_path: Path) -> None:
     """No folder .hypothesis, from the first run of a process on."""
-    code = "from slotproof.conformance.cli.app import main; main()"
+    code = "from slotproof.cli.app import main; main()"
     argv = [sys.executable, "-c", code, "run", "--config", "p1", "--examples", "2"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == INCONCLUSIVE

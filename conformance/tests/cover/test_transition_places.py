@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.search import report
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.search import report
+from slotproof_model.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
 MAY_NAME = {
-    "model/transitions.py": "the spec",
-    "model/museum.py": "known bugs, each a transition with something wrong",
-    "model/wrong_memory.py": "the same, by hand",
-    "model/wrong_life.py": "the same",
-    "model/wrong_locks.py": "the same",
-    "model/variants.py": "each a transition built otherwise",
-    "model/progress.py": "prescribes the step that helps, for each kind of actor",
-    "model/stuck.py": "looks for who waits where one of them is missing",
-    "model/tla_actors.py": "what a move does to pages, written a second time on purpose",
-    "model/tlc.py": "holes to put back there",
-    "conformance/cli/progressing.py": "which of them may be left out",
-    "conformance/cli/epilogs.py": "examples to copy",
-    "conformance/traces/wording.py": "a conjunct that means another thing there than elsewhere",
+    "model/slotproof_model/transitions.py": "the spec",
+    "model/slotproof_model/museum.py": "known bugs, each a transition with something wrong",
+    "model/slotproof_model/wrong_memory.py": "the same, by hand",
+    "model/slotproof_model/wrong_life.py": "the same",
+    "model/slotproof_model/wrong_locks.py": "the same",
+    "model/slotproof_model/variants.py": "each a transition built otherwise",
+    "model/slotproof_model/progress.py": "prescribes the step that helps, for each kind of actor",
+    "model/slotproof_model/stuck.py": "looks for who waits where one of them is missing",
+    "model/slotproof_model/tla_actors.py": "what a move does to pages, a second time on purpose",
+    "model/slotproof_model/tlc.py": "holes to put back there",
+    "conformance/slotproof/cli/progressing.py": "which of them may be left out",
+    "conformance/slotproof/cli/epilogs.py": "examples to copy",
+    "conformance/slotproof/traces/wording.py": "a conjunct that means another thing there",
     "impl": "an engine says what it does where it does it",
-    "conformance/drivers": "so does a driver, which imports nothing of slotproof",
+    "conformance/slotproof/drivers": "so does a driver, which imports nothing of slotproof",
 }
 _NAME = re.compile(r"\bT[-_][A-Z]+([-_][A-Z]+)*")
 _IDS = {*TRANSITIONS, *(id_.replace("-", "_") for id_ in TRANSITIONS)}

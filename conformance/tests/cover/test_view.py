@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance import bounds
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Holder, Violation
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import html, itf, markdown, mermaid, sentences, wording
-from slotproof.conformance.traces.frames import Frame, frame_of
-from slotproof.conformance.traces.localisation import suspects
-from slotproof.conformance.traces.page_map import Cell, page_maps
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.runs import runs_in, spans
-from slotproof.conformance.traces.sequence import LANES, WAYS
-from slotproof.conformance.traces.trace import Trace, rows_of
-from slotproof.conformance.traces.view import View
-from slotproof.model.invariants import INVARIANTS
-from slotproof.model.transitions import TRANSITIONS
+from slotproof import bounds
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.observation import Holder, Violation
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.config import CONFIGS
+from slotproof.traces import html, itf, markdown, mermaid, sentences, wording
+from slotproof.traces.frames import Frame, frame_of
+from slotproof.traces.localisation import suspects
+from slotproof.traces.page_map import Cell, page_maps
+from slotproof.traces.record import Row
+from slotproof.traces.runs import runs_in, spans
+from slotproof.traces.sequence import LANES, WAYS
+from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.view import View
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.transitions import TRANSITIONS
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 
@@ -128,7 +128,7 @@ def test_what_the_oracles_saw_is_shown_without_a_second_run(
     played = [commands.OPEN, first, commands.STEP, second, commands.STEP]
     log = play(InProcessEngine("22862-no-free-tail"), Setup(CONFIGS["p1"]), played).log
     for name in ("follow", "differences"):
-        monkeypatch.setattr(f"slotproof.conformance.lockstep.oracles.steps.{name}", None)
+        monkeypatch.setattr(f"slotproof.lockstep.oracles.steps.{name}", None)
     rows = rows_of(log)
     assert rows[2].frames[-1].shares == {"full": {"held": 1, "uncached": 0}}
     assert [each["what"] for each in rows[-1].frames[-1].differs] == ["full.available"]

@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 import pytest
 
-from slotproof.conformance.engines.base import Capabilities
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.client import Client
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS, EngineConfig
-from slotproof.conformance.protocol.snapshot import Hashed
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.model.profiles import PROFILES
+from slotproof.engines.base import Capabilities
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.client import Client
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.snapshot import Hashed
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof_model.profiles import PROFILES
 
 VLLM = CONFIGS["p4-vllm"]
 OWN: dict[str, dict[str, Any]] = {

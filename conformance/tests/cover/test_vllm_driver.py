@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.drivers.vllm.slotproof_vllm import boot, clients, content, layout, runner
-from slotproof.conformance.engines.base import Capabilities
-from slotproof.conformance.engines.methods import methods_of
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.model.layout import LAYOUT
+from slotproof.drivers.vllm.slotproof_vllm import boot, clients, content, layout, runner
+from slotproof.engines.base import Capabilities
+from slotproof.engines.methods import methods_of
+from slotproof.protocol.config import CONFIGS
+from slotproof_model.layout import LAYOUT
 
 DRIVER = Path(boot.__file__).parent
 

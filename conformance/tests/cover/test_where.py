@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines import methods
-from slotproof.conformance.engines.methods import methods_of
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.traces import forms, itf
-from slotproof.conformance.traces.crash import crashed_at
-from slotproof.conformance.traces.localisation import suspects
-from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.traces.view import View
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.cli.app import status
+from slotproof.engines import methods
+from slotproof.engines.methods import methods_of
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.observation import Violation
+from slotproof.traces import forms, itf
+from slotproof.traces.crash import crashed_at
+from slotproof.traces.localisation import suspects
+from slotproof.traces.trace import Trace
+from slotproof.traces.view import View
+from slotproof_model.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
-DRIVER = ROOT / "conformance" / "drivers" / "sglang"
+DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "sglang"
 FINDINGS = ROOT / "docs" / "findings"
 RETRACTS = FINDINGS / "sglang-0.5.23-retract-finishes.itf.json"
 LAST_MOVED = ROOT / "conformance" / "tests" / "snapshots" / "no-free-tail.itf.json"
@@ -134,7 +134,7 @@ ENGINES = f"""  File "{SITE}/sglang/srt/mem_cache/radix_cache.py", line 412, in 
 LIBRARYS = f"""  File "{SITE}/torch/_tensor.py", line 9, in __delitem__
   File "/usr/lib/python3.11/collections/__init__.py", line 8, in pop
 """
-DRIVERS = '  File "/x/conformance/drivers/sglang/slotproof_sglang/events.py", line 7, in wrapped\n'
+DRIVERS = '  File "/x/slotproof/drivers/sglang/slotproof_sglang/events.py", line 7, in wrapped\n'
 SOURCES = '  File "/home/me/sglang/python/sglang/srt/x.py", line 6, in f\n'
 STRANGERS = '  File "/home/me/mine.py", line 5, in g\n'
 AT = "sglang/srt/mem_cache/radix_cache.py:412 in _delete_leaf"
@@ -156,14 +156,14 @@ def crash(said: str, engine: str, spec: str, fault: str | None = None) -> str:
         (STRANGERS + LIBRARYS, "cmd:my-driver", "mine.py:5 in g"),
         (SOURCES + STRANGERS, "mine:make", "mine.py:5 in g"),
         (
-            '  File "/x/impl/rows.py", line 3, in take\n' + LIBRARYS,
+            '  File "/x/impl/slotproof_engine/rows.py", line 3, in take\n' + LIBRARYS,
             "reference:x",
-            "impl/rows.py:3 in take",
+            "slotproof_engine/rows.py:3 in take",
         ),
         (
-            f'  File "{SITE}/slotproof/impl/rows.py", line 3, in take\n',
+            f'  File "{SITE}/slotproof_engine/rows.py", line 3, in take\n',
             "reference",
-            "impl/rows.py:3 in take",
+            "slotproof_engine/rows.py:3 in take",
         ),
         ("KeyError: 3", "sglang", ""),
         ('  File "<string>", line 1, in <module>\n', "cmd:my-driver", ""),
@@ -183,7 +183,7 @@ def test_what_a_driver_said_by_the_way_is_no_crash_of_the_engine() -> None:
 
 PACKAGE = {
     "__init__.py": """
-from slotproof.conformance.engines.reference import InProcessEngine
+from slotproof.engines.reference import InProcessEngine
 from mine.tree import delete_leaf
 import hooks
 
@@ -215,7 +215,7 @@ def test_the_headline_of_a_crash_says_where(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    served = f"cmd:{sys.executable} -m slotproof.conformance.drivers.served mine:Mine"
+    served = f"cmd:{sys.executable} -m slotproof.drivers.served mine:Mine"
     engine = "mine:Mine" if way == "in process" else served
     argv = ["--config", "p1", "--examples", "3", "--out", str(tmp_path / "out")]
     assert status(["run", "--engine", engine, *argv]) == 1

@@ -15,25 +15,25 @@ from typing import Any
 
 import pytest
 
-import slotproof.conformance
-import slotproof.model
-from slotproof.conformance.cli.listing import Things
-from slotproof.conformance.cli.showing import Format
-from slotproof.conformance.engines import mutants
-from slotproof.conformance.engines.base import EngineUnusable, torch_missing
+import slotproof
+import slotproof_model
+from slotproof.cli.listing import Things
+from slotproof.cli.showing import Format
+from slotproof.engines import mutants
+from slotproof.engines.base import EngineUnusable, torch_missing
 
 ROOT = Path(__file__).parents[3]
 TOY = f"cmd:{sys.executable} {ROOT / 'conformance' / 'drivers' / 'examples' / 'toy.py'}"
 UPSTREAM = (Format.ISSUE, Format.SCRIPT)
 """Forms that a toy has not."""
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
-PLUGIN = "slotproof.conformance.plugin.hooks"
+PLUGIN = "slotproof.plugin.hooks"
 INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
 LOADED = () if INSTALLED else ("-p", PLUGIN)
 NEED_IT = {
-    "slotproof.conformance.engines.reference",
-    "slotproof.conformance.matrices.mutants",
-    "slotproof.conformance.matrices.systematic",
+    "slotproof.engines.reference",
+    "slotproof.matrices.mutants",
+    "slotproof.matrices.systematic",
 }
 """Modules that run the reference engine."""
 MISSING = "slotproof: the reference engine needs torch: pip install 'slotproof[reference]'"
@@ -63,7 +63,7 @@ def python(code: str, *argv: str, env: dict[str, str], cwd: Path = ROOT) -> tupl
 
 
 def test_who_runs_no_reference_engine_imports_no_torch(bare: dict[str, str]) -> None:
-    packages = (slotproof.model, slotproof.conformance)
+    packages = (slotproof_model, slotproof)
     names = [
         info.name
         for package in packages
@@ -88,7 +88,7 @@ print(json.dumps(failed))
 
 STATUSES = """
 import json, sys
-from slotproof.conformance.cli.app import status
+from slotproof.cli.app import status
 found = [status(argv) for argv in json.loads(sys.argv[1])]
 print()
 print(json.dumps(found))
@@ -147,7 +147,7 @@ def test_who_asks_for_the_reference_engine_is_told_what_to_install(
 
 @pytest.mark.slow
 def test_the_plugin_works_without_torch(bare: dict[str, str], tmp_path: Path) -> None:
-    argv = ["--pyargs", "slotproof.conformance", "-p", "no:cacheprovider", *LOADED]
+    argv = ["--pyargs", "slotproof", "-p", "no:cacheprovider", *LOADED]
     argv += ["--slotproof-config=p1", "--slotproof-examples=10"]
     for engine, status, words in ((TOY, 0, "1 passed"), ("reference", 1, MISSING)):
         done = subprocess.run(
@@ -170,7 +170,7 @@ def test_another_module_that_is_missing_is_a_bug() -> None:
 
 
 def test_mutants_are_known_as_they_are() -> None:
-    """`python -m slotproof.conformance.engines.mutants` writes the file anew."""
+    """`python -m slotproof.engines.mutants` writes the file anew."""
     assert mutants.FILE.read_text(encoding="utf-8") == mutants.made()
 
 

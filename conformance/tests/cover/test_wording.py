@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.conformance.lockstep.observation import Violation
-from slotproof.conformance.search import baseline
-from slotproof.conformance.traces.wording import CLAUSES, GUARDS, clause_words, guard_words
-from slotproof.model.transitions import TRANSITIONS
+from slotproof.lockstep.observation import Violation
+from slotproof.search import baseline
+from slotproof.traces.wording import CLAUSES, GUARDS, clause_words, guard_words
+from slotproof_model.transitions import TRANSITIONS
 
 
 def test_every_clause_has_a_sentence() -> None:

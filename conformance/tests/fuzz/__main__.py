@@ -17,11 +17,11 @@ from pathlib import Path
 
 import torch
 
-from slotproof.conformance.tests.fuzz import batches, smaller
-from slotproof.conformance.tests.fuzz.batches import Failure, Tally
-from slotproof.conformance.tests.fuzz.given import Input
-from slotproof.conformance.tests.fuzz.inputs import KINDS, make, untouched
-from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
+from tests.fuzz import batches, smaller
+from tests.fuzz.batches import Failure, Tally
+from tests.fuzz.given import Input
+from tests.fuzz.inputs import KINDS, make, untouched
+from tests.fuzz.judging import Failed, examine, prepared
 
 SLOWER = 1000
 """Of drivers in processes of their own there are so many fewer."""

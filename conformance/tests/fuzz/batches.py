@@ -23,9 +23,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.given import Input
-from slotproof.conformance.tests.fuzz.inputs import make
-from slotproof.conformance.tests.fuzz.judging import SECONDS, WAITING, Failed, examine, prepared
+from tests.fuzz.given import Input
+from tests.fuzz.inputs import make
+from tests.fuzz.judging import SECONDS, WAITING, Failed, examine, prepared
 
 SIZE = 500
 """Inputs of a process."""

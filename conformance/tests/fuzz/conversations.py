@@ -9,16 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from slotproof.conformance.drivers.served import Served
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.messages import PROTOCOL
-from slotproof.conformance.tests.fuzz.seeds import LIVES, SEED
-from slotproof.conformance.traces.itf import to_itf
-from slotproof.conformance.traces.record import Row
-from slotproof.conformance.traces.trace import Trace
+from slotproof.drivers.served import Served
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.messages import PROTOCOL
+from slotproof.traces.itf import to_itf
+from slotproof.traces.record import Row
+from slotproof.traces.trace import Trace
+from tests.fuzz.seeds import LIVES, SEED
 
 NOBODY = 1 << 22
 """A process number beyond the largest that Linux gives: signals to it reach nobody."""

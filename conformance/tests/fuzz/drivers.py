@@ -8,11 +8,11 @@ import sys
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz import conversations, figures, seeds
-from slotproof.conformance.tests.fuzz.files import line_sense
-from slotproof.conformance.tests.fuzz.given import OUT, SCRIPT, Input, any_odd, text_changed
-from slotproof.conformance.tests.fuzz.mutations import broken, changed
-from slotproof.conformance.tests.fuzz.odd import dumps
+from tests.fuzz import conversations, figures, seeds
+from tests.fuzz.files import line_sense
+from tests.fuzz.given import OUT, SCRIPT, Input, any_odd, text_changed
+from tests.fuzz.mutations import broken, changed
+from tests.fuzz.odd import dumps
 
 HEAR: tuple[tuple[str, ...], ...] = (
     ("replay", SCRIPT, "--engine", "cmd:driver"),

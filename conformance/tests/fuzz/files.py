@@ -6,10 +6,10 @@ import json
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz import figures, seeds
-from slotproof.conformance.tests.fuzz.given import FILE, OUT, Input, any_odd, text_changed
-from slotproof.conformance.tests.fuzz.mutations import broken, changed
-from slotproof.conformance.tests.fuzz.odd import BAIT, NUMBERS, dumps, raw
+from tests.fuzz import figures, seeds
+from tests.fuzz.given import FILE, OUT, Input, any_odd, text_changed
+from tests.fuzz.mutations import broken, changed
+from tests.fuzz.odd import BAIT, NUMBERS, dumps, raw
 
 # Traces -----------------------------------------------------------------------------------------
 

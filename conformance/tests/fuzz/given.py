@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.mutations import broken, changed, doubled
-from slotproof.conformance.tests.fuzz.odd import LIGHT, dumps, raw
+from tests.fuzz.mutations import broken, changed, doubled
+from tests.fuzz.odd import LIGHT, dumps, raw
 
 FILE, FOLDER, OUT, SCRIPT = "{file}", "{folder}", "{out}", "{script}"
 """Stand in an argument for the input's path, the folder it is in where that is what is named, a

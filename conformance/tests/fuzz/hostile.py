@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.mutations import broken, changed
-from slotproof.conformance.tests.fuzz.odd import dumps
+from tests.fuzz.mutations import broken, changed
+from tests.fuzz.odd import dumps
 
-TOY = Path(__file__).parents[2] / "drivers" / "examples" / "toy.py"
+TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py"
 FLOOD = 30 << 20
 """Bytes."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from slotproof.conformance.tests.fuzz import conversations, seeds
-from slotproof.conformance.tests.fuzz.drivers import HEAR, driver, message
-from slotproof.conformance.tests.fuzz.files import READ_BASELINE, READ_TRACE, baseline, log, trace
-from slotproof.conformance.tests.fuzz.given import FILE, Input
-from slotproof.conformance.tests.fuzz.journals import journal, reading
+from tests.fuzz import conversations, seeds
+from tests.fuzz.drivers import HEAR, driver, message
+from tests.fuzz.files import READ_BASELINE, READ_TRACE, baseline, log, trace
+from tests.fuzz.given import FILE, Input
+from tests.fuzz.journals import journal, reading
 
 KINDS: Mapping[str, Callable[[Random], Input]] = {
     "traces": trace,

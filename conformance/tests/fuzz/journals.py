@@ -6,10 +6,10 @@ import json
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz import seeds
-from slotproof.conformance.tests.fuzz.files import joined, reordered
-from slotproof.conformance.tests.fuzz.given import FOLDER, OUT, Input, any_odd, text_changed
-from slotproof.conformance.tests.fuzz.mutations import broken
+from tests.fuzz import seeds
+from tests.fuzz.files import joined, reordered
+from tests.fuzz.given import FOLDER, OUT, Input, any_odd, text_changed
+from tests.fuzz.mutations import broken
 
 REPORT = ("campaign", "--journal", FOLDER, "--report")
 

@@ -28,10 +28,10 @@ from unittest import mock
 
 import typer.main
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.tests.fuzz.bait import Ran, spring
-from slotproof.conformance.tests.fuzz.conversations import StandIn, script
-from slotproof.conformance.tests.fuzz.given import FILE, FOLDER, OUT, SCRIPT, Input
+from slotproof.cli.app import status
+from tests.fuzz.bait import Ran, spring
+from tests.fuzz.conversations import StandIn, script
+from tests.fuzz.given import FILE, FOLDER, OUT, SCRIPT, Input
 
 SECONDS = 10.0
 """Of the processor's time for one answer."""
@@ -177,7 +177,7 @@ def prepared(folder: Path) -> Iterator[None]:
     environment = {"SLOTPROOF_ENVS": str(folder / "envs"), "NO_COLOR": "1", "COLUMNS": "100"}
     command = functools.cache(typer.main.get_command)  # made anew for each command line otherwise
     # What is imported while sys.modules is patched is forgotten at its end, and then there twice.
-    importlib.import_module("slotproof.conformance.cli.commands")
+    importlib.import_module("slotproof.cli.commands")
     with (
         mock.patch.dict(os.environ, environment),
         mock.patch.dict(sys.modules, sglang=sglang),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.odd import HEAVY, LIGHT, raw
+from tests.fuzz.odd import HEAVY, LIGHT, raw
 
 Place = tuple[Any, Any]
 """A list or an object, and the index or key of one thing in it."""

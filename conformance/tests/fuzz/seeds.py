@@ -1,6 +1,6 @@
 """The files that fuzzing starts from: small, valid, of real runs of the reference engine.
 
-    python -m slotproof.conformance.tests.fuzz.seeds
+    python -m tests.fuzz.seeds
 
 writes ``corpus/`` again, after a change of a format. Files found by hand may be added to it:
 whatever is in a folder of a kind is taken.
@@ -15,18 +15,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.campaigns import sources
-from slotproof.conformance.campaigns.journal import NAME
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.logs.writer import LoggedEngine
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.search import baseline
-from slotproof.conformance.search.baseline import Baseline, Group
-from slotproof.conformance.traces import itf
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.campaigns import sources
+from slotproof.campaigns.journal import NAME
+from slotproof.cli.app import status
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import Setup, play
+from slotproof.logs.writer import LoggedEngine
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.search import baseline
+from slotproof.search.baseline import Baseline, Group
+from slotproof.traces import itf
+from slotproof.traces.trace import Trace, rows_of
 
 FOLDER = Path(__file__).parent / "corpus"
 
@@ -199,9 +199,9 @@ def _put(path: Path, document: Any) -> None:
 
 
 def _spec_trace() -> Any:
-    from slotproof.conformance.cli.refuting import to_itf
-    from slotproof.model.bounded import shortest
-    from slotproof.model.museum import EXHIBITS
+    from slotproof.cli.refuting import to_itf
+    from slotproof_model.bounded import shortest
+    from slotproof_model.museum import EXHIBITS
 
     found = shortest(EXHIBITS[SPEC_MUTANT].spec, 1, 12)
     assert found is not None

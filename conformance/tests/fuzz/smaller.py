@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slotproof.conformance.tests.fuzz.batches import bound
-from slotproof.conformance.tests.fuzz.given import Input
-from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
+from tests.fuzz.batches import bound
+from tests.fuzz.given import Input
+from tests.fuzz.judging import Failed, examine, prepared
 
 SECONDS = 20.0
 

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from slotproof.conformance.tests.fuzz import batches, figures, judging, seeds, smaller
-from slotproof.conformance.tests.fuzz.batches import Tally
-from slotproof.conformance.tests.fuzz.given import FILE, Input
-from slotproof.conformance.tests.fuzz.inputs import KINDS, make, untouched
-from slotproof.conformance.tests.fuzz.judging import Failed, examine, prepared
-from slotproof.conformance.tests.fuzz.odd import BAIT
+from tests.fuzz import batches, figures, judging, seeds, smaller
+from tests.fuzz.batches import Tally
+from tests.fuzz.given import FILE, Input
+from tests.fuzz.inputs import KINDS, make, untouched
+from tests.fuzz.judging import Failed, examine, prepared
+from tests.fuzz.odd import BAIT
 
 
 @pytest.fixture

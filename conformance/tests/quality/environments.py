@@ -5,8 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from slotproof.conformance.cli.app import main
-from slotproof.conformance.environments.recipes import RECIPES, Recipe
+from slotproof.cli.app import main
+from slotproof.environments.recipes import RECIPES, Recipe
 
 TINY = Recipe(
     engine="tiny",
@@ -16,7 +16,7 @@ TINY = Recipe(
     pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
     base_mb=1,
     release_mb=1,
-    driver=Path(__file__).parents[2] / "drivers" / "examples" / "toy.py",
+    driver=Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py",
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 PLACE, FOLDER = sys.argv[1], Path(sys.argv[2])
 sys.argv[1:] = []
-TOY = Path(__file__).parents[2] / "drivers" / "examples" / "toy.py"
+TOY = Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py"
 found = importlib.util.spec_from_file_location("toy", TOY)
 assert found is not None and found.loader is not None
 toy: Any = importlib.util.module_from_spec(found)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests.interrupting import RUNS, interrupt
+from tests.interrupting import RUNS, interrupt
 
 TIMES = int(os.environ.get("SLOTPROOF_INTERRUPTS", "2"))
 LONGEST = 8.0

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.campaigns.journal import canonical
-from slotproof.conformance.environments.store import MARKER
-from slotproof.conformance.tests.processes import Descent, finished
-from slotproof.conformance.tests.quality import environments
-from slotproof.conformance.traces import itf
+from slotproof.campaigns.journal import canonical
+from slotproof.environments.store import MARKER
+from slotproof.traces import itf
+from tests.processes import Descent, finished
+from tests.quality import environments
 
 pytestmark = [
     pytest.mark.quality,
@@ -35,10 +35,10 @@ pytestmark = [
 
 KILLS = int(os.environ.get("SLOTPROOF_KILLS", "1"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
-SLOTPROOF = [sys.executable, "-m", "slotproof.conformance.cli.app"]
+SLOTPROOF = [sys.executable, "-m", "slotproof.cli.app"]
 STUCK = Path(__file__).with_name("stuck.py")
 LEAK = "cmd:" + shlex.join(
-    [sys.executable, "-m", "slotproof.conformance.drivers.served", "reference:22213-double-count"]
+    [sys.executable, "-m", "slotproof.drivers.served", "reference:22213-double-count"]
 )
 
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.driver_checks.driver import Life
-from slotproof.conformance.driver_checks.meanings import sign
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep.referee import play
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.examples import Search, Searched
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.tests.cover.telling import telling
-from slotproof.conformance.traces import forms, itf, scripted
-from slotproof.conformance.traces.localisation import suspects
-from slotproof.conformance.traces.scenario import Violated
-from slotproof.conformance.traces.trace import Trace
-from slotproof.conformance.traces.view import View
-from slotproof.impl.mutants import MUTANTS
+from slotproof.driver_checks.driver import Life
+from slotproof.driver_checks.meanings import sign
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep.referee import play
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.examples import Search, Searched
+from slotproof.search.plan import Plan
+from slotproof.traces import forms, itf, scripted
+from slotproof.traces.localisation import suspects
+from slotproof.traces.scenario import Violated
+from slotproof.traces.trace import Trace
+from slotproof.traces.view import View
+from slotproof_engine.mutants import MUTANTS
+from tests.cover.telling import telling
 
 pytestmark = pytest.mark.quality
 PLAN = Plan(CONFIGS)

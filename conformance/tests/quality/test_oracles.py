@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.base import EngineFailed
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.lockstep import oracles
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.protocol.snapshot import Snapshot
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
+from slotproof.engines.base import EngineFailed
+from slotproof.engines.reference import InProcessEngine
+from slotproof.lockstep import oracles
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.snapshot import Snapshot
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
 
 pytestmark = pytest.mark.quality
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign, report
-from slotproof.conformance.search.plan import EXAMPLES, Plan
-from slotproof.conformance.statuses import CONFORMS
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign, report
+from slotproof.search.plan import EXAMPLES, Plan
+from slotproof.statuses import CONFORMS
 
 pytestmark = pytest.mark.quality
 

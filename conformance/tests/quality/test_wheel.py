@@ -25,7 +25,9 @@ pytestmark = [pytest.mark.quality, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
+"""By folder of the checkout, that of the wheel."""
 STAYS = ("ruff.toml", "survivors.toml")
 """Of no use where slotproof is installed: the linter's, and `make mutants`'."""
 
@@ -74,12 +76,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_what_it_must_and_nothing_else(wheel: Path) -> None:
     """Every file of the packages, no test, and the licence."""
-    folders = {Path(folder): name.replace(".", "/") for name, folder in PACKAGES.items()}
     wanted = {
         "/".join((name, path.relative_to(folder).as_posix()))
-        for folder, name in folders.items()
+        for folder, name in PACKAGES.items()
         for path in tracked()
-        if path.is_relative_to(folder) and "tests" not in path.parts and path.name not in STAYS
+        if path.is_relative_to(folder) and path.name not in STAYS
     }
     assert len(wanted) > 300
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
@@ -94,7 +95,7 @@ def test_what_an_index_shows_stands_alone(wheel: Path) -> None:
         assert any(each.endswith("/licenses/LICENSE") for each in file.namelist())
     assert said["Version"] == slotproof.__version__
     assert len(said.get_all("Classifier", [])) > 5
-    text = (ROOT / "api" / "README.md").read_text()
+    text = (ROOT / "conformance" / "README.md").read_text()
     assert str(said.get_payload()).strip() == text.strip()
 
 
@@ -103,7 +104,12 @@ def test_the_source_distribution_has_what_it_takes_to_build(built: Path) -> None
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    assert {"pyproject.toml", "LICENSE", "api/README.md", "model/transitions.py"} <= names
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "conformance/README.md",
+        "model/slotproof_model/transitions.py",
+    } <= names
     assert [name for name in names if "tests/" in name] == []
 
 
@@ -129,7 +135,7 @@ print(json.dumps([slotproof.__version__, quick, there, names]))
     assert "class Engine:" in alone and alone.endswith("\nmain(finding)\n")
     missing = ran([command, "run", "--engine", "reference"], tmp_path, status=2)
     assert "pip install 'slotproof[reference]'" in missing
-    toy = ROOT / "conformance" / "drivers" / "examples" / "toy.py"
+    toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
     small = ["--config", "p1", "--examples", "6", "--out", tmp_path / "traces"]
     engine = f"cmd:{installed / 'python'} {toy} --bug"
     assert "counterexample" in ran([command, "run", "--engine", engine, *small], tmp_path, 1)
@@ -140,4 +146,4 @@ def test_it_has_types(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("from slotproof import run\nreveal_type(run(examples=1).trace)\n")
     argv = [sys.executable, "-m", "mypy", "--python-executable", installed / "python", file]
-    assert "slotproof.conformance.traces.trace.Trace | None" in ran(argv, tmp_path)
+    assert "slotproof.traces.trace.Trace | None" in ran(argv, tmp_path)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.children import Child
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.engines.releases import of_release
-from slotproof.conformance.tests.selecting import only_releases
+from slotproof.children import Child
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.engines.releases import of_release
+from tests.selecting import only_releases
 
 SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"
 FORKED = Path(__file__).with_name("forked.py")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.elsewhere import elsewhere
-from slotproof.conformance.tests.processes import finished
-from slotproof.conformance.tests.sglang.conftest import Run
-from slotproof.conformance.traces import forms, itf
+from slotproof.cli.elsewhere import elsewhere
+from slotproof.traces import forms, itf
+from tests.processes import finished
+from tests.sglang.conftest import Run
 
 pytestmark = pytest.mark.sglang
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.matrices.known import again
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces import itf, scripted
-from slotproof.conformance.traces.scenario import Violated
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.matrices.known import again
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
+from slotproof.traces import itf, scripted
+from slotproof.traces.scenario import Violated
 
 pytestmark = pytest.mark.sglang
 

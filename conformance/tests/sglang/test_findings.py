@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests.processes import finished
-from slotproof.conformance.tests.sglang.conftest import SCRIPTS, Run
+from tests.processes import finished
+from tests.sglang.conftest import SCRIPTS, Run
 
 pytestmark = pytest.mark.sglang
 

@@ -15,19 +15,19 @@ from subprocess import PIPE
 
 import pytest
 
-from slotproof.conformance.children import Child
-from slotproof.conformance.frontend import running
-from slotproof.conformance.frontend.configs import CONFIGS
-from slotproof.conformance.frontend.program import Build
-from slotproof.conformance.frontend.running import Outcome, Plan
-from slotproof.conformance.logs import judging
-from slotproof.conformance.search import baseline
-from slotproof.conformance.tests.processes import Descent
+from slotproof.children import Child
+from slotproof.frontend import running
+from slotproof.frontend.configs import CONFIGS
+from slotproof.frontend.program import Build
+from slotproof.frontend.running import Outcome, Plan
+from slotproof.logs import judging
+from slotproof.search import baseline
+from tests.processes import Descent
 
 pytestmark = pytest.mark.sglang
 
 ROOT = Path(__file__).parents[3]
-DRIVERS = ROOT / "conformance" / "drivers"
+DRIVERS = ROOT / "conformance" / "slotproof" / "drivers"
 RELEASE = "0.5.23"
 KNOWN = ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json"
 
@@ -117,7 +117,7 @@ def members(groups: set[int]) -> list[str]:
 def test_nothing_is_left_after_an_interrupt(descent: Descent, tmp_path: Path) -> None:
     """While clients play: neither processes nor sockets, shared memory or temporary files."""
     there = shared()
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "frontend", "--mend", "all"]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "frontend", "--mend", "all"]
     argv += ["--engine", f"sglang=={RELEASE}", "--seconds", "3600", "--out", str(tmp_path / "out")]
     with tempfile.TemporaryDirectory(prefix="s") as folder:  # names of sockets are short
         environment = {**descent.environment, "TMPDIR": folder}

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search.baseline import load
-from slotproof.conformance.search.findings import Finding, lead, mark
-from slotproof.conformance.search.gate import STILL_THERE, Gate
-from slotproof.conformance.search.plan import Plan
-from slotproof.conformance.traces.trace import Trace, rows_of
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.search.baseline import load
+from slotproof.search.findings import Finding, lead, mark
+from slotproof.search.gate import STILL_THERE, Gate
+from slotproof.search.plan import Plan
+from slotproof.traces.trace import Trace, rows_of
 
 pytestmark = pytest.mark.sglang
 
 ROOT = Path(__file__).parents[3]
-DRIVER = ROOT / "conformance" / "drivers" / "sglang"
+DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_sessions.py")
 RELEASE = "0.5.23"
 BASELINE = load(ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json")

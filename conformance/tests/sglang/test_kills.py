@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests.processes import Descent
+from tests.processes import Descent
 
 pytestmark = [
     pytest.mark.sglang,
@@ -23,7 +23,7 @@ def test_nothing_is_left_of_a_killed_run(
     descent: Descent, number: signal.Signals, tmp_path: Path
 ) -> None:
     """Also of a template that builds a scheduler, or a process at full load."""
-    argv = [sys.executable, "-m", "slotproof.conformance.cli.app", "run"]
+    argv = [sys.executable, "-m", "slotproof.cli.app", "run"]
     argv += ["--engine", "sglang==0.5.23", "--step-timeout", "60", "--out", str(tmp_path)]
     process = subprocess.Popen(
         argv, env=descent.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

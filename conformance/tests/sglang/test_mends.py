@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.drivers.sglang.slotproof_sglang.mends import Source, names
-from slotproof.conformance.engines.base import Engine, EngineUnusable
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import play
-from slotproof.conformance.traces import itf
+from slotproof.drivers.sglang.slotproof_sglang.mends import Source, names
+from slotproof.engines.base import Engine, EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import play
+from slotproof.traces import itf
 
 pytestmark = pytest.mark.sglang
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import OPTIONS, chosen
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.campaign import Outcome
-from slotproof.conformance.search.plan import Plan
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import OPTIONS, chosen
+from slotproof.search import campaign
+from slotproof.search.campaign import Outcome
+from slotproof.search.plan import Plan
 
 pytestmark = pytest.mark.sglang
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_options.py")
 NEW = "0.5.23"
 WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")

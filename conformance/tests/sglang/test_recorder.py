@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from slotproof.conformance.engines.releases import of_release
-from slotproof.conformance.logs import judging, report
-from slotproof.conformance.logs.files import files_of
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.tests.processes import finished
+from slotproof.engines.releases import of_release
+from slotproof.logs import judging, report
+from slotproof.logs.files import files_of
+from slotproof.protocol.commands import Command
+from tests.processes import finished
 
 pytestmark = pytest.mark.sglang
 
 LOOP = Path(__file__).parent / "live_loop.py"
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 
 
 def turn(rid: str, session: str | None, first: int, count: int, new: int) -> Command:

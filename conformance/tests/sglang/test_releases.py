@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.methods import methods_of
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.engines.methods import methods_of
+from slotproof.engines.process import ProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
 
 pytestmark = pytest.mark.sglang
 
 RELEASES = ("0.5.10.post1", *(f"0.5.{n}" for n in range(11, 24)))
 OLD = "0.5.10.post1"
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 STEP: Command = {"do": "step", "n": 1}
 OPEN: Command = {"do": "open", "session": "s1"}
 CLOSE: Command = {"do": "close", "session": "s1"}

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
 
 pytestmark = pytest.mark.sglang
 
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_rounds.py")
 NEW = "0.5.23"
 SCRIPTED = ("0.5.13", "0.5.15", "0.5.18", NEW)

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.traces import itf
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.traces import itf
 
 pytestmark = pytest.mark.sglang
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
-DRIVER = Path(__file__).parents[2] / "drivers" / "sglang"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_window.py")
 NEW = "0.5.23"
 

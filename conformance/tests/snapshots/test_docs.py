@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
-from slotproof.conformance.tests.processes import finished
-from slotproof.impl.mutants import MUTANTS
+from slotproof.cli.app import status
+from slotproof_engine.mutants import MUTANTS
+from tests.processes import finished
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = ROOT / "conformance" / "drivers" / "examples"
+EXAMPLES = ROOT / "conformance" / "slotproof" / "drivers" / "examples"
 SESSION = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "rude.py").write_text(text.replace(guarded, outside))
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "bin").mkdir()
-    for name, rest in (("python", ""), ("slotproof", " -P -m slotproof.conformance.cli.app")):
+    for name, rest in (("python", ""), ("slotproof", " -P -m slotproof.cli.app")):
         command = tmp_path / "bin" / name  # not a link: a venv is known by where its Python lies
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}"{rest} "$@"\n')
         command.chmod(0o755)
@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
-    monkeypatch.setattr("slotproof.conformance.driver_checks.answers.PATIENCE", 5.0)
+    monkeypatch.setattr("slotproof.driver_checks.answers.PATIENCE", 5.0)
     known = dict(MUTANTS)
     yield tmp_path
     MUTANTS.clear()  # a page adds one
@@ -120,7 +120,9 @@ def test_pages_have_commands() -> None:
 
 def test_code_of_the_mutants_is_theirs() -> None:
     """The pages of the five bugs show the mutants as they are."""
-    source = "".join(path.read_text() for path in (ROOT / "impl" / "mutants").glob("*.py"))
+    source = "".join(
+        path.read_text() for path in (ROOT / "impl" / "slotproof_engine" / "mutants").glob("*.py")
+    )
     pages = sorted((ROOT / "docs" / "systems").glob("*.md"))
     shown = [code for page in pages for code in PYTHON.findall(page.read_text())]
     assert len(shown) >= 5

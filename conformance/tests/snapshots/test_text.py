@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.cli.app import status
+from slotproof.cli.app import status
 
 HERE = Path(__file__).parent
 UPDATE = os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1"

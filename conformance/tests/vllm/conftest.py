@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.releases import of_release
-from slotproof.conformance.tests.selecting import only_releases
+from slotproof.engines.releases import of_release
+from tests.selecting import only_releases
 
 
 @pytest.fixture(scope="session")

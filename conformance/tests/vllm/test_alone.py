@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.tests.processes import finished
-from slotproof.conformance.traces import forms, itf
+from slotproof.traces import forms, itf
+from tests.processes import finished
 
 pytestmark = pytest.mark.vllm
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.engines.base import Engine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Setup, play
-from slotproof.conformance.matrices.known import again
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.tests.processes import finished
-from slotproof.conformance.traces import itf
+from slotproof.engines.base import Engine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Setup, play
+from slotproof.matrices.known import again
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.traces import itf
+from tests.processes import finished
 
 pytestmark = pytest.mark.vllm
 
@@ -27,7 +27,7 @@ TRACES = sorted(FINDINGS.glob("vllm-*.itf.json"))
 OPTIONS = ("turns-alone", "priority")
 """Of the driver; traces that take one are in a folder of its name."""
 WITH = [(each, path) for each in OPTIONS for path in sorted((FINDINGS / each).glob("vllm-*.json"))]
-DRIVER = ROOT / "conformance" / "drivers" / "vllm"
+DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "vllm"
 BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
 """The ends, and the releases around which most was mended."""
 NEW = BUILDS[-1]

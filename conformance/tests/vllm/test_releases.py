@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.conformance.drivers.vllm.slotproof_vllm import content
-from slotproof.conformance.engines.methods import methods_of
-from slotproof.conformance.engines.process import ProcessEngine
-from slotproof.conformance.engines.registry import EngineSpec
-from slotproof.conformance.lockstep.referee import Referee, Setup, play
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import CONFIGS
-from slotproof.conformance.search import campaign
-from slotproof.conformance.search.plan import Plan
+from slotproof.drivers.vllm.slotproof_vllm import content
+from slotproof.engines.methods import methods_of
+from slotproof.engines.process import ProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.lockstep.referee import Referee, Setup, play
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import CONFIGS
+from slotproof.search import campaign
+from slotproof.search.plan import Plan
 
 pytestmark = pytest.mark.vllm
 
 RELEASES = ("0.15.0", "0.33.0")
 NEW = RELEASES[-1]
-DRIVER = Path(__file__).parents[2] / "drivers" / "vllm"
+DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "vllm"
 BROKEN = Path(__file__).parent / "broken.py"
 STEP: Command = {"do": "step", "n": 1}
 OPEN: Command = {"do": "open", "session": "s1"}

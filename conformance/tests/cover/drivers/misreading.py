@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from slotproof.conformance.drivers.served import Served
-from slotproof.conformance.engines.reference import InProcessEngine
-from slotproof.conformance.protocol.commands import Command
-from slotproof.conformance.protocol.config import EngineConfig
-from slotproof.conformance.protocol.snapshot import Snapshot
+from slotproof.drivers.served import Served
+from slotproof.engines.reference import InProcessEngine
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.snapshot import Snapshot
 
 Change = Callable[[Any, int], None]
 """What becomes of a snapshot; the page size."""

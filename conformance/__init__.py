@@ -1,1 +1,0 @@
-"""The conformance suite: engines under test, oracles, the machine, traces, the command line."""

@@ -1,0 +1,46 @@
+"""A referee for session-slot KV accounting in LLM serving engines.
+
+>>> from slotproof import Scenario
+>>> with Scenario("reference") as engine:
+...     engine.open("s1").transitions  # nothing runs yet: a command waits in the inbox
+...     engine.step().transitions
+[]
+['T-OPEN']
+
+What is here is imported when it is used: ``import slotproof`` alone takes neither torch nor Z3 nor
+Hypothesis.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slotproof.logs.judging import validate
+    from slotproof.search.running import run
+    from slotproof.traces.itf import load as load_trace
+    from slotproof.traces.scenario import Scenario
+
+__version__ = "0.1.0"
+__all__ = ["Scenario", "__version__", "load_trace", "run", "validate"]
+
+_PLACES = {
+    "Scenario": ("traces.scenario", "Scenario"),
+    "load_trace": ("traces.itf", "load"),
+    "run": ("search.running", "run"),
+    "validate": ("logs.judging", "validate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'slotproof' has no attribute {name!r}")
+    module, its_name = _PLACES[name]
+    found = getattr(import_module(f"slotproof.{module}"), its_name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

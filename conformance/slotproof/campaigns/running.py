@@ -1,0 +1,237 @@
+"""Runs a campaign: round by round, until what was asked for is there, or the time is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from slotproof import interrupts
+from slotproof.campaigns import rounds
+from slotproof.campaigns.journal import Journal
+from slotproof.campaigns.lines import explored_line, finding_line
+from slotproof.campaigns.observations import Observations
+from slotproof.campaigns.state import Round, State
+from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.search.causes import Known
+from slotproof.search.findings import Finding
+from slotproof.search.guided import Explored
+from slotproof.search.schedule import Clock
+from slotproof.search.workers import Workers
+
+PARTING = 0.1
+"""Of the time, so much is left for shrinking what the last round finds..."""
+PARTING_MOST = 600.0
+"""...and not more than so many seconds."""
+
+
+@dataclass
+class Ended:
+    """How a call of a campaign ended."""
+
+    interrupted: bool = False
+    out_of_time: bool = False
+    """The time was over before the examples were run that were asked for."""
+    unusable: str = ""
+    """Why the engine could not go on."""
+
+
+class Watcher(Protocol):
+    """Who is told how a campaign goes on."""
+
+    def moved(self, state: State, running: int) -> None:
+        """Something was done, if only an example of a task: so many of them are run and not
+        journalled."""
+
+    def found(self, findings: list[Finding]) -> None:
+        """There is a finding, or one got shorter: all of them."""
+
+    def rounded(self, state: State) -> None:
+        """A round is over."""
+
+
+@dataclass
+class Limits:
+    """How far it goes: examples in all, seconds of this call."""
+
+    examples: int | None = None
+    seconds: float | None = None
+
+
+def run(
+    journal: Journal,
+    workers: Workers,
+    limits: Limits,
+    watcher: Watcher,
+    accepted: Known | None = None,
+    observations: Observations | None = None,
+) -> Ended:
+    """Go on with a campaign. Whatever ends it, all that is done is in the journal.
+
+    Raises :class:`BadJournal` where that can't be written, and :class:`EngineUnusable` where an
+    engine can't be used and nothing was found before.
+    """
+    return _Running(journal, workers, limits, watcher, accepted or Known(), observations).run()
+
+
+class _Running:
+    def __init__(
+        self,
+        journal: Journal,
+        workers: Workers,
+        limits: Limits,
+        watcher: Watcher,
+        accepted: Known,
+        observations: Observations | None,
+    ) -> None:
+        self.journal, self.workers, self.limits = journal, workers, limits
+        self.watcher, self.accepted, self.observations = watcher, accepted, observations
+        self.clock = Clock(limits.seconds)
+        self.search = self.clock
+        if limits.seconds is not None:
+            self.search = Clock(limits.seconds - min(PARTING * limits.seconds, PARTING_MOST))
+        self.ended = Ended()
+        self.running = 0
+        self.began: dict[int, float] = {}
+
+    @property
+    def state(self) -> State:
+        return self.journal.state
+
+    def stop(self) -> bool:
+        """Ctrl-C, or no time left."""
+        return interrupts.arrived() or self.clock.over()
+
+    def leave_off(self) -> bool:
+        """Ctrl-C, or no time left for searching."""
+        return interrupts.arrived() or self.search.over()
+
+    def add(self, kind: str, **fields: Any) -> None:
+        self.journal.add({"kind": kind, **fields, "at": round(time.time(), 2)})
+
+    def run(self) -> Ended:
+        self.add("begun", workers=self.workers.jobs)
+        with interrupts.noted(), interrupts.held():
+            try:
+                while self.due() and self.round():
+                    pass
+            except KeyboardInterrupt:
+                self.ended.interrupted = True
+            except (EngineFailed, EngineUnusable) as problem:
+                if not self.state.findings.all():
+                    raise
+                self.ended.unusable = str(problem)  # and what was found before it stays
+            self.ended.interrupted |= interrupts.arrived()
+        wanted = self.limits.examples
+        self.ended.out_of_time = wanted is not None and self.state.done < wanted
+        return self.ended
+
+    def due(self) -> bool:
+        """Whether anything is left: of a round, or another one, which is dealt."""
+        if self.state.round is not None:
+            return True
+        wanted, state = self.limits.examples, self.state
+        left = None if wanted is None else wanted - state.done
+        tasks = rounds.deal(state.head, state.rounds, left)
+        if not tasks or self.leave_off():
+            return False
+        self.add("round", round=state.rounds, tasks=list(map(list, tasks)))
+        return True
+
+    def round(self) -> bool:
+        """What is left of a round; whether another one may follow."""
+        current = self.state.round
+        assert current is not None
+        self.explore(current)
+        if not current.explored and self.state.round is current:
+            if interrupts.arrived() or self.limits.examples is not None:
+                return False  # the next call does the rest
+            self.add("closed", round=current.number)
+        if self.state.round is current:
+            self.shrink(current)
+        self.watcher.rounded(self.state)
+        return self.state.round is not current and not interrupts.arrived()
+
+    def explore(self, current: Round) -> None:
+        """The tasks of the round that are not done."""
+        watch = self.observations is not None
+        due = [] if current.explored else list(rounds.explores(self.state, self.accepted, watch))
+        numbers = [number for number, _ in due]
+        begun = time.monotonic()
+
+        def event(index: int, what: Finding | int) -> None:
+            del index
+            if isinstance(what, Finding):
+                self.seen("seen", what)
+            else:
+                self.running += what
+                self.watcher.moved(self.state, self.running)
+
+        def done(index: int, result: Explored) -> None:
+            self.running = max(0, self.running - result.examples)
+            if result.whole:
+                self.explored(current, numbers[index], result, time.monotonic() - begun)
+            else:
+                for each in result.findings:
+                    self.seen("seen", each)
+            self.watcher.moved(self.state, self.running)
+
+        self.workers.map([task for _, task in due], event, self.leave_off, done)
+        self.running = 0
+
+    def explored(self, current: Round, number: int, result: Explored, seconds: float) -> None:
+        """Journal what came of a task; what it observed first, so that it is there if this is."""
+        name = current.tasks[number][0]
+        more = {}
+        if self.observations is not None:
+            where = {"round": current.number, "task": number}
+            more["observed"] = self.observations.add(name, where, result.observed)
+        place = self.state.places[name]
+        line = explored_line(result, place.common)
+        self.add(
+            "task",
+            round=current.number,
+            task=number,
+            config=name,
+            **line,
+            **more,
+            seconds=round(seconds, 2),
+        )
+        if result.findings:
+            self.watcher.found(self.state.findings.all())
+
+    def seen(self, kind: str, finding: Finding) -> None:
+        """Journal a finding before what showed it is done; not one that is there already."""
+        before = self.state.findings
+        if kind == "seen" and finding.id in {*before.found, *before.pending}:
+            return
+        self.add(kind, finding=finding_line(finding, states=kind == "shorter"))
+        self.watcher.found(self.state.findings.all())
+
+    def shrink(self, current: Round) -> None:
+        """What the round found."""
+        due = list(rounds.shrinks(self.state))
+        numbers = [number for number, _ in due]
+        begun = time.monotonic()
+
+        def event(index: int, what: Finding | int) -> None:
+            del index
+            if isinstance(what, Finding):
+                self.seen("shorter", what)
+
+        def done(index: int, results: Sequence[Finding | None]) -> None:
+            if self.stop():
+                return  # it may have been cut short: the next call does it again
+            self.add(
+                "shrunk",
+                round=current.number,
+                group=numbers[index],
+                results=[
+                    None if each is None else finding_line(each, states=True) for each in results
+                ],
+                seconds=round(time.monotonic() - begun, 2),
+            )
+
+        self.workers.map([task for _, task in due], event, self.stop, done)
+        self.watcher.found(self.state.findings.all())

@@ -1,0 +1,468 @@
+"""``slotproof campaign``: search a build for hours, on any number of machines, and go on later."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slotproof import interrupts
+from slotproof.campaigns import merging, running, sources, sure
+from slotproof.campaigns.cluster import cluster
+from slotproof.campaigns.following import PAGE, Following
+from slotproof.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_of, load
+from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.observations import Observations
+from slotproof.campaigns.running import Ended, Limits
+from slotproof.campaigns.state import State
+from slotproof.cli.all_findings import said
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import (
+    JOURNAL,
+    SEARCH,
+    ConfigOption,
+    DeviceOption,
+    EngineOption,
+    JsonOption,
+    MendOption,
+    ProfileOption,
+    PythonOption,
+    SetAsideOption,
+    StartOption,
+    StepsOption,
+    TimeoutOption,
+    jobs_count,
+    known_profile,
+    number,
+    writable,
+    writing,
+)
+from slotproof.cli.running import known
+from slotproof.cli.telling import campaign_view
+from slotproof.engines.base import Engine
+from slotproof.engines.process import START_TIMEOUT
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.config import chosen
+from slotproof.search import baseline as baselines, campaign as searching, report
+from slotproof.search.baseline import BadBaseline, Baseline
+from slotproof.search.campaign import Outcome
+from slotproof.search.causes import Known
+from slotproof.search.folder import Folder, by_mark
+from slotproof.search.gate import Gate
+from slotproof.search.guided import MOST
+from slotproof.search.plan import Plan
+from slotproof.search.workers import Workers, workers_for
+from slotproof.terminal import complain, labelled, say_all, say_json
+
+FOLDER = Path("slotproof-campaigns")
+"""Where journals are that nobody gave a name."""
+MOST_TASKS = 10_000
+
+
+def campaign(
+    engine: EngineOption = "reference",
+    python: PythonOption = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            help="A folder: the campaign in it goes on, or a new one begins. Default: "
+            f"{FOLDER}/ENGINE-seedN.",
+            metavar="DIR",
+            rich_help_panel=JOURNAL,
+        ),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            "--examples",
+            help="Examples in all, those that the journal has included.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=0.1,
+            help="Go on for so many seconds, shrinking included.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            help="Processes at once, each with an engine. Default: 1; with --ray, one per "
+            "processor of the cluster.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            help="Work on a Ray cluster: HOST:PORT, ray://HOST:PORT, auto (the one that this "
+            "machine belongs to) or local (one of this machine).",
+            metavar="ADDRESS",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            help="The same seed gives the same search. Default: that of the journal, else 0.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    steps: StepsOption = Plan.steps,
+    profile: ProfileOption = None,
+    set_aside: SetAsideOption = None,
+    mend: MendOption = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            help="A baseline, as of `gate`: what belongs to its groups is no finding.",
+            metavar="FILE",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--merge",
+            help="A journal of another machine; repeat it. Makes --journal of them, and runs "
+            "nothing.",
+            metavar="DIR",
+            rich_help_panel=JOURNAL,
+        ),
+    ] = None,
+    only_report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Say what --journal has; run nothing.", rich_help_panel=JOURNAL
+        ),
+    ] = False,
+    observations: Annotated[
+        bool,
+        typer.Option(
+            "--observations",
+            help=f"Write each example to {OBSERVATIONS} in the journal, as Hypothesis does.",
+            rich_help_panel=JOURNAL,
+        ),
+    ] = False,
+    of_task: Annotated[
+        int,
+        typer.Option(
+            "--task",
+            help="Examples of a task at most: what one worker does in a row.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = MOST,
+    of_round: Annotated[
+        int,
+        typer.Option(
+            "--round",
+            help="Tasks of each configuration in a round, at whose end all learn what one found: "
+            "more for many workers.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = 1,
+    device: DeviceOption = "cpu",
+    step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
+    as_json: JsonOption = False,
+) -> int:
+    """Search a build for long, guided by what is new, with a journal to go on from."""
+    spec = EngineSpec(engine, python, device, step_timeout, start_timeout, (*(mend or ()),))
+    if merge or only_report:
+        if examples is not None or seconds is not None:
+            raise UsageProblem("--merge and --report run nothing: leave out --examples, --seconds")
+        if journal is None:
+            raise UsageProblem("--merge and --report need --journal")
+        return _merged(merge, journal, as_json) if merge else _reported(journal, as_json)
+    if examples is None and seconds is None:
+        raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
+    of = 0 if seed is None else number(seed, 0, "--seed")
+    where = journal or FOLDER / f"{spec.stem}-seed{of}"
+    plan = Plan(
+        chosen(config),
+        examples=None if examples is None else number(examples, 1, "--examples"),
+        steps=number(steps, 1, "--steps"),
+        seed=_seed(where) if seed is None else of,
+        profile=known_profile(profile),
+        set_aside=known(set_aside),
+        seconds=seconds,
+        distinct=None,
+    )
+    sizes = number(of_task, 1, "--task", MOST_TASKS), number(of_round, 1, "--round", MOST_TASKS)
+    wanted = _jobs(jobs, ray)
+    entries = _baseline(baseline)
+    writable(where, "--journal")
+    under_test = spec.open()
+    try:
+        head = _head(under_test, spec, plan, entries, sizes)
+        with ExitStack() as stack:
+            with writing(where, "--journal"):
+                kept = stack.enter_context(_opened(where, head))
+            workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.engine))
+            ended, it = _run(under_test, kept, plan, workers, entries, observations, as_json)
+            return _said(kept.state, ended, plan, kept.folder, as_json, it)
+    finally:
+        under_test.close()
+
+
+def _seed(folder: Path) -> int:
+    """That of the journal that is there: one that was merged has one of its own."""
+    try:
+        head = head_of(folder)
+    except BadJournal as bad:
+        raise UsageProblem(str(bad)) from None
+    return 0 if head is None else head.seed
+
+
+def _jobs(jobs: int | None, ray: str | None) -> int | None:
+    if jobs is None:
+        return None if ray is not None else 1
+    return number(jobs, 1, "--jobs", 100_000) if ray is not None else jobs_count(jobs)
+
+
+def _baseline(path: Path | None) -> Baseline | None:
+    if path is None:
+        return None
+    try:
+        entries = baselines.load(path)
+        entries.check()
+    except BadBaseline as bad:
+        raise UsageProblem(str(bad)) from None
+    return entries
+
+
+def _digest(entries: Baseline | None) -> str:
+    """The same for the same groups and traces."""
+    if entries is None:
+        return ""
+    found = hashlib.sha256()
+    for group in entries.groups:
+        found.update(repr(group.to_json()).encode())
+        for file in group.traces:
+            found.update((entries.folder / file).read_bytes())
+    return found.hexdigest()[:12]
+
+
+def _head(
+    engine: Engine, spec: EngineSpec, plan: Plan, entries: Baseline | None, sizes: tuple[int, int]
+) -> Head:
+    """What this campaign is of."""
+    profile = plan.profile or engine.capabilities.profile
+    outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
+    configs = searching.possible(engine, plan, outcome)
+    return Head(
+        outcome.engine,
+        spec.text,
+        spec.options,
+        profile,
+        offers(engine.capabilities),
+        configs,
+        plan.seed,
+        sources.release(),
+        sources.digest(),
+        plan.steps,
+        plan.shrink,
+        plan.set_aside,
+        plan.profile,
+        _digest(entries),
+        *sizes,
+        outcome.skipped,
+        round(time.time(), 2),
+    )
+
+
+@contextmanager
+def _opened(folder: Path, head: Head) -> Iterator[Journal]:
+    try:
+        journal = Journal(folder, head)
+    except BadJournal as bad:
+        raise UsageProblem(str(bad)) from None
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+@contextmanager
+def _workers(
+    engine: Engine, spec: EngineSpec, ray: str | None, jobs: int | None, name: str
+) -> Iterator[Workers]:
+    if ray is None:
+        with workers_for(engine, spec, jobs or 1) as workers:
+            yield workers
+    else:
+        with cluster(ray, spec, jobs, name) as machines:
+            yield machines
+
+
+def _run(
+    engine: Engine,
+    journal: Journal,
+    plan: Plan,
+    workers: Workers,
+    entries: Baseline | None,
+    observed: bool,
+    as_json: bool,
+) -> tuple[Ended, Following]:
+    state, accepted, gate = journal.state, Known(), None
+    if entries is not None:
+        gate = Gate(engine, state.head.engine, entries, plan)
+        with interrupts.noted():
+            gate.replay()
+        accepted = gate.known
+    file = journal.folder / OBSERVATIONS
+    with ExitStack() as stack:
+        show = stack.enter_context(campaign_view(not as_json, plan.examples))
+        following = Following(journal.folder, _folder(journal.folder, state), show)
+        following.write(state)
+        observing = None
+        try:
+            if observed:
+                name, started = state.head.engine, state.head.started
+                with writing(file, "--observations"):
+                    observing = Observations(file, name, started, state.observed)
+                stack.callback(observing.close)
+            limits = Limits(plan.examples, plan.seconds)
+            ended = running.run(journal, workers, limits, following, accepted, observing)
+            if gate is not None:
+                _judge(gate, journal)
+        except BadJournal as bad:
+            raise UsageProblem(str(bad)) from None
+    return ended, following
+
+
+def _judge(gate: Gate, journal: Journal) -> None:
+    """Journal which findings belong to a group of the baseline."""
+    found = [each for each in journal.state.findings.all() if each.id not in journal.state.judged]
+    with interrupts.noted():
+        judged = gate.judge(found)
+    groups = {
+        each.finding.id: f"{each.group.name}: {each.why}"
+        for each in judged
+        if each.group is not None and each.finding in found
+    }
+    if groups:
+        journal.add({"kind": "judged", "known": groups, "at": round(time.time(), 2)})
+
+
+def _folder(folder: Path, state: State) -> Folder:
+    name = EngineSpec(state.head.spec).stem
+    return Folder(folder / "traces", by_mark(f"{name}-seed{state.head.seed}"))
+
+
+def _merged(folders: list[Path], into: Path, as_json: bool) -> int:
+    """A journal of several, and what it says."""
+    writable(into, "--journal")
+    try:
+        with writing(into, "--journal"):
+            journal = merging.merge(folders, into)
+    except BadJournal as bad:
+        raise UsageProblem(str(bad)) from None
+    journal.close()
+    return _reported(into, as_json)
+
+
+def _reported(folder: Path, as_json: bool) -> int:
+    """What a journal says; a campaign may be writing to it."""
+    try:
+        state = load(folder)
+    except BadJournal as bad:
+        raise UsageProblem(str(bad)) from None
+    return _said(state, Ended(), _plan(state.head), folder, as_json)
+
+
+def _plan(head: Head) -> Plan:
+    """What it was told; how far is not in a journal."""
+    return Plan(head.configs, None, head.steps, head.seed, head.chosen_profile, seconds=1.0)
+
+
+def _said(
+    state: State,
+    ended: Ended,
+    plan: Plan,
+    folder: Path,
+    as_json: bool,
+    following: Following | None = None,
+) -> int:
+    """The report; the page and the traces, as they are in the end."""
+    reports_only = following is None
+    if following is None:
+        following = Following(folder, _folder(folder, state), lambda *_: None)
+    following.found(state.findings.all())  # a report writes no page where there is one
+    outcome = _outcome(state, ended)
+    summary = report.summary(outcome, plan, state.head.capabilities)
+    summary["how_sure"] = sure.how_sure(state)
+    summary["journal"] = str(folder)
+    summary["known"] = state.judged
+    summary["page"] = str(following.path)
+    summary, lines = said(summary, outcome, following.traces)
+    if not reports_only:
+        following.sweep()
+        following.write(state, ended=_ended(ended, plan))
+    elif not following.path.exists():
+        following.write(state, ended="As the journal has it")
+    if following.problem:
+        complain(following.problem)
+    if as_json:
+        say_json(summary)
+    else:
+        say_all(_text(summary, lines))
+    return int(summary["status"])
+
+
+def _ended(ended: Ended, plan: Plan) -> str:
+    """How a call ended, for the page."""
+    if ended.interrupted:
+        return "Interrupted: the same command goes on"
+    if ended.unusable:
+        return f"Ended early: {ended.unusable}"
+    if ended.out_of_time:
+        return f"The time was over before {plan.examples} examples: the same command goes on"
+    return "All examples that were asked for" if plan.examples else "Ended with its time"
+
+
+def _outcome(state: State, ended: Ended) -> Outcome:
+    """What ``run`` would say of it."""
+    outcome = Outcome(state.head.engine, state.head.profile)
+    outcome.configs = list(state.places)
+    outcome.skipped = state.head.skipped
+    for name, place in state.places.items():
+        outcome.covered[name].add(place.coverage)
+        outcome.run[name] += place.examples
+    for name, result in state.unfinished():
+        outcome.covered[name].add(result.coverage)
+        outcome.run[name] += result.examples
+    outcome.seconds = state.seconds
+    outcome.findings = [each for each in state.findings.all() if each.id not in state.judged]
+    outcome.accepted = {*state.accepted, *state.judged}
+    outcome.interrupted, outcome.out_of_time = ended.interrupted, ended.out_of_time
+    outcome.unusable = ended.unusable
+    return outcome
+
+
+def _text(summary: dict[str, Any], lines: Iterator[str]) -> Iterator[str]:
+    yield labelled("journal", f"{summary['journal']}: page {PAGE}, traces in traces/")
+    for name, why in summary["known"].items():
+        yield labelled("known", f"{name}: {why}")
+    yield from lines

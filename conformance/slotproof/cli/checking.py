@@ -1,0 +1,84 @@
+"""``slotproof check-driver``: does a driver keep the rules of the protocol?"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from slotproof.cli.options import SEARCH, JsonOption, PythonOption, StartOption, TimeoutOption
+from slotproof.driver_checks import CHECKS, Report, Result, check
+from slotproof.driver_checks.driver import Driver
+from slotproof.engines.process import START_TIMEOUT
+from slotproof.engines.registry import EngineSpec
+from slotproof.terminal import say, say_all, say_json
+
+_ENGINE = re.compile(
+    r"reference(:.*)?|(sglang|vllm)(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
+)
+_WIDTH = max(len(each.name) for each in CHECKS)
+
+
+def check_driver(
+    driver: Annotated[
+        str,
+        typer.Argument(
+            metavar="DRIVER",
+            help='The driver\'s command in one word ("python toy.py"), or an engine.',
+        ),
+    ],
+    python: PythonOption = None,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", help="The seed of its resets.", metavar="N", rich_help_panel=SEARCH),
+    ] = 0,
+    step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
+    as_json: JsonOption = False,
+) -> int:
+    """Does a driver keep the rules? Status 0 all ok, 1 something to mend, 2 it does not start."""
+    text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
+    tested = Driver(EngineSpec(text, python).driver(), seed, step_timeout, start_timeout)
+    report = check(tested, (lambda _: None) if as_json else _show)
+    if as_json:
+        say_json(_document(report))
+    else:
+        say_all(_summary(report))
+    return 0 if report.clean else 1
+
+
+def _show(result: Result) -> None:
+    say(f"{result.result:<9}  {result.check.name:<{_WIDTH}}  {result.check.sentence}")
+    for seen in result.seen:
+        say(f"           seen: {' '.join(seen.split())}")
+    if result.result == "not ok":
+        say(f"           mend: {result.check.mend}")
+
+
+def _summary(report: Report) -> list[str]:
+    names = f"configuration{'s' if len(report.configs) > 1 else ''} {', '.join(report.configs)}"
+    where = names if report.configs else "no configuration that it takes"
+    results = [each.result for each in report.results]
+    words = [f"{results.count(each)} {each}" for each in ("ok", "not ok", "not asked")]
+    some = ", ".join(word for word in words if not word.startswith("0 "))
+    return [f"{report.engine} {report.version}, {where}: {some}"]
+
+
+def _document(report: Report) -> dict[str, object]:
+    return {
+        "status": 0 if report.clean else 1,
+        "engine": report.engine,
+        "version": report.version,
+        "configurations": report.configs,
+        "manners": [
+            {
+                "name": each.check.name,
+                "sentence": each.check.sentence,
+                "result": each.result,
+                "seen": each.seen,
+                "mend": each.check.mend,
+            }
+            for each in report.results
+        ],
+    }

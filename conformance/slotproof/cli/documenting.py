@@ -1,0 +1,99 @@
+"""``slotproof docs``: the spec documents, written, checked, compared with an older spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import OUTPUT, JsonOption, writing
+from slotproof.terminal import say, say_json, say_text
+
+FOLDER = Path("docs/reference/spec")
+
+
+def docs(
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; status 1 if a document is stale.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    diff: Annotated[
+        str | None,
+        typer.Option(
+            "--diff",
+            metavar="REV",
+            help="What the spec says now and did not at REV.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    tla: Annotated[
+        bool,
+        typer.Option(
+            "--tla", help="The TLA+ modules and their models only.", rich_help_panel=OUTPUT
+        ),
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="The folder of the documents.", metavar="DIR", rich_help_panel=OUTPUT
+        ),
+    ] = FOLDER,
+    as_json: JsonOption = False,
+) -> int:
+    """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
+    if diff is not None:
+        if check or tla or out != FOLDER:
+            raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
+        return _diff(diff, as_json)
+    if check and not out.is_dir():
+        raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
+    from slotproof.spec_documents import contents, writing as folder
+    from slotproof_model import cores
+
+    if not tla and not cores.load().fresh:
+        return _tell(1, "stale", ["model/slotproof_model/cores.json"], as_json, _STALE_CORES)
+    wanted = contents.tla_files() if tla else contents.documents()
+    mark = "" if tla else contents.MARK
+    if check:
+        stale = folder.stale(wanted, out, mark)
+        hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
+        fine = f"{len(wanted)} documents in {out} are what the spec says"
+        return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
+    with writing(out):
+        written = folder.write_all(wanted, out, mark)
+    text = f"{len(wanted)} documents in {out}: {len(written)} changed"
+    return _tell(0, "written", written, as_json, text)
+
+
+_STALE_CORES = (
+    "stale: model/slotproof_model/cores.json says what the proofs of another spec used; "
+    "`slotproof prove export model/slotproof_model/cores.json` writes it anew"
+)
+
+
+def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:
+    if as_json:
+        say_json({"status": status, key: names})
+    else:
+        say(text)
+    return status
+
+
+def _diff(revision: str, as_json: bool) -> int:
+    from slotproof.spec_documents import changes
+
+    try:
+        found = changes.since(revision)
+    except changes.NoSpec as problem:
+        raise UsageProblem(str(problem)) from None
+    if as_json:
+        say_json({"status": 0, "revision": revision, "changes": found})
+    else:
+        say_text(changes.text(found, revision))
+    return 0

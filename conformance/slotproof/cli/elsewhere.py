@@ -1,0 +1,63 @@
+"""Which releases have a finding: its trace, on every release whose environment is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import distributions
+from pathlib import Path
+
+from slotproof.cli.errors import UsageProblem
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.environments.store import Entry, Store, default_folder
+from slotproof.matrices.known import Refused, again
+from slotproof.traces.calls import harness_of
+from slotproof.traces.issue import Elsewhere
+from slotproof.traces.trace import Trace
+
+STEP_TIMEOUT = 60.0
+
+
+def elsewhere(trace: Trace) -> list[Elsewhere]:
+    """The newest release first. Raises :class:`UsageProblem` if there is no environment."""
+    engine, store = harness_of(trace).engine, Store(default_folder())
+    made = [each for each in store.entries() if each.engine == engine and each.release]
+    ready = [each for each in made if each.ready and not store.damage(each)]
+    if not ready:
+        raise UsageProblem(
+            f"there is no environment of {engine} in {store.folder}: "
+            f"`slotproof env create {trace.found_on}` makes one"
+        )
+    return [
+        Elsewhere(each.release, _says(each, trace), ", ".join(_versions(store, each)))
+        for each in sorted(ready, key=_number, reverse=True)
+    ]
+
+
+def _number(entry: Entry) -> list[int]:
+    return list(map(int, re.findall(r"\d+", entry.release)))
+
+
+def _says(entry: Entry, trace: Trace) -> str:
+    """What the trace does there, in a few words."""
+    try:
+        with closing(EngineSpec(entry.name, step_timeout=STEP_TIMEOUT).open()) as engine:
+            broken = again(engine, trace)[-1].violations
+    except (Refused, EngineUnusable) as reason:
+        return f"not tried: {reason}"
+    if not broken:
+        return "no"
+    wanted = {each.clause for each in trace.violations}
+    if any(each.clause in wanted for each in broken):
+        return "yes"
+    return f"something else comes first: {broken[0].detail}"
+
+
+def _versions(store: Store, entry: Entry) -> Iterator[str]:
+    """Of torch and Python, as the environment has them."""
+    sites = [entry.site, *(store.folder / entry.base).glob("lib/python*/site-packages")]
+    for each in distributions(name="torch", path=list(map(str, filter(Path.is_dir, sites)))):
+        yield f"torch {each.version}"
+    yield f"Python {entry.python_version}"

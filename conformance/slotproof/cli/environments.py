@@ -1,0 +1,136 @@
+"""``slotproof env``: environments of real engine builds, made once and kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slotproof.cli import values
+from slotproof.cli.epilogs import epilog
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import ENGINE, JsonOption
+from slotproof.engines.releases import starts
+from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
+from slotproof.environments.use import environment, telling
+from slotproof.terminal import say, say_json
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--envs",
+        help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache.",
+        metavar="DIR",
+    ),
+]
+NAME_HELP = "ENGINE==RELEASE, such as sglang==0.5.23."
+
+env = typer.Typer(
+    help="Make, list and remove environments of real engine builds.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@env.command(epilog=epilog("env create"))
+def create(
+    name: Annotated[str, typer.Argument(metavar="RELEASE", help=NAME_HELP)],
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            "--python",
+            help="The Python to make it with, if not this one.",
+            metavar="FILE",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make it and its base anew, there or not.")
+    ] = False,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make the environment of a release, or find it made."""
+    began = time.monotonic()
+    entry = environment(name, _store(folder), starts, python, again)
+    seconds = time.monotonic() - began
+    if as_json:
+        say_json({**entry.to_json(), "seconds": round(seconds, 1)})
+    else:
+        say(f"{entry.name}  {entry.megabytes()} MB  {entry.path}  ({seconds:.0f} s)")
+    return 0
+
+
+@env.command("list", epilog=epilog("env list"))
+def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
+    """List the environments there are, with their size and where they are."""
+    store = _store(folder)
+    rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
+    if as_json:
+        say_json({"folder": str(store.folder), "environments": rows})
+        return 0
+    if not rows:
+        say(f"no environments in {store.folder}")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        say(f"{row['name']:<{width}}  {row['megabytes']:>5} MB  {row['state']}  {row['path']}")
+    return 0
+
+
+@env.command(epilog=epilog("env remove"))
+def remove(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RELEASE...",
+            autocompletion=values.environments,
+            help="As `env list` calls them.",
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Remove all of them, and the bases they share.")
+    ] = False,
+    folder: FolderOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove environments. A base is shared, and stays until --all."""
+    if everything == bool(names):
+        raise UsageProblem("name the environments to remove, or give --all")
+    store = _store(folder)
+    removed = _chosen(store, names)
+    if store.folder.is_dir():  # what a kill left there goes, too
+        with telling(f"removing environments in {store.folder}") as tell, store.changing(tell):
+            removed = _chosen(store, names)  # somebody else may have removed some
+            for entry in removed:
+                store.remove(entry)
+    if as_json:
+        say_json({"removed": [entry.name for entry in removed]})
+    else:
+        say(f"removed {', '.join(entry.name for entry in removed) or 'nothing'}")
+    return 0
+
+
+def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
+    """The environments with those names; all of them without names."""
+    entries = store.entries()
+    if not names:
+        return entries
+    removable = {entry.name: entry for entry in entries if entry.release}
+    for name in names:
+        if name not in removable:
+            there = f"there are: {', '.join(removable)}" if removable else "there are none"
+            raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
+    return [removable[name] for name in dict.fromkeys(names)]
+
+
+def _state(store: Store, entry: Entry) -> str:
+    if not entry.ready:
+        return "unfinished"
+    damage = store.damage(entry)
+    return f"damaged: {damage}" if damage else f"made {entry.made}"
+
+
+def _store(folder: Path | None) -> Store:
+    return Store(folder.expanduser().absolute() if folder else default_folder())

@@ -1,0 +1,154 @@
+"""What ``--help`` of a command ends with: examples to copy, and what the exit status says."""
+
+from __future__ import annotations
+
+from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE, USAGE
+
+_WRONG = {USAGE: "wrong usage, or an engine or a file that can't be used"}
+_SEARCHED = {
+    CONFORMS: "conforms: nothing was found",
+    FOUND: "a counterexample",
+    **_WRONG,
+    INCONCLUSIVE: "inconclusive: something was not reached, not judged, or interrupted",
+}
+_PROVED = {CONFORMS: "proved", FOUND: "not proved", **_WRONG}
+_DONE = {CONFORMS: "done", **_WRONG}
+
+HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
+    "": (
+        ("slotproof run --engine reference", "slotproof run --engine sglang==0.5.23 --seconds 60"),
+        {
+            CONFORMS: "conforms, or proved",
+            FOUND: "a counterexample",
+            **_WRONG,
+            INCONCLUSIVE: "inconclusive",
+            70: "a bug of slotproof",
+        },
+    ),
+    "run": (
+        (
+            "slotproof run --engine reference:22213-double-count",
+            "slotproof run --engine sglang==0.5.23 --all --seconds 600 --jobs 4",
+            "slotproof run --engine 'cmd:python toy.py' --config p1",
+        ),
+        _SEARCHED,
+    ),
+    "gate": (
+        (
+            "slotproof gate baseline.json --engine sglang==0.5.23 --junit results.xml",
+            "slotproof gate baseline.json --engine sglang==0.5.23 --update",
+            "slotproof gate --base sglang==0.5.18 --engine sglang==0.5.23",
+        ),
+        {
+            CONFORMS: "green: nothing new",
+            FOUND: "something new: with --base, what it does alone; with --mended-fails, something "
+            "mended",
+            **_WRONG,
+            INCONCLUSIVE: "inconclusive: something could not be judged, or nothing was searched",
+        },
+    ),
+    "campaign": (
+        (
+            "slotproof campaign --engine sglang==0.5.23 --seconds 28800 --jobs 8",
+            "slotproof campaign --journal night --report",
+            "slotproof campaign --merge night-1 --merge night-2 --journal both",
+        ),
+        _SEARCHED,
+    ),
+    "prove": (("slotproof prove", "slotproof prove --transition T-RESTORE --page-size 4"), _PROVED),
+    "prove progress": (("slotproof prove progress --page-size 4 --without T-DISCARD",), _PROVED),
+    "prove mutant": (
+        ("slotproof prove mutant 22862-no-free-tail",),
+        {CONFORMS: "no counterexample", FOUND: "a counterexample", **_WRONG},
+    ),
+    "prove smtlib": (("slotproof prove smtlib obligations --page-size 4",), _DONE),
+    "prove export": (("slotproof prove export model/slotproof_model/cores.json",), _PROVED),
+    "explore": (
+        ("slotproof explore", "slotproof explore --sessions 2 --pages 6 --depth 8"),
+        {
+            CONFORMS: "every invariant holds",
+            FOUND: "a counterexample",
+            **_WRONG,
+            INCONCLUSIVE: "inconclusive: the depth cut off what was not reached",
+        },
+    ),
+    "replay": (
+        (
+            "slotproof replay found.itf.json",
+            "slotproof replay found.itf.json --engine sglang==0.5.23 --out now.itf.json",
+        ),
+        {CONFORMS: "no clause is violated", FOUND: "a clause is violated", **_WRONG},
+    ),
+    "show": (
+        (
+            "slotproof show found.itf.json",
+            "slotproof show found.itf.json --out found.html",
+            "slotproof show found.itf.json --open",
+            "slotproof show found.itf.json --format issue --releases",
+            "slotproof show --all --out pages one.itf.json two.itf.json",
+        ),
+        {CONFORMS: "shown", **_WRONG},
+    ),
+    "diff": (
+        ("slotproof diff sglang==0.5.18 sglang==0.5.23 --trace found.itf.json",),
+        {CONFORMS: "both do the same", FOUND: "they differ", **_WRONG},
+    ),
+    "matrix builds": (
+        (
+            "slotproof matrix builds sglang==0.5.18 sglang==0.5.23 --seconds 60",
+            "slotproof matrix builds old=sglang@/envs/old/bin/python reference",
+        ),
+        _SEARCHED,
+    ),
+    "matrix mutants": (
+        ("slotproof matrix mutants --jobs 4",),
+        {**_SEARCHED, CONFORMS: "every mutant was found", FOUND: "a mutant survives"},
+    ),
+    "matrix spec": (
+        ("slotproof matrix spec --jobs 4",),
+        {CONFORMS: "every mutant of the spec is refuted", FOUND: "one survives", **_WRONG},
+    ),
+    "check-driver": (
+        ("slotproof check-driver 'python toy.py'", "slotproof check-driver sglang==0.5.23"),
+        {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
+    ),
+    "validate": (
+        ("slotproof validate server.jsonl.gz --out x.itf.json", "slotproof validate - --follow"),
+        _SEARCHED,
+    ),
+    "frontend": (
+        (
+            "slotproof frontend --engine sglang==0.5.23 --clients 8 --seconds 1800",
+            "slotproof frontend --engine sglang==0.5.23 --replay found.json",
+        ),
+        _SEARCHED,
+    ),
+    "docs": (
+        ("slotproof docs", "slotproof docs --check"),
+        {CONFORMS: "written, or as the spec says", FOUND: "stale", **_WRONG},
+    ),
+    "list": (("slotproof list engines", "slotproof list invariants --json"), _DONE),
+    "env create": (("slotproof env create sglang==0.5.23",), _DONE),
+    "env list": (("slotproof env list",), _DONE),
+    "env remove": (("slotproof env remove sglang==0.5.18", "slotproof env remove --all"), _DONE),
+}
+"""By command: examples, and what each status says of it."""
+
+
+def epilog(command: str) -> str:
+    """Of its help. Lines end where they end; no bracket, which would be a mark-up.
+
+    >>> print(epilog("explore").partition("Exit")[0].strip())
+    Examples:
+      slotproof explore
+      slotproof explore --sessions 2 --pages 6 --depth 8
+    """
+    examples, statuses = HELP[command]
+    lines = [
+        "Examples:",
+        *(f"  {each}" for each in examples),
+        "",
+        "Exit status:",
+        *(f"  {status:>2}  {says}" for status, says in statuses.items()),
+    ]
+    return "\n".join(lines)

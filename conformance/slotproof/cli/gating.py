@@ -1,0 +1,375 @@
+"""``slotproof gate``: fail on what is new, and on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slotproof import interrupts
+from slotproof.cli import results
+from slotproof.cli.all_findings import as_json as finding_as_json, lines
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import (
+    OUTPUT,
+    SEARCH,
+    BaseOption,
+    BasePythonOption,
+    ConfigOption,
+    EngineOption,
+    JsonOption,
+    MendOption,
+    ProfileOption,
+    PythonOption,
+    SeedOption,
+    StartOption,
+    TimeoutOption,
+    jobs_count,
+    known_profile,
+    number,
+    writable,
+    writable_file,
+    writing,
+)
+from slotproof.cli.telling import progress_bar
+from slotproof.engines.process import START_TIMEOUT
+from slotproof.engines.registry import EngineSpec
+from slotproof.files import write_whole
+from slotproof.protocol.config import chosen
+from slotproof.search import baseline as baselines, compared
+from slotproof.search.baseline import BadBaseline, Baseline
+from slotproof.search.compared import Looked
+from slotproof.search.findings import Finding
+from slotproof.search.folder import SUFFIX, Folder, by_mark, unused
+from slotproof.search.gate import MENDED, Gate, Judged, beside
+from slotproof.search.plan import Plan
+from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.terminal import labelled, say_all, say_json
+from slotproof.traces import itf
+
+SECONDS = 300.0
+"""Of the search, unless it is told something else."""
+
+
+def gate(
+    baseline: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="BASELINE",
+            help="The baseline, a file of known findings. With --base it may be left out.",
+        ),
+    ] = None,
+    engine: EngineOption = "reference",
+    python: PythonOption = None,
+    base: BaseOption = None,
+    base_python: BasePythonOption = None,
+    config: ConfigOption = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=0.1,
+            help=f"Search for so long, after the traces. Default: {SECONDS:g}, or no limit where "
+            "--examples says how many.",
+            metavar="SECONDS",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        typer.Option(
+            "--examples",
+            help="Command sequences of the search at most.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            "--jobs",
+            help="Processes that search at once, each with an engine.",
+            metavar="N",
+            rich_help_panel=SEARCH,
+        ),
+    ] = 1,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update",
+            help="Add what is seen to the baseline, its traces beside it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    mended_fails: Annotated[
+        bool,
+        typer.Option(
+            "--mended-fails", help="Status 1 where a group is mended, too.", rich_help_panel=SEARCH
+        ),
+    ] = False,
+    profile: ProfileOption = None,
+    mend: MendOption = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            help="Write the results as JUnit XML, too.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            "--sarif",
+            help="Write them as SARIF 2.1.0, too.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="Where traces of findings are written.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Path("slotproof-traces"),
+    step_timeout: TimeoutOption = 10.0,
+    start_timeout: StartOption = START_TIMEOUT,
+    as_json: JsonOption = False,
+) -> int:
+    """Replay the traces of a baseline, search the build, and fail on what is new.
+
+    With --base another build is searched first, and what it does is known as well.
+    """
+    if base_python is not None and base is None:
+        raise UsageProblem("--base-python goes with --base")
+    entries = opened(baseline, update, base)
+    path = baseline or Path()
+    about = [each.engine for each in entries.groups]
+    if engine == "reference" and about and not any(map(_may_be_reference, about)):
+        raise UsageProblem(
+            f"{path} is about {about[0]}, and the reference engine is run by default: --engine "
+            "says which build"
+        )
+    plan = Plan(
+        chosen(config),
+        examples=None if examples is None else number(examples, 1, "--examples"),
+        seed=number(seed, 0, "--seed"),
+        profile=known_profile(profile),
+        seconds=SECONDS if seconds is None and examples is None else seconds,
+        distinct=None,
+    )
+    writable(out)
+    writable_file(junit, "--junit")
+    writable_file(sarif, "--sarif")
+    if update:
+        writable_file(path, "BASELINE")
+    options: dict[str, Any] = {
+        "step_timeout": step_timeout,
+        "start_timeout": start_timeout,
+        "mends": (*(mend or ()),),
+    }
+    spec = EngineSpec(engine, python, **options)
+    folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
+    entries.check()  # before the engine is started
+    workers = jobs_count(jobs)
+    if base is not None:
+        spec.open().close()  # that it can't start is told before the base is searched
+    before = None
+    with interrupts.noted(), progress_bar(not as_json) as tell:
+        if base is not None:
+            spec_of_base = EngineSpec(base, base_python, **options)
+            kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
+            before = compared.look(spec_of_base, entries, plan, workers, kept, tell)
+            entries = compared.baseline_of(before, kept)
+        head = compared.look(spec, entries, plan, workers, folder, tell)
+        if before is not None:
+            compared.against(spec_of_base, before.gate.name, head, folder)
+    summary = _summary(head, before, folder)
+    if update:
+        _update(head.gate, head.judged, path)
+    summary["added"] = update
+    summary["status"] = _status(summary, mended_fails)
+    if junit is not None:
+        with writing(junit, "--junit"):
+            write_whole(junit, results.junit(summary))
+    if sarif is not None:
+        with writing(sarif, "--sarif"):
+            write_whole(sarif, results.sarif(summary, path))
+    with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
+        results.step_summary(summary, _verdict(summary))
+    if as_json:
+        say_json(summary)
+    else:
+        say_all(results.annotated(summary))
+        say_all(_text(summary, path))
+    return int(summary["status"])
+
+
+def _may_be_reference(engine: str) -> bool:
+    """Whether the engine of a group, a pattern, may match the reference's name."""
+    return engine.startswith(("reference", "*"))
+
+
+def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Baseline:
+    """The baseline that was asked for; raises :class:`UsageProblem` with one line."""
+    if base is not None and may_be_new:
+        raise UsageProblem("--update writes what is known of one build: leave out --base")
+    if path is None:
+        if base is None:
+            raise UsageProblem("gate needs a baseline, or --base with the build to compare with")
+        return Baseline()
+    if may_be_new and not path.exists():
+        return Baseline(folder=path.parent)
+    try:
+        return baselines.load(path)
+    except BadBaseline as bad:
+        raise UsageProblem(str(bad)) from None
+
+
+def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:
+    """Everything that a gate has to say."""
+    it, judged = head.gate, head.judged
+    statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
+    return {
+        "engine": it.name,
+        "base": None if before is None else _base(before),
+        "other_engines": len(it.baseline.groups) - len(statuses),
+        "groups": [
+            {
+                "name": group.name,
+                "status": status,
+                "reason": group.reason,
+                "traces": [
+                    {"file": each.file, "status": each.status, "detail": each.detail, "id": each.id}
+                    for each in it.replayed
+                    if each.group is group
+                ],
+                "seen_as": [
+                    {**finding_as_json(each.finding, folder), "why": each.why}
+                    for each in judged
+                    if each.group is not None and each.group.name == group.name
+                ],
+                "unexplained": group.unexplained,
+            }
+            for group, status in statuses
+        ],
+        "new": [_told(each, folder) for each in judged if each.new],
+        "not_judged": [_told(each, folder) for each in judged if not each.judged],
+        "search": head.searched,
+        "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
+    }
+
+
+def _base(before: Looked) -> dict[str, Any]:
+    keys = ("examples", "commands", "configurations")
+    seen = {each.finding.id for each in before.judged}
+    return {
+        "engine": before.gate.name,
+        "findings": sorted(seen | before.outcome.accepted),
+        **{name: before.searched[name] for name in keys},
+    }
+
+
+def _told(each: Judged, folder: Folder) -> dict[str, Any]:
+    return {**finding_as_json(each.finding, folder), "why": each.why}
+
+
+def _status(summary: dict[str, Any], mended_fails: bool) -> int:
+    """1 only for what is new and was not added; 3 where something could not be judged, or nothing
+    was searched."""
+    mended = any(each["status"] == MENDED for each in summary["groups"])
+    if (summary["new"] and not summary["added"]) or (mended and mended_fails):
+        return FOUND
+    return INCONCLUSIVE if summary["not_judged"] or summary["cut"] else CONFORMS
+
+
+def _update(it: Gate, judged: list[Judged], path: Path) -> None:
+    """Write the baseline and the traces that it names; a disk that does not take it is wrong
+    usage."""
+    traces = beside(path)
+    with writing(path, "BASELINE"):
+
+        def keep(finding: Finding) -> str:
+            there = [*traces.glob(f"*{SUFFIX}")]  # another shape of what has the same name
+            file = unused(traces / f"{finding.mark.slug}{SUFFIX}", there)
+            itf.save(finding.trace.without_states(), file)
+            return file.relative_to(path.parent).as_posix()
+
+        entries = it.updated(judged, keep)
+        baselines.save(replace(entries, folder=path.parent), path)
+
+
+def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
+    search = summary["search"]
+    yield labelled("engine", f"{summary['engine']} (profile {search['profile']})")
+    if base := summary["base"]:
+        count = len(base["findings"])
+        yield labelled(
+            "base",
+            f"{base['engine']}: {base['commands']} commands in {base['examples']} examples, "
+            f"{count} finding{'' if count == 1 else 's'}",
+        )
+    for each in summary["groups"]:
+        yield labelled(each["status"], f"{each['name']}: {each['reason'] or 'no reason is given'}")
+        for trace in each["traces"]:
+            detail = f": {trace['detail']}" if trace["detail"] else ""
+            yield labelled("", f"{trace['file']} {trace['status']}{detail}")
+        for seen in each["seen_as"]:
+            yield labelled("", f"seen as {seen['id']}: {seen['why']}")
+        if each["unexplained"]:
+            yield labelled("warning", f"{path}: {each['name']} has no reason")
+    yield labelled(
+        "search",
+        f"{search['commands']} commands in {search['examples']} examples of "
+        f"{len(search['configurations'])} configurations, {search['transitions']['reached']} of "
+        f"{search['transitions']['offered']} transitions reached",
+    )
+    yield from (labelled("warning", each) for each in _warnings(summary))
+    for each in summary["not_judged"]:
+        yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")
+    for each in summary["new"]:
+        yield ""
+        yield from lines(each)
+        if each["why"]:
+            yield labelled("", each["why"])
+    if summary["new"]:
+        yield ""
+    yield _verdict(summary)
+
+
+def _warnings(summary: dict[str, Any]) -> Iterator[str]:
+    """What makes green say less than it seems."""
+    search, others = summary["search"], summary["other_engines"]
+    if others:
+        count = f"{others} group{'s' if others > 1 else ''} of the baseline"
+        yield f"{count} not looked at: `engine` does not match {summary['engine']}"
+    empty = [name for name, each in search["examples_of"].items() if not each["run"]]
+    if empty:
+        yield (
+            f"{len(empty)} of {len(search['configurations'])} configurations had no example: "
+            "with more --seconds they would"
+        )
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    search, groups = summary["search"], summary["groups"]
+    mended = sum(each["status"] == MENDED for each in groups)
+    known = f"{len(groups)} known" + (f", {mended} of them mended" if mended else "")
+    seed = f"(seed {search['seed']})"
+    if summary["new"]:
+        added = ", added to the baseline: explain it" if summary["added"] else ""
+        return f"{len(summary['new'])} new{added}, {known} {seed}"
+    if summary["status"] == FOUND:
+        return f"mended: nothing new, {known} {seed}"
+    if summary["status"] == CONFORMS:
+        return f"green: nothing new, {known} {seed}"
+    why = summary["cut"] or "something is not judged"
+    return f"inconclusive: {why}, nothing new so far, {known} {seed}"

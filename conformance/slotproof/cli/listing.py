@@ -1,0 +1,113 @@
+"""``slotproof list``: what there is to name on the command line and in reports."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from slotproof.cli.options import JsonOption
+from slotproof.engines.mutants import known_mutants
+from slotproof.environments.recipes import RECIPES
+from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
+from slotproof.terminal import say, say_json
+from slotproof_model.expr import show
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.profiles import PROFILES
+from slotproof_model.transitions import TRANSITIONS
+
+ENGINES = {
+    "reference": "the reference engine, in this process",
+    "reference:MUTANT": "the reference engine with one known bug",
+    "reference-transformer": (
+        "the reference engine with a tiny transformer for a model; so with :MUTANT"
+    ),
+    "sglang==RELEASE": "that SGLang release, in an environment made for it",
+    "sglang": "the SGLang build of the environment named by --python",
+    "vllm==RELEASE": "the same of vLLM",
+    "vllm": "the same of vLLM",
+    "module:factory": "whatever engine that function makes, in this process",
+    "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
+}
+"""What an ``--engine`` argument may be."""
+
+
+class Things(StrEnum):
+    """What can be listed."""
+
+    ENGINES = "engines"
+    MUTANTS = "mutants"
+    MENDS = "mends"
+    TRANSITIONS = "transitions"
+    INVARIANTS = "invariants"
+    PROFILES = "profiles"
+    CONFIGS = "configs"
+
+
+def list_things(
+    what: Annotated[Things, typer.Argument(metavar="WHAT", help="What to list.")],
+    as_json: JsonOption = False,
+) -> int:
+    """List engines, mutants, mends, transitions, invariants, profiles or configs."""
+    table = _table(what)
+    if as_json:
+        say_json(table)
+        return 0
+    width = max(map(len, table))
+    for name, entry in table.items():
+        say(f"{name:<{width}}  {entry['sentence']}")
+    return 0
+
+
+def _table(what: Things) -> dict[str, Any]:
+    match what:
+        case Things.ENGINES:
+            return {name: {"sentence": sentence} for name, sentence in ENGINES.items()}
+        case Things.MUTANTS:
+            return {
+                name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
+                for name, each in known_mutants().items()
+            }
+        case Things.MENDS:
+            return {
+                name: {"sentence": sentence, "engine": recipe.engine}
+                for recipe in RECIPES.values()
+                for name, sentence in recipe.mends.items()
+            }
+        case Things.TRANSITIONS:
+            return {
+                each.id: {
+                    "sentence": each.sentence,
+                    "params": list(each.names),
+                    "guard": {name: show(expr) for name, expr in each.full_guard.items()},
+                    "source": each.source,
+                }
+                for each in TRANSITIONS.values()
+            }
+        case Things.INVARIANTS:
+            return {
+                each.id: {
+                    "sentence": each.sentence,
+                    "kind": each.kind.value,
+                    "conjuncts": {name: show(expr) for name, expr in each.conjuncts.items()},
+                    "observed": each.observed,
+                }
+                for each in INVARIANTS.values()
+            }
+        case Things.PROFILES:
+            return {
+                name: {"sentence": profile.sentence, "choices": dict(profile.choices)}
+                for name, profile in PROFILES.items()
+            }
+        case Things.CONFIGS:
+            return {name: _config(config.to_json()) for name, config in (CONFIGS | SERVED).items()}
+
+
+def _config(fields: dict[str, Any]) -> dict[str, Any]:
+    """What it has that the plain one has not; of that one, all that is not off."""
+    plain = EngineConfig().to_json()
+    other = [f"{key}={value}" for key, value in fields.items() if value != plain.get(key)]
+    every = [f"{key}={value}" for key, value in fields.items() if value]
+    sentence = ", ".join(other) or f"what the others differ from: {', '.join(every)}"
+    return {"sentence": sentence, "config": fields}

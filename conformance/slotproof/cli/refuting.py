@@ -1,0 +1,145 @@
+"""``slotproof prove mutant``: why a known bug breaks the spec, as shortly as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slotproof.cli import values
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import PROOF, JsonOption, number, writing, z3_missing
+from slotproof.cli.proof_options import PageSizeOption
+from slotproof.files import write_whole
+from slotproof.terminal import json_text, labelled, say, say_all, say_json
+from slotproof.traces.itf import decode, encode
+from slotproof.traces.spec_trace import transitions
+
+if TYPE_CHECKING:
+    from slotproof_model.bounded import Counterexample
+
+OUT = Path("slotproof-traces")
+ITSELF = "spec"
+
+
+def mutant(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help=f"A known bug of the spec documents; {ITSELF}: the spec as it is.",
+            autocompletion=values.exhibits,
+        ),
+    ],
+    page_size: PageSizeOption = None,
+    depth: Annotated[
+        int,
+        typer.Option(
+            "--depth", metavar="N", help="Search so many transitions deep.", rich_help_panel=PROOF
+        ),
+    ] = 9,
+    as_json: JsonOption = False,
+) -> int:
+    """Search the shortest counterexample of a known bug, at the first page size that has one.
+
+    Where a bug can't be seen at a page size at all, that is proved first, by induction.
+    """
+    try:
+        from slotproof_model.bounded import Inconclusive, replay, shortest, suspects
+    except ModuleNotFoundError as error:
+        raise z3_missing(error) from None
+    from slotproof_model.museum import EXHIBITS
+    from slotproof_model.obligations import Spec, framing
+
+    sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
+    number(depth, 1, "--depth")
+    if name != ITSELF and name not in EXHIBITS:
+        raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
+    spec, sentence = Spec(), "as it is"
+    if name != ITSELF:
+        spec, sentence = EXHIBITS[name].spec, EXHIBITS[name].sentence
+    found: Counterexample | None = None
+    nothing: dict[int, str] = {}
+    try:
+        for size in sizes:
+            last = suspects(spec, size)
+            if framing(spec):
+                last = None
+            elif last is not None and not last:
+                nothing[size] = (
+                    "no counterexample of any length: what differs keeps every invariant"
+                )
+                continue
+            found = shortest(spec, size, depth, last)
+            if found is not None:
+                break
+            nothing[size] = f"no counterexample of up to {depth} transitions"
+    except Inconclusive as gave_up:
+        raise UsageProblem(f"Z3 gave up on {gave_up}: lower --depth") from None
+    if found is not None and not replay(spec, found):
+        raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
+    document = None if found is None else to_itf(found)
+    if as_json:
+        say_json(
+            {
+                "status": int(found is not None),
+                "nothing": {str(size): why for size, why in nothing.items()},
+                "itf": document,
+            }
+        )
+        return int(found is not None)
+    for size, why in nothing.items():
+        say(f"{name}, page size {size}: {why}")
+    if found is not None and document is not None:
+        say_all(_text(found, document, sentence))
+        path = OUT / f"spec-{name}.itf.json"
+        with writing(path, "the trace"):
+            write_whole(path, json_text(document))
+        say(labelled("trace", path))
+    return int(found is not None)
+
+
+def _text(found: Counterexample, document: dict[str, Any], sentence: str) -> Iterator[str]:
+    yield f"{found.clauses[0]} violated by the spec with {found.spec}: {sentence}"
+    yield from transitions(decode(document))
+    yield (
+        f"shortest: {found.depth} transitions; every shorter way of one session alone is proved "
+        "to keep them all"
+    )
+
+
+def to_itf(found: Counterexample) -> dict[str, Any]:
+    """The counterexample as an ITF document of transitions."""
+    names = [name for name in found.start if not name.startswith(("frame.", "config."))]
+    ways = [(each.transition, each.params, each.after) for each in found.moves]
+    states = [
+        {
+            "#meta": {"index": index},
+            "mbt::actionTaken": action,
+            "mbt::nondetPicks": encode(params),
+            **encode({name: after[name] for name in names}),
+        }
+        for index, (action, params, after) in enumerate([("init", {}, found.start), *ways])
+    ]
+    return {
+        "#meta": {
+            "format": "ITF",
+            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
+            "slotproof-spec": {
+                "mutant": found.spec,
+                "page_size": found.page_size,
+                "pool": found.pool,
+                "config": {
+                    name.removeprefix("config."): value
+                    for name, value in found.start.items()
+                    if name.startswith("config.")
+                },
+                "violated": list(found.clauses),
+                "minimal": {"depth": found.depth, "unsat_below": found.depth - 1},
+            },
+        },
+        "vars": names,
+        "states": states,
+    }

@@ -1,0 +1,162 @@
+"""What a gate found, for other programs: JUnit XML, SARIF, annotations and a summary on GitHub.
+
+All of it is made from the summary that ``slotproof gate --json`` prints.
+"""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import quote
+
+from slotproof.files import append
+from slotproof.terminal import json_text, plain, plain_lines
+from slotproof_model.invariants import INVARIANTS
+
+SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+FINGERPRINT = "slotproofIdentity/v1"
+"""The identity of a finding: the same with another seed, configuration or length of its trace."""
+_KNOWN = {"still there": "unchanged", "mended": "absent", "changed": "updated"}
+
+
+def junit(summary: Mapping[str, Any]) -> str:
+    """A test case for each committed trace and each finding. A trace that is mended passes, as one
+    that is still there does; what could not be judged is an error."""
+    suite = ET.Element("testsuite", name="slotproof gate")
+
+    def case(kind: str, name: str, found: str = "", text: str = "", said: str = "") -> None:
+        one = ET.SubElement(suite, "testcase", classname=f"slotproof.{kind}", name=plain(name))
+        one.set("time", "0")
+        if found:
+            first = plain(text.split("\n", 1)[0])
+            ET.SubElement(one, found, message=first).text = plain_lines(text)
+        if said:
+            ET.SubElement(one, "system-out").text = plain_lines(said)
+
+    for group in summary["groups"]:
+        for trace in group["traces"]:
+            name = f"{group['name']}: {trace['file']}"
+            tried = trace["status"] != "not tried"
+            told = f"{trace['status']} {trace['detail']}".strip()
+            case("known", name, "" if tried else "skipped", told, told if tried else "")
+    for each in summary["new"]:
+        case("new", each["id"], "failure", _words(each))
+    for each in summary["not_judged"]:
+        case("not_judged", each["id"], "error", _words(each))
+    search = summary["search"]
+    case("search", f"seed {search['seed']}", said=f"{search['examples']} examples")
+    counts = {
+        "tests": len(suite),
+        "failures": len(summary["new"]),
+        "errors": len(summary["not_judged"]),
+        "skipped": len([*suite.iter("skipped")]),
+    }
+    for name, count in counts.items():
+        suite.set(name, str(count))
+    suite.set("time", str(search["seconds"]))
+    whole = ET.Element("testsuites")
+    whole.append(suite)
+    ET.indent(whole)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(whole, encoding="unicode")}\n'
+
+
+def _words(each: Mapping[str, Any]) -> str:
+    """A finding in a few lines."""
+    parts = (each["detail"], each["why"], each["problem"] or each["trace"])
+    return "\n".join(f"{part}" for part in parts if part)
+
+
+def sarif(summary: Mapping[str, Any], baseline: Path) -> str:
+    """A result for each committed trace and each finding; the rules are the clauses."""
+    results = [*_known(summary, baseline), *map(_new, (*summary["new"], *summary["not_judged"]))]
+    rules = sorted({each["ruleId"] for each in results})
+    driver = {
+        "name": "slotproof",
+        "rules": [
+            {"id": each, "shortDescription": {"text": INVARIANTS[each.partition(".")[0]].sentence}}
+            for each in rules
+        ],
+    }
+    run = {"tool": {"driver": driver}, "results": results}
+    return json_text({"$schema": SARIF, "version": "2.1.0", "runs": [run]})
+
+
+def _known(summary: Mapping[str, Any], baseline: Path) -> Iterator[dict[str, Any]]:
+    """Those of the baseline, suppressed with their reason."""
+    for group in summary["groups"]:
+        for trace in group["traces"]:
+            if trace["status"] in _KNOWN and trace["id"]:
+                place = (baseline.parent / trace["file"]).as_posix()
+                text = f"{group['name']} {trace['status']}: {trace['id']}"
+                yield {
+                    **_result(trace["id"], "note", text, place),
+                    "baselineState": _KNOWN[trace["status"]],
+                    "suppressions": [{"kind": "external", "justification": group["reason"]}],
+                }
+
+
+def _new(each: Mapping[str, Any]) -> dict[str, Any]:
+    level = "error" if each["minimal"] else "warning"
+    text = f"{each['id']}: {_words(each)}"
+    return {**_result(each["id"], level, text, each["trace"] or ""), "baselineState": "new"}
+
+
+def _result(id_: str, level: str, text: str, place: str) -> dict[str, Any]:
+    uri = quote(PurePath(place).as_posix(), safe="/@")
+    where = {"physicalLocation": {"artifactLocation": {"uri": uri}}}
+    return {
+        "ruleId": id_.partition("@")[0],
+        "level": level,
+        "message": {"text": text},
+        "partialFingerprints": {FINGERPRINT: id_},
+        "locations": [where],
+    }
+
+
+def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Lines that a GitHub job shows beside itself; none elsewhere."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for each in summary["new"]:
+        yield _annotation("error", f"new: {each['id']}", _words(each))
+    for each in summary["not_judged"]:
+        yield _annotation("warning", f"not judged: {each['id']}", _words(each))
+    for group in summary["groups"]:
+        if group["status"] == "mended":
+            yield _annotation("notice", f"mended: {group['name']}", "Take it out of the baseline.")
+        if group["unexplained"]:
+            yield _annotation("warning", f"no reason: {group['name']}", "Say why it is accepted.")
+
+
+def _annotation(level: str, title: str, text: str) -> str:
+    title = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={title}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    """As the runner undoes it: a stranger's words must not begin a command of their own."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
+    """A table on the page of a GitHub job; nothing elsewhere. Raises ``OSError``."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    rows = [("new", each["id"], each["detail"]) for each in summary["new"]]
+    rows += [("not judged", each["id"], each["why"]) for each in summary["not_judged"]]
+    rows += [(each["status"], each["name"], each["reason"]) for each in summary["groups"]]
+    lines = [f"### slotproof gate: {_cell(summary['engine'])}", "", _cell(verdict), ""]
+    if rows:
+        lines += ["| | | |", "|---|---|---|"]
+        lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows]
+    append(Path(path), "\n".join(lines) + "\n\n")
+
+
+def _cell(text: str) -> str:
+    """Words in a table of Markdown that are neither Markdown nor HTML."""
+    harmless = plain(text).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{char}" if char in "\\|`*_[]" else char for char in harmless)

@@ -1,0 +1,234 @@
+"""``slotproof show``: a trace, or the end of a log, for people, in every form."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slotproof import bounds, jsontext
+from slotproof.cli.elsewhere import elsewhere
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.options import OUTPUT, JsonOption, writing
+from slotproof.cli.recorded import beside, end_of
+from slotproof.files import write_whole
+from slotproof.logs.files import is_log
+from slotproof.statuses import CONFORMS, USAGE
+from slotproof.terminal import complain, json_text, labelled, say, say_all, say_json, say_text
+from slotproof.traces import foreign, forms, issue, itf, spec_trace, text
+from slotproof.traces.trace import Trace
+
+JSON = "json"
+_ENDINGS = {**forms.ENDINGS, JSON: ".json"}
+_BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda each: -len(each[1]))}
+"""The form that a file's end stands for, the longest end first."""
+_ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
+
+
+class Format(StrEnum):
+    """Forms that a trace can be shown in."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    MERMAID = "mermaid"
+    HTML = "html"
+    PYTEST = "pytest"
+    ISSUE = "issue"
+    SCRIPT = "script"
+
+
+def show(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="Files .itf.json, of other tools too, or logs as `validate` takes them; one, "
+            "unless --all.",
+        ),
+    ],
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            "--format",
+            metavar="FORM",
+            help=f"{', '.join(Format)}. Default: what --out ends with, else text.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help=f"A file to write instead, its form by its end ({_ENDS}); with --all a folder.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    opened: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Open the page in the browser; it is in --out, or in a folder for a while.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Every form of every trace, and an index, into --out.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    releases: Annotated[
+        bool,
+        typer.Option(
+            "--releases",
+            help="With --format issue: play the trace on every release in `env list`, and say "
+            "which ones have it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Show a trace, or what is wrong with a log, for people."""
+    if releases and everything:
+        raise UsageProblem("--releases goes with --format issue, and not with --all")
+    if everything:
+        status = _all(traces, out, as_json)
+        if opened and out is not None and (page := out / "index.html").exists():
+            _open(page)
+        return status
+    if len(traces) > 1:
+        raise UsageProblem("several traces go with --all --out FOLDER")
+    (path,) = traces
+    name = _form(form, out, opened, as_json)
+    if releases and name != Format.ISSUE:
+        raise UsageProblem("--releases goes with --format issue")
+    if is_log(path):
+        beside(out, [path])
+    loaded = _load(path)
+    if isinstance(loaded, dict) and name not in (Format.TEXT, JSON):
+        what = (
+            "of the spec alone (prove mutant)" if spec_trace.is_one(loaded) else "of another tool"
+        )
+        raise UsageProblem(
+            f"{path} is a trace {what}: it has no commands and no pages, and is shown as text only"
+        )
+    if name == JSON:
+        shown = _json(loaded, path)
+    elif isinstance(loaded, dict):
+        shown = _states(loaded, path)
+    elif releases:
+        shown = _issue(loaded, path)
+    else:
+        shown = forms.form(name, loaded, str(path))
+    if opened and out is None:
+        out = Path(tempfile.mkdtemp(prefix="slotproof-")) / "page.html"
+    if out is not None:
+        with writing(out):
+            write_whole(out, shown)
+    elif name == Format.TEXT:
+        say_all(text.painted(shown))
+    else:
+        say_text(shown)
+    if opened and out is not None:
+        _open(out)
+    return 0
+
+
+def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -> str:
+    """Which form it is: what is asked for, what the file's end says; never two of them."""
+    named = out.name if out is not None else ""
+    by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
+    wanted = {
+        "--format": asked.value if asked is not None else None,
+        "--json": JSON if as_json else None,
+        "--open": Format.HTML.value if opened else None,
+    }
+    said = {option: name for option, name in wanted.items() if name is not None}
+    if len({*said.values()}) > 1:
+        raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
+    for option, name in said.items():
+        last = _ENDINGS[name][_ENDINGS[name].rindex(".") :]
+        if by_end is not None and not named.endswith(last):
+            raise UsageProblem(
+                f"--out {out} would be {by_end}, and {option} is {name}: name a file that ends "
+                f"with {last}, or leave out {option}"
+            )
+        return name
+    return by_end or Format.TEXT.value
+
+
+def _open(page: Path) -> None:
+    if not webbrowser.open(page.absolute().as_uri()):
+        raise UsageProblem(f"no browser can be started: open {page} in one")
+    say(labelled("page", page))
+
+
+def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
+    """It as a document; of a trace of the spec, or of another tool, what the file has."""
+    try:
+        return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
+    except forms.ODD as error:
+        raise forms.odd(str(path), error) from None
+
+
+def _issue(trace: Trace, path: Path) -> str:
+    """The report, with what other releases do. What has no report is refused before any starts."""
+    forms.form(Format.ISSUE.value, trace, str(path))
+    found = elsewhere(trace)
+    return forms.made(lambda view, _: issue.render(view, found), trace, str(path), "issue")
+
+
+def _load(path: Path) -> Trace | dict[str, Any]:
+    """A trace; or the document of one of the spec alone, or of another tool."""
+    if is_log(path):
+        return end_of(path)
+    try:
+        document = jsontext.read(path, bounds.TRACE_BYTES)
+    except jsontext.BadJson:
+        document = None  # itf.load says what is wrong
+    if spec_trace.is_one(document) or foreign.is_one(document):
+        assert isinstance(document, dict)
+        return document
+    return itf.load(path, to_run=False)
+
+
+def _states(document: dict[str, Any], path: Path) -> str:
+    """States of a trace that has no commands."""
+    render = spec_trace.render if spec_trace.is_one(document) else foreign.render
+    try:
+        return render(document)
+    except itf.BadTrace as bad:
+        raise itf.BadTrace(f"{path}: {bad}") from None
+
+
+def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
+    if out is None:
+        raise UsageProblem("--all needs --out FOLDER")
+    traces: dict[str, Trace] = {}
+    wrong: list[str] = []
+
+    def tell(problem: Exception) -> None:
+        wrong.append(str(problem))
+        complain(str(problem))
+
+    paths = list(dict.fromkeys(paths))
+    for path in paths:
+        try:
+            traces[str(path)] = end_of(path) if is_log(path) else itf.load(path, to_run=False)
+        except (itf.BadTrace, UsageProblem) as bad:
+            tell(bad)
+    with writing(out):
+        files = forms.write_all(traces, out, tell)
+    if as_json:
+        say_json({"files": list(map(str, files)), "wrong": wrong})
+    elif files:
+        shown = f"{len(paths) - len(wrong)} traces in up to {len(forms.FORMS)} forms"
+        say(f"{shown}: {out / 'index.html'}")
+    return USAGE if wrong else CONFORMS

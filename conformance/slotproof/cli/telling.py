@@ -1,0 +1,140 @@
+"""How far commands are that take long: live on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from slotproof.campaigns.following import Show
+from slotproof.campaigns.state import State
+from slotproof.search.campaign import Progress as Tell
+from slotproof.terminal import complain, duration, plain
+
+EVERY = 60.0
+"""Seconds from one line to the next: what takes less says nothing."""
+
+
+_REFRESH = 0.25
+_SHOWN = 8
+"""Findings on a terminal."""
+
+
+class Lines:
+    """A plain line on standard error now and then, with the time that has passed."""
+
+    def __init__(self) -> None:
+        self.begun = self.last = time.monotonic()
+
+    def tell(self, line: Callable[[], str]) -> None:
+        """Made and written if it is time for one."""
+        now = time.monotonic()
+        if now - self.last >= EVERY:
+            self.last = now
+            complain(f"{duration(now - self.begun)}: {line()}")
+
+
+@contextmanager
+def progress_bar(wanted: bool) -> Iterator[Tell]:
+    """A bar on a terminal; a line now and then in a pipe."""
+    if not wanted:
+        yield lambda *_: None
+        return
+    if not sys.stderr.isatty():
+        lines = Lines()
+        yield lambda name, done, total: lines.tell(
+            lambda: f"{name}, {done} of {total}" if total > done else f"{name}, {done}"
+        )
+        return
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting")
+
+        def tell(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        yield tell
+
+
+@contextmanager
+def campaign_view(wanted: bool, examples: int | None) -> Iterator[Show]:
+    """Figures of a campaign, live on a terminal; a line now and then in a pipe."""
+    if not wanted:
+        yield lambda *_: None
+        return
+    if not sys.stderr.isatty():
+        lines = Lines()
+        yield lambda state, running: lines.tell(lambda: _in_a_line(state, running, examples))
+        return
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        last = [0.0]
+
+        def show(state: State, running: int) -> None:
+            if time.monotonic() - last[0] > _REFRESH:
+                last[0] = time.monotonic()
+                text = "\n".join(map(plain, _in_lines(state, running, examples)))
+                live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+        yield show
+
+
+def _in_a_line(state: State, running: int, examples: int | None) -> str:
+    done = state.done + running
+    of = f" of {examples}" if examples else ""
+    found = len(state.findings.all())
+    return (
+        f"{done}{of} examples, {state.features} features, {found} "
+        f"{'finding' if found == 1 else 'findings'}"
+    )
+
+
+def _in_lines(state: State, running: int, examples: int | None) -> Iterator[str]:
+    """What fits into a corner of the terminal."""
+    yield f"{state.head.engine}, round {state.rounds + 1}, {duration(state.seconds)} of work"
+    yield _in_a_line(state, running, examples)
+    if state.new.examples:
+        yield f"last new feature by example {state.new.examples}"
+    for each in state.findings.all()[:_SHOWN]:
+        small = "" if each.trace.minimal else ", being made small"
+        yield f"  {each.id}: {len(each.trace.rows)} commands{small}"
+
+
+class StatusLine:
+    """A line on a terminal that is written over; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+
+    def show(self, text: str) -> None:
+        """The line, as long as there is room for."""
+        if not sys.stderr.isatty():
+            return
+        if self._live is None:
+            self._live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._live.start()
+        self._live.update(Text(plain(text), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Out of the way while something else is said."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+        yield
+
+
+@contextmanager
+def status_line() -> Iterator[StatusLine]:
+    """A line of progress that is gone at the end."""
+    line = StatusLine()
+    try:
+        yield line
+    finally:
+        with line.hidden():
+            pass

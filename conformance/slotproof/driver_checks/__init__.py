@@ -1,0 +1,137 @@
+"""What `slotproof check-driver` looks at: each check of a driver, and how it did in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slotproof import bounds
+from slotproof.driver_checks import answers, meanings, snapshots
+from slotproof.driver_checks.driver import Answer, Check, Driver, NotAsked
+from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
+from slotproof.engines.process import not_started
+from slotproof.protocol.config import CONFIGS
+from slotproof.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
+from slotproof.protocol.shapes import quoted
+
+CHECKS: tuple[Check, ...] = (
+    answers.handshake,
+    answers.versions,
+    answers.unknown_message,
+    answers.bad_line,
+    answers.impossible_config,
+    answers.unknown_command,
+    answers.bad_arguments,
+    snapshots.snapshot,
+    snapshots.empty_step,
+    snapshots.inbox,
+    snapshots.reset,
+    meanings.units,
+    snapshots.counts,
+    meanings.positions,
+    meanings.prompts,
+    meanings.hashes,
+    snapshots.events,
+    meanings.order,
+    meanings.parameters,
+    snapshots.determinism,
+    answers.bye,
+    answers.end_of_input,
+    answers.ids,
+    answers.quiet,
+)
+"""In the order in which they are made and shown; the last two report what the others met."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a driver did in one check."""
+
+    check: Check
+    result: Literal["ok", "not ok", "not asked"]
+    seen: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A driver and how it did in all checks."""
+
+    engine: str
+    version: str
+    configs: list[str]
+    """The configurations that it was asked with, by name; empty where it takes none."""
+    results: list[Result]
+
+    @property
+    def clean(self) -> bool:
+        return all(each.result == "ok" for each in self.results)
+
+
+def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Report:
+    """Make every check. One that breaks the driver costs a restart, not those after it.
+
+    Raises :class:`EngineUnusable` where the driver does not start.
+    """
+    try:
+        hello = _introduced(driver)
+        _choose(driver)
+        results = []
+        for each in CHECKS:
+            result = _made(driver, each)
+            results.append(result)
+            tell(result)
+        engine = hello.get("engine")
+        names = engine if isinstance(engine, dict) else {}
+        engine_name, version = (
+            str(names.get(key, "?"))[: bounds.NAME_CHARS] for key in ("name", "version")
+        )
+        return Report(engine_name, version, list(driver.configs), results)
+    finally:
+        driver.leave()
+
+
+def _introduced(driver: Driver) -> Answer:
+    """The driver's hello, as far as it can be used."""
+    try:
+        driver.start()
+    except EngineFailed as failure:
+        raise EngineUnusable(not_started(failure)) from None
+    answer = driver.welcome
+    if not answer["ok"]:
+        raise EngineUnusable(refused_hello(answer.get("error")))
+    hello = answer.get("result")
+    if not isinstance(hello, dict):
+        raise EngineUnusable(f"the driver's hello is no object: {quoted(hello)}")
+    if hello.get("protocol") != PROTOCOL:
+        raise EngineUnusable(not_spoken(hello.get("protocol")))
+    if HELLO.misfit(hello) is None:  # else the handshake will say why
+        driver.capabilities = Capabilities.from_json(hello["capabilities"])
+    return hello
+
+
+def _choose(driver: Driver) -> None:
+    """The first configuration that the driver takes, and the first of larger pages."""
+    for name, config in CONFIGS.items():
+        sizes = {each.page_size for each in driver.configs.values()}
+        wanted = not sizes or (sizes == {1} and config.page_size > 1)
+        if not wanted or driver.capabilities is None or driver.capabilities.refuses(config):
+            continue
+        try:
+            if driver.reset(config.to_json())["ok"]:
+                driver.configs[name] = config
+        except EngineFailed:
+            break
+    driver.config = next(iter(driver.configs.values()), driver.config)
+
+
+def _made(driver: Driver, check: Check) -> Result:
+    seen: list[str] = []
+    try:
+        seen.extend(each[: bounds.SEEN_CHARS] for each in check.look(driver))
+    except NotAsked as why:
+        if not seen:
+            return Result(check, "not asked", [str(why)[: bounds.SEEN_CHARS]])
+    except EngineFailed as failure:
+        seen.append(answers.failed(failure))
+    return Result(check, "not ok" if seen else "ok", seen)

@@ -1,0 +1,257 @@
+"""Checks of what figures mean: tokens or pages, positions, prompts, hashes; and of events."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from slotproof import bounds
+from slotproof.driver_checks.driver import Driver, Life, NotAsked, checks
+from slotproof.engines.base import Capabilities
+from slotproof.lockstep.abstraction import abstract
+from slotproof.lockstep.client import Client
+from slotproof.lockstep.misread import ORDER, misread, unborn
+from slotproof.lockstep.referee import Setup
+from slotproof.protocol.snapshot import Snapshot, token_hash
+from slotproof_model.world import Constants
+
+_TURNED = "pages where tokens are meant"
+
+
+@checks("multiply by the page size in figures and lengths; free list and tree: KV index // P")
+def units(driver: Driver) -> Iterator[str]:
+    """Figures and lengths are tokens; the free list and the tree have page numbers."""
+    for life in driver.lives():
+        for _, snapshot, client in life.moments:
+            wrong = in_units(life, snapshot) or _short(life, snapshot, client)
+            if wrong is not None:
+                yield life.at(snapshot, wrong)
+                return
+
+
+def in_units(life: Life, snapshot: Snapshot) -> str | None:
+    """What is in the wrong unit, for certain: it is off by the page size, or by a pool's pages."""
+    size = life.config.page_size
+    meant = {"full": life.config.total_tokens, "swa": life.config.swa_tokens}
+    for name, pool in snapshot["pools"].items():
+        total, pages = pool["total"], meant[name] // size
+        listed = {
+            "free": pool["free"],
+            "tree": [page for page, _ in snapshot["tree"].get(name, ())],
+        }
+        for what, numbers in listed.items():
+            most = max(pages, total // size) + size
+            taken = {*numbers} & {*pool["free"]} if what == "tree" and size > 1 else set()
+            moved = taken and not {page // size for page in numbers} & {*pool["free"]}
+            if moved or (size > 1 and max(numbers, default=0) >= most):
+                which = "KV indices where page numbers are meant"
+                return f"{name}: {what} has {max(numbers)}, and there are {pages} pages: {which}"
+        cached = pool["evictable"] + pool["protected"]
+        figures = {
+            "total": (total, pages),
+            "available": (pool["available"], len(pool["free"])),
+            "evictable and protected": (cached, len(listed["tree"])),
+        }
+        for what, (shown, count) in figures.items():
+            if size > 1 and shown == count > 0:
+                return f"{name}: {what} is {shown}, that is {count} pages: {_TURNED}"
+        said: Mapping[str, int] = snapshot["checker"]["pools"].get(name, {})  # type: ignore[assignment]
+        if size > 1 and said.get("total") == pages:
+            return f"{name}: the check's total is {pages}, of {total} tokens: {_TURNED}"
+    return None
+
+
+def _short(life: Life, snapshot: Snapshot, client: Client) -> str | None:
+    """A length that covers what was computed if it is pages, and does not if it is tokens."""
+    size = life.config.page_size
+    for rid, view in snapshot["requests"].items():
+        prompt = client.prompt_of(rid)
+        if prompt is None or view["phase"] != "running" or not view["output"] or size == 1:
+            continue
+        computed = len(prompt) + view["output"] - 1  # at least, for a token was sampled after it
+        if view["C"] < computed and view["C"] in (computed // size, -(-computed // size)):
+            return f"C of {rid} is {view['C']}, of {computed} tokens computed: {_TURNED}"
+    return None
+
+
+@checks("list req_to_token: for each position the KV index, page × P + position modulo P")
+def positions(driver: Driver) -> Iterator[str]:
+    """A row shows a KV index for each position up to A."""
+    for life in driver.lives():
+        for _, snapshot, _ in life.moments:
+            wrong = _paged(snapshot, life.config.page_size) or _cut_short(snapshot)
+            if wrong is not None:
+                yield life.at(snapshot, wrong)
+                return
+
+
+def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
+    """Rows with what they show and the positions that they should, unless on loan."""
+    for name, view in (*snapshot["slots"].items(), *snapshot["requests"].items()):
+        if view["row"] >= 0 and not view.get("lent"):
+            shown: Mapping[str, list[int]] = snapshot["rows"]["used"].get(str(view["row"]), {})  # type: ignore[assignment]
+            yield f"row {view['row']} of {name}", shown.get("full", []), view["A"]
+
+
+def _paged(snapshot: Snapshot, size: int) -> str | None:
+    """A row that shows pages: one number for each of them, or the same for all its positions."""
+    for row, shown, allocated in _rows(snapshot):
+        if 0 < len(shown) < allocated and len(shown) == -(-allocated // size):
+            return f"{row} shows {len(shown)} of {allocated} positions: one for each page, it seems"
+        pages = [shown[start : start + size] for start in range(0, len(shown), size)]
+        if any(len(page) > 1 for page in pages) and all(len({*page}) == 1 for page in pages):
+            return f"{row} shows {shown[0]} for positions 0 and 1: page numbers, not KV indices"
+    return None
+
+
+def _cut_short(snapshot: Snapshot) -> str | None:
+    for row, shown, allocated in _rows(snapshot):
+        if len(shown) < allocated:
+            return f"{row} shows {len(shown)} of {allocated} positions"
+    return None
+
+
+@checks("prompt: history and new tokens; history: of finished turns, prompt and output")
+def prompts(driver: Driver) -> Iterator[str]:
+    """Prompts and histories are whole, and counted in tokens."""
+    for life in driver.lives():
+        for _, snapshot, client in life.moments:
+            for each in _known(snapshot, client):
+                length = len(each.tokens)
+                alone = 0 < each.length == len(each.new) < length
+                in_pages = 0 < each.length == length // life.config.page_size < length
+                if alone or in_pages:  # else it may be the engine
+                    why = "its new tokens alone" if alone else _TURNED
+                    text = f"{each.what} has {each.length} tokens of {length}: {why}"
+                    yield life.at(snapshot, text)
+                    return
+
+
+@checks('hash: CRC-32 of the decimal ids joined by commas, "5,6,7", unsigned; or null')
+def hashes(driver: Driver) -> Iterator[str]:
+    """Hashes are those of the protocol, of all tokens of prompt or history."""
+    for life in driver.lives():
+        right = False  # once it was, another hash is one of other tokens: the engine's, perhaps
+        for _, snapshot, client in life.moments:
+            for each in _known(snapshot, client):
+                if each.hash is None or not each.tokens:
+                    continue
+                right = right or each.hash == token_hash(each.tokens)
+                alone = each.new and each.hash == token_hash(each.new)
+                seems = ", that of its new tokens alone" if alone else _hashed_as(each)
+                whole = each.length == len(each.tokens) and not right
+                if each.hash != token_hash(each.tokens) and (seems or whole):
+                    yield life.at(snapshot, _otherwise(each, seems))
+                    return
+
+
+class Known(NamedTuple):
+    """A prompt, or a history: as it is shown, and as clients know it."""
+
+    what: str
+    length: int
+    hash: int | None
+    tokens: list[int]
+    new: list[int]
+
+
+def _known(snapshot: Snapshot, client: Client) -> Iterator[Known]:
+    for rid, view in snapshot["requests"].items():
+        tokens = client.prompt_of(rid)
+        if isinstance(tokens, list) and view["kind"] == "turn":
+            new = client.requests[rid].tokens
+            assert isinstance(new, list)
+            yield Known(f"the prompt of {rid}", view["prompt"], view["hash"], tokens, new)
+    for sid, session in snapshot["sessions"].items():
+        tokens = client.history.get(sid)
+        if isinstance(tokens, list):
+            length = session["history"]
+            yield Known(f"the history of {sid}", length, session["hash"], tokens, [])
+
+
+def _otherwise(each: Known, seems: str) -> str:
+    right = token_hash(each.tokens)
+    return f"the hash of {each.what} is {each.hash}{seems}; that of its tokens is {right}"
+
+
+_RECIPES: Mapping[str, Callable[[list[int]], int]] = {
+    "the ids joined by comma and space": lambda ids: _crc(", ".join(map(str, ids))),
+    "the ids joined by spaces": lambda ids: _crc(" ".join(map(str, ids))),
+    "the ids joined by nothing": lambda ids: _crc("".join(map(str, ids))),
+    "a list in brackets": lambda ids: _crc(json.dumps(ids)),
+    "a list in brackets, without spaces": lambda ids: _crc(json.dumps(ids, separators=(",", ":"))),
+    "ids as 4 bytes": lambda ids: zlib.crc32(b"".join(i.to_bytes(4, "little") for i in ids)),
+    "ids as 8 bytes": lambda ids: zlib.crc32(b"".join(i.to_bytes(8, "little") for i in ids)),
+    "Adler-32": lambda ids: zlib.adler32(",".join(map(str, ids)).encode()),
+}
+"""What drivers took for it."""
+
+
+def _hashed_as(each: Known) -> str:
+    """What a wrong hash is, where that can be told."""
+    right, ids = token_hash(each.tokens), each.tokens
+    if each.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
+        return ""
+    return next((f", that of {name}" for name, of in _RECIPES.items() if of(ids) == each.hash), "")
+
+
+def _crc(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+@checks("append each event to one list where the engine does it, also those of other modules")
+def order(driver: Driver) -> Iterator[str]:
+    """Events stand in the order in which they happened."""
+    yield from _misread(driver, ordered=True)
+
+
+@checks("see the table in “Events” in docs/reference/protocol.md; lengths are after the event")
+def parameters(driver: Driver) -> Iterator[str]:
+    """Parameters of events mean what the protocol says, in tokens."""
+    yield from _misread(driver, ordered=False)
+
+
+def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
+    if driver.capabilities is None:
+        raise NotAsked("the capabilities are not known")
+    seen = set()
+    for life in driver.lives():
+        for snapshot, kind, words in _events(life, driver.capabilities):
+            if (kind == ORDER) == ordered and words not in seen:
+                seen.add(words)
+                yield life.at(snapshot, words)
+            if len(seen) == bounds.SEEN_LINES:
+                return
+
+
+def _events(
+    life: Life, offered: Capabilities, *, certain: bool = False
+) -> Iterator[tuple[Snapshot, str, str]]:
+    """Events that the spec follows when they are read otherwise: in which iteration, and how.
+    ``certain``: also where the engine may do what it likes, and not a simple script."""
+    config = life.config
+    for before, snapshot, _ in life.moments:
+        events = snapshot.get("events")
+        if events:
+            width = snapshot["rows"].get("width", config.context_len)
+            choices = Setup(config).choices(offered)
+            constants = Constants(config.page_size, width, config.window, choices)
+            start, end = (abstract(each, constants) for each in (before, snapshot))
+            found = misread(start, events, end)
+            if found and not (certain and found[0] == ORDER and not unborn(start, events)):
+                yield snapshot, *found
+
+
+def sign(life: Life, offered: Capabilities) -> str | None:
+    """What of a counterexample is the driver's rather than the engine's; ``None`` where nothing is
+    that no bug of an engine looks like."""
+    for _, snapshot, client in life.moments:
+        wrong = in_units(life, snapshot) or _paged(snapshot, life.config.page_size)
+        hashed = ((each, _hashed_as(each)) for each in _known(snapshot, client))
+        wrong = wrong or next((_otherwise(each, seems) for each, seems in hashed if seems), None)
+        if wrong is not None:
+            return life.at(snapshot, wrong)
+    told = _events(life, offered, certain=True)
+    return next((life.at(snapshot, words) for snapshot, _, words in told), None)

@@ -1,0 +1,207 @@
+"""Checks of snapshots: complete, in themselves consistent, and fresh after a reset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from slotproof.driver_checks.driver import Driver, NotAsked, checks
+from slotproof.driver_checks.meanings import in_units
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
+from slotproof_model.transitions import TRANSITIONS
+
+OPEN: Command = {"do": "open", "session": "s1"}
+TURN: Command = {
+    "do": "submit",
+    "session": "s1",
+    "rid": "r1",
+    "tokens": [1, 2, 3],
+    "max_new": 2,
+    "stop": [],
+}
+
+
+@checks(
+    "see “Snapshot” in docs/reference/protocol.md, the path names the field; what is raised is the "
+    "engine's or the driver's own: the place is named"
+)
+def snapshot(driver: Driver) -> Iterator[str]:
+    """Every snapshot is complete and follows the schema."""
+    for name, config in (driver.configs or {"": driver.config}).items():
+        yield from (f"{name}: {wrong}" for wrong in _complete(driver, config))
+
+
+def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
+    driver.fresh(config)
+    offered = set(driver.capabilities.pools) if driver.capabilities else {"full"}
+    wanted = offered if config.window else offered - {"swa"}
+    for command in driver.script():
+        answer = driver.do(command)
+        if not answer["ok"]:
+            lines = [line.strip() for line in str(answer.get("trace", "")).splitlines()]
+            places = [line for line in lines if line.startswith(('File "', "at "))]
+            where = f" ({places[-1]})" if places else ""
+            yield f"{_name(command)} is answered with: {answer.get('error')}{where}"
+            return
+        wrong = SNAPSHOTS.line(answer.get("result"))
+        if wrong is not None:
+            yield f"after {_name(command)}: {wrong}"
+            return
+        for snapshot in answer["result"]["snapshots"]:
+            missing = wanted - snapshot["pools"].keys()
+            wrong = f"there is no pool {min(missing)!r}" if missing else nonsense(snapshot, config)
+            if wrong is not None:
+                yield f"after {_name(command)}: {wrong}"
+                return
+
+
+@checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
+def reset(driver: Driver) -> Iterator[str]:
+    """A reset, also twice, gives an engine with nothing of the life before."""
+    driver.fresh()
+    driver.live()
+    driver.do(OPEN)
+    driver.do(TURN)  # unread when the reset comes
+    driver.fresh()
+    driver.fresh()
+    found = driver.one()
+    for name, pool in found["pools"].items():
+        pages = pool["total"] // driver.config.page_size
+        if len(pool["free"]) != pages:
+            yield f"{len(pool['free'])} of {pages} pages of pool {name} are free after a reset"
+    if len(found["rows"]["free"]) != found["rows"]["total"]:
+        yield f"{len(found['rows']['free'])} of {found['rows']['total']} rows are free"
+    for name in ("sessions", "slots", "requests", "messages"):
+        if found[name]:  # type: ignore[literal-required]
+            yield f"{name} after a reset: {json.dumps(found[name])[:80]}"  # type: ignore[literal-required]
+    if found["iter"] != 1:
+        yield f"iter is {found['iter']} after a reset and one step"
+
+
+@checks("one snapshot per iteration, batch or not; count iter from 1, and not in tick")
+def empty_step(driver: Driver) -> Iterator[str]:
+    """A step with nothing to do is an iteration with a snapshot; tick shows one."""
+    driver.fresh()
+    answer = driver.do({"do": "step", "n": 3})
+    if not answer["ok"]:
+        yield f"step 3 is answered with: {answer.get('error')}"
+        return
+    result: Any = answer.get("result")
+    if SNAPSHOTS.misfit(result) is not None:
+        raise NotAsked("snapshots do not follow the schema")
+    found = result["snapshots"]
+    if len(found) != 3:
+        yield f"step 3 shows {len(found)} snapshots"
+    if [each.get("iter") for each in found] != list(range(1, len(found) + 1)):
+        yield f"iter goes {[each.get('iter') for each in found]}"
+    ticked = driver.shown({"do": "tick", "seconds": 1})
+    if len(ticked) != 1:
+        yield f"tick shows {len(ticked)} snapshots, not one"
+    elif ticked[0]["iter"] != found[-1]["iter"]:
+        yield f"iter goes from {found[-1]['iter']} to {ticked[0]['iter']} in tick, no iteration"
+
+
+@checks('queue them; answer {"snapshots": []}; set consumed in the step that reads them')
+def inbox(driver: Driver) -> Iterator[str]:
+    """Commands wait for the next step, which says how many it consumed."""
+    driver.fresh()
+    for command in (OPEN, TURN):
+        found = driver.shown(command)
+        if found:
+            yield f"{command['do']} shows {len(found)} snapshots; it goes to the inbox"
+    read = driver.one()
+    if read["consumed"] != 2:
+        yield f"a step after open and submit says that it consumed {read['consumed']} commands"
+    again = driver.one()
+    if again["consumed"]:
+        yield f"a step with nothing to read says that it consumed {again['consumed']} commands"
+    told = [message["type"] for message in read["messages"]]
+    if told[:1] != ["opened"]:
+        yield f"the client of the first open is told {told}"
+
+
+@checks("take figures and lists at the same moment; figures in tokens, lists in pages")
+def counts(driver: Driver) -> Iterator[str]:
+    """Figures agree with the lists beside them."""
+    for life in driver.lives():
+        evicted = 0
+        for _, snapshot, _ in life.moments:
+            if in_units(life, snapshot):
+                raise NotAsked("figures are in another unit")
+            wrong = _miscounted(snapshot, life.config.page_size)
+            before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
+            if wrong is None and evicted < before:
+                wrong = f"full: evicted was {before} and is {evicted}, it only grows"
+            if wrong is not None:
+                yield life.at(snapshot, wrong)
+                return
+
+
+def _miscounted(snapshot: Snapshot, size: int) -> str | None:
+    for name, pool in snapshot["pools"].items():
+        if pool["available"] != len(pool["free"]) * size:
+            return f"{name}: available is {pool['available']}, {len(pool['free'])} pages are free"
+        pages = snapshot["tree"].get(name, [])
+        cached = pool["evictable"] + pool["protected"]
+        if cached != len(pages) * size:
+            return f"{name}: evictable and protected are {cached}, the tree has {len(pages)} pages"
+    rows = snapshot["rows"]
+    if len(rows["free"]) + len(rows["used"]) != rows["total"]:
+        return f"{len(rows['free'])} rows free, {len(rows['used'])} used, {rows['total']} in all"
+    for sid, session in snapshot["sessions"].items():
+        if session["inflight"] and session["inflight"] not in snapshot["requests"]:
+            return f"{sid} is in flight with {session['inflight']}, which is no request"
+    for ended in snapshot.get("ended", ()):
+        if ended["rid"] in snapshot["requests"]:
+            return f"{ended['rid']} has ended, and is a request"
+    return None
+
+
+@checks("see “Events” in docs/reference/protocol.md, or offer no events")
+def events(driver: Driver) -> Iterator[str]:
+    """Events name known transitions with all their parameters, only where they are offered."""
+    offered = driver.capabilities
+    if offered is None:
+        raise NotAsked("the capabilities are not known")
+    seen: list[str] = []
+    for snapshot in (each for life in driver.lives() for _, each, _ in life.moments):
+        if ("events" in snapshot) != offered.events:
+            yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
+            return
+        for transition, sid, rid, parameters in snapshot.get("events", []):
+            name = str(transition)
+            if name not in TRANSITIONS:
+                seen.append(f"there is no transition {name!r}")
+                continue
+            missing = set(TRANSITIONS[name].names) - parameters.keys()
+            if missing:
+                seen.append(f"{name} without {', '.join(sorted(missing))}")
+            if sid is None and rid is None and TRANSITIONS[name].has_actor:
+                seen.append(f"{name} of nobody")
+            if offered.transitions and name not in offered.transitions:
+                seen.append(f"{name} is not among the transitions offered")
+    yield from dict.fromkeys(seen)
+
+
+@checks("seed everything random; no wall-clock time, no set or hash order in what is shown")
+def determinism(driver: Driver) -> Iterator[str]:
+    """The same seed and commands show the same, in a new process too."""
+    lives = []
+    for _ in range(2):
+        driver.again()
+        driver.fresh()
+        lives.append(driver.live())
+    for first, second in zip(*lives, strict=False):
+        if first != second:
+            fields = [key for key in first if first[key] != second.get(key)]
+            yield f"iteration {first['iter']} differs in {', '.join(fields)}"
+            return
+    if len(lives[0]) != len(lives[1]):
+        yield f"{len(lives[0])} snapshots, then {len(lives[1])}"
+
+
+def _name(command: Command) -> str:
+    return " ".join(str(command[key]) for key in ("do", "rid", "n") if key in command)

@@ -1,0 +1,203 @@
+"""What an engine under test has to do, what it says that it offers, and how it can fail."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Protocol
+
+from slotproof.protocol.commands import ALWAYS, Command
+from slotproof.protocol.config import LATER, EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+from slotproof_model.profiles import PROFILES
+from slotproof_model.transitions import TRANSITIONS
+
+
+class EngineUnusable(Exception):
+    """The engine can't start, or not with this configuration. One line; exit status 2."""
+
+
+class EngineFailed(Exception):
+    """The engine under test broke: it raised, hung, died or sent garbage (INV-ALIVE).
+
+    ``trace`` is its traceback, or the end of what its driver wrote on standard error.
+    """
+
+    def __init__(
+        self,
+        how: Literal["crash", "hang"],
+        message: str,
+        trace: str = "",
+        *,
+        broken: bool = True,
+        fault: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.how: Literal["crash", "hang"] = how
+        self.trace = trace
+        self.fault = "hang" if how == "hang" else fault
+        """How the driver itself failed: garbage, nonsense, death, hang; ``None`` where it told of
+        the engine's failure."""
+        self.broken = broken
+        """Whether the driver can't go on; otherwise it told of the failure itself."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the engine offers and what it can't show (protocol: Capabilities)."""
+
+    commands: frozenset[str]
+    pools: tuple[str, ...] = ("full",)
+    page_sizes: tuple[int, ...] = (1,)
+    events: bool = False
+    transitions: frozenset[str] = frozenset()
+    profile: str = "reference"
+    recompute: bool = False
+    config: dict[str, list[Any]] = field(default_factory=dict)
+    not_observed: dict[str, str] = field(default_factory=dict)
+    whole_chunks: bool = False
+    """A chunk has to be a multiple of the page."""
+    whole_contexts: bool = False
+    """A pool has to hold a whole context."""
+    margin: int = 0
+    """Tokens that it keeps free of context and pool beyond those that a request asks for."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """What else it answers than the protocol lists, and when: other reasons of a finish;
+    ``refused`` for an open of a session that is not open; ``closed`` for an abort of a turn, which
+    ends its session."""
+    mends: tuple[str, ...] = ()
+    """Known bugs of the build that its driver has repaired in its own process, by name."""
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Capabilities:
+        """Of a driver's hello, which was found to be of its type; what nobody reads is left out."""
+        kinds = {
+            "commands": frozenset,
+            "transitions": frozenset,
+            "pools": tuple,
+            "page_sizes": tuple,
+            "mends": tuple,
+        }
+        known = {each.name for each in fields(cls)} & data.keys()
+        return cls(**{name: kinds.get(name, lambda x: x)(data[name]) for name in known})
+
+    @property
+    def seen_to_make(self) -> frozenset[str]:
+        """The transitions that its events can tell of; none without events."""
+        return self.transitions if self.events else frozenset()
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Everything that no snapshot of it shows, by name, and why."""
+        steps = {} if self.events else {"transitions": "the engine tells no events"}
+        return {**self.not_observed, **steps}
+
+    def senseless(self) -> str | None:
+        """What an engine can't offer, in a line; ``None`` where all is well."""
+        if self.profile not in PROFILES:
+            return f"there is no profile {self.profile!r}; there are: {', '.join(PROFILES)}"
+        unknown = sorted(self.transitions - TRANSITIONS.keys())
+        if unknown:
+            return f"there is no transition {unknown[0]!r}"
+        if self.events and not self.transitions:
+            return "it tells events, and names no transition that they can be of"
+        missing = sorted(ALWAYS - self.commands)
+        return f"it does not offer “{missing[0]}”, as every engine does" if missing else None
+
+    def refuses(self, config: EngineConfig) -> str | None:
+        """Why the engine can't take this configuration; ``None`` if it can."""
+        if config.page_size not in self.page_sizes:
+            return f"page size {config.page_size} is not offered"
+        if config.window and "swa" not in self.pools:
+            return "there is no sliding-window pool"
+        if self.whole_chunks and config.chunk % config.page_size:
+            return f"a chunk of {config.chunk} tokens is no whole number of pages"
+        if self.whole_contexts and config.total_tokens < config.context_len:
+            return (
+                f"a pool of {config.total_tokens} tokens holds no context of {config.context_len}"
+            )
+        for name in sorted(LATER - self.config.keys()):
+            if getattr(config, name):
+                return f"{name} is not offered"
+        for name, values in self.config.items():
+            if values and getattr(config, name, None) not in values:
+                return f"{name} can only be {values}"
+        return None
+
+    def lacks(self, config: EngineConfig, commands: Iterable[Command]) -> str | None:
+        """What these commands need that the engine does not offer; ``None`` if it can."""
+        for command in commands:
+            if command["do"] not in self.commands:
+                return f"does not offer “{command['do']}”"
+        reason = self.refuses(config)
+        return None if reason is None else f"can't be configured so: {reason}"
+
+
+def torch_missing(error: ModuleNotFoundError) -> Exception:
+    """What to tell when the reference engine can't be imported: what to install, if torch is
+    missing."""
+    if error.name != "torch":
+        return error
+    return EngineUnusable("the reference engine needs torch: pip install 'slotproof[reference]'")
+
+
+def in_one_line(error: BaseException) -> str:
+    """An exception as it is told: its type, and the first line of what it says.
+
+    >>> in_one_line(ValueError("no such row\\nat all"))
+    'ValueError: no such row'
+    """
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+@contextmanager
+def its_own_fault() -> Iterator[None]:
+    """Whatever the engine's code in here raises is a crash of the engine."""
+    try:
+        yield
+    except (EngineFailed, EngineUnusable):
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's code raises
+        raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
+
+
+def miscounted(command: Command, shown: Sized) -> str | None:
+    """What is wrong with the number of snapshots after a command; ``None`` if nothing is.
+
+    >>> miscounted({"do": "step", "n": 2}, [{}])
+    '1 snapshots after step, not 2'
+    """
+    wanted = command["n"] if command["do"] == "step" else int(command["do"] == "tick")
+    if len(shown) == wanted:
+        return None
+    return f"{len(shown)} snapshots after {command['do']}, not {wanted}"
+
+
+class Engine(Protocol):
+    """An engine under test. Not thread-safe; used by one referee at a time."""
+
+    name: str
+    version: str
+    capabilities: Capabilities
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        """A fresh engine. Raises :class:`EngineUnusable` or :class:`EngineFailed`."""
+
+    def do(self, command: Command) -> list[Snapshot]:
+        """Carry a command out; a snapshot per iteration. Raises :class:`EngineFailed`."""
+
+    def recompute(self, tokens: list[int], count: int) -> list[int] | None:
+        """The tokens that follow, computed without any cache, as far as they are certain;
+        ``None`` where not offered. Raises :class:`EngineFailed`."""
+
+    def close(self) -> None:
+        """Let go of the engine. Never raises."""
+
+
+def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:
+    """Raises :class:`EngineUnusable` where the engine lacks something that these need."""
+    reason = engine.capabilities.lacks(config, commands)
+    if reason is not None:
+        raise EngineUnusable(f"{engine.name} {engine.version}".strip() + f" {reason}")

@@ -1,0 +1,204 @@
+"""An engine behind a pipe: the protocol as JSON lines to a driver in its own process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from slotproof import jsontext
+from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable, miscounted
+from slotproof.engines.pipe import Pipe
+from slotproof.jsontext import BadJson
+from slotproof.protocol.commands import Command, describe
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.messages import (
+    HELLO,
+    PROTOCOL,
+    RECOMPUTED,
+    REFUSAL,
+    RESULT,
+    not_spoken,
+    refused_hello,
+)
+from slotproof.protocol.shapes import Shape
+from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot
+
+START_TIMEOUT = 120.0
+"""Seconds a driver has to say hello or to build an engine: real ones import and load."""
+_HELLO = {"op": "hello", "protocol": PROTOCOL}
+
+
+def last_words(failure: EngineFailed) -> str:
+    """The last line of what the driver wrote on standard error, or of its traceback."""
+    lines = [line.strip() for line in failure.trace.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+class ProcessEngine:
+    """Drives an engine through the JSON lines of its driver.
+
+    A driver that dies or hangs is started again at the next :meth:`reset`; what
+    it wrote on standard error since then is part of the failure. Times in seconds.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        step_timeout: float = 10.0,
+        env: dict[str, str] | None = None,
+        start_timeout: float = START_TIMEOUT,
+    ) -> None:
+        self._argv = list(argv)
+        self._timeout = step_timeout
+        self._start_timeout = start_timeout
+        self._env = env
+        self._pipe: Pipe | None = None
+        self._next = 0
+        self.name = "unknown"
+        self.version = ""
+        self.capabilities = Capabilities(commands=frozenset())
+        self._start()
+
+    # The driver's life -------------------------------------------------------
+
+    def _start(self) -> None:
+        self._kill()
+        self._pipe = Pipe(self._argv, self._env)
+        try:
+            self._welcome(self._introduced())
+        except EngineUnusable:
+            self._kill()
+            raise
+
+    def _introduced(self) -> dict[str, Any]:
+        try:
+            return self._ask(_HELLO, self._start_timeout)
+        except EngineFailed as failure:
+            raise EngineUnusable(not_started(failure)) from None
+        except EngineUnusable as refusal:
+            raise EngineUnusable(refused_hello(refusal)) from None
+
+    def _welcome(self, hello: dict[str, Any]) -> None:
+        """Take in who the driver is; :class:`EngineUnusable` for a hello that will not do."""
+        if hello.get("protocol") != PROTOCOL:
+            raise EngineUnusable(not_spoken(hello.get("protocol")))
+        wrong = HELLO.line(hello)
+        if wrong is None:
+            self.name, self.version = hello["engine"]["name"], hello["engine"]["version"]
+            self.capabilities = Capabilities.from_json(hello["capabilities"])
+            wrong = self.capabilities.senseless()
+        if wrong is not None:
+            raise EngineUnusable(f"the driver's hello: {wrong}")
+
+    def _kill(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.kill()
+
+    # Messages ------------------------------------------------------------------
+
+    def _ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        if self._pipe is None:
+            raise EngineFailed("crash", "the driver is not running", fault="death")
+        try:
+            return self._exchange(self._pipe, message, timeout)
+        except EngineFailed as failure:
+            if failure.broken:
+                self._kill()
+            raise
+        except EngineUnusable:
+            raise
+        except BaseException:  # Ctrl-C: the answer that is due would be taken for the next one
+            self._kill()
+            raise
+
+    def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """Send a message; its answer's result, whose shape is not looked at yet."""
+        self._next += 1
+        pipe.send(json.dumps({**message, "id": self._next}, separators=(",", ":")), timeout)
+        line = pipe.line(timeout)
+        try:
+            answer = jsontext.parse(line)
+        except BadJson as bad:
+            raise pipe.failed("garbage", f"garbage on the wire: {line[:80]!r} ({bad})") from None
+        refused = isinstance(answer, dict) and answer.get("ok") is False
+        wrong = (REFUSAL if refused else RESULT).line(answer)
+        if wrong is not None:
+            raise pipe.failed("garbage", f"garbage on the wire: {wrong}")
+        if answer["id"] != self._next:
+            raise pipe.failed("garbage", f"the driver answered message {answer['id']}")
+        if not refused:
+            result: dict[str, Any] = answer["result"]
+            return result
+        if answer["kind"] == "usage":
+            raise EngineUnusable(answer["error"])
+        trace = answer.get("trace") or pipe.stderr()
+        raise EngineFailed("crash", answer["error"], trace, broken=False)
+
+    def _result(self, shape: Shape, message: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The result of a message, in its shape. One that has another is the engine's failure."""
+        result = self._ask(message, timeout)
+        wrong = shape.line(result)
+        if wrong is not None:
+            raise _garbage(wrong)
+        return result
+
+    # The engine ------------------------------------------------------------------
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        reason = self.capabilities.refuses(config)
+        if reason is not None:
+            raise EngineUnusable(f"{self.name} {self.version}: {reason}")
+        if self._pipe is None:
+            self._start()
+        message = {"op": "reset", "config": config.to_json(), "seed": seed}
+        self._ask(message, self._start_timeout)
+
+    def do(self, command: Command) -> list[Snapshot]:
+        count = max(1, command.get("n", 1))
+        try:
+            result = self._result(
+                SNAPSHOTS, {"op": "do", "command": command}, self._timeout * count
+            )
+        except EngineUnusable as refusal:
+            text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
+            raise EngineUnusable(text) from None
+        snapshots: list[Snapshot] = result["snapshots"]
+        wrong = miscounted(command, snapshots)
+        if wrong is not None:
+            raise _garbage(wrong)
+        return snapshots
+
+    def recompute(self, tokens: list[int], count: int) -> list[int] | None:
+        if not self.capabilities.recompute:
+            return None
+        message = {"op": "recompute", "tokens": tokens, "count": count}
+        result = self._result(RECOMPUTED, message, self._timeout * count)
+        found: list[int] | None = result["tokens"]
+        return found
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(EngineFailed, EngineUnusable):
+                self._ask({"op": "bye"}, 2.0)
+        self._kill()
+
+
+def _garbage(wrong: str) -> EngineFailed:
+    """An answer that is JSON, and no answer to what was asked."""
+    return EngineFailed("crash", f"garbage on the wire: {wrong}", broken=False, fault="garbage")
+
+
+def not_started(failure: EngineFailed) -> str:
+    """One line for a driver that did not get through the handshake."""
+    said = last_words(failure)
+    if failure.how == "hang":
+        said = f"{said} (on standard error)" if said else "nothing on standard error"
+        return (
+            f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
+            "of JSON with its protocol, engine and capabilities; it says: "
+            f"{said}; --start-timeout sets the limit"
+        )
+    return f"the driver does not start: {failure}{': ' + said if said else ''}"

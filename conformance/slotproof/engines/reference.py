@@ -1,0 +1,285 @@
+"""The reference engine, in this process.
+
+| protocol | reference engine |
+|---|---|
+| pools | ``kv.allocators[pool]``, ``kv.tree.evictable``, ``kv.tree.protected`` |
+| tree | ``kv.tree.nodes()``: ``page``, ``swa_page``, ``lock_ref`` |
+| rows | ``kv.req_to_token_pool.free_slots`` and the lines of ``req_to_token`` in use |
+| sessions, slots | ``controller.sessions``, ``cache.slots`` |
+| requests | ``scheduler.reqs``; ``loan``: its row is the row of its session's slot |
+| checker | ``checker.ran``, ``figures``, ``verdict``, ``held_rows``, ``counted``, ``recent`` |
+| C, A, Q, E | ``kv_committed_len``, ``kv_allocated_len``, ``cache_protected_len``, \
+``swa_evicted_seqlen`` |
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import torch
+
+from slotproof.engines.base import (
+    Capabilities,
+    EngineFailed,
+    EngineUnusable,
+    in_one_line,
+    its_own_fault,
+)
+from slotproof.protocol.commands import FIELDS, Command
+from slotproof.protocol.config import CHOSEN, EngineConfig
+from slotproof.protocol.snapshot import (
+    CheckerView,
+    PoolView,
+    RequestView,
+    RowPages,
+    SlotView,
+    Snapshot,
+    token_hash,
+)
+from slotproof_engine.config import EngineConfig as ImplConfig
+from slotproof_engine.engine import ReferenceEngine
+from slotproof_engine.model import expected_next
+from slotproof_engine.mutants import MUTANTS, mutant_named
+from slotproof_engine.parts import Parts
+from slotproof_engine.req import KVRecord, Req
+from slotproof_engine.transformer import expected_tokens
+from slotproof_model.state import config
+from slotproof_model.transitions import TRANSITIONS
+
+COMMANDS = frozenset(FIELDS) - {"draft"}
+
+_TRANSITIONS = frozenset(
+    id_ for id_, each in TRANSITIONS.items() if each.possible({config.abort_publishes.name: False})
+)
+"""An aborted turn leaves nothing to the tree, whatever the configuration."""
+_NOT_OBSERVED = {
+    "real attention": "tokens are computed from stamps read back through the row table"
+}
+
+
+class InProcessEngine:
+    """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
+
+    name = "reference"
+
+    def __init__(
+        self, mutant: str | None = None, device: str = "cpu", model: str = "stamps"
+    ) -> None:
+        for name in mutant.split("+") if mutant is not None else ():
+            if name not in MUTANTS:
+                raise EngineUnusable(
+                    f"there is no mutant {name!r} of the reference engine; "
+                    "`slotproof list mutants` shows them"
+                )
+        self.version = "1" if mutant is None else f"1 with {mutant}"
+        self.mutant = mutant
+        self.device = device
+        self.model = model
+        if model == "transformer":
+            self.name = "reference-transformer"
+            torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
+        self.capabilities = Capabilities(
+            commands=COMMANDS,
+            pools=("full", "swa"),
+            page_sizes=(1, 2, 4, 8, 16, 32, 64),
+            events=True,
+            transitions=_TRANSITIONS,
+            profile="reference",
+            recompute=True,
+            config={name: [False, True] for name in sorted(CHOSEN)},
+            not_observed=_NOT_OBSERVED if model == "stamps" else {},
+        )
+        self._config = EngineConfig()
+        self._engine: ReferenceEngine | None = None
+        self._logged = 0
+        """Lines that its check logged since the last snapshot."""
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        """Choices that are not the protocol's. The page audit is cheap on a GPU only; the check
+        logs its lines at once where pages are larger than a token, and keeps them where not."""
+        return {
+            "device": self.device,
+            "model": self.model,
+            "audit": self.device != "cpu",
+            "checker_level": 1 if self._config.page_size == 1 else 2,
+        }
+
+    @property
+    def engine(self) -> ReferenceEngine:
+        assert self._engine is not None, "reset() comes first"
+        return self._engine
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        self._config = config
+        reason = config.too_large()
+        if reason is not None:
+            raise EngineUnusable(f"the reference engine is not built so large: {reason}")
+        try:
+            wanted = ImplConfig.of({**config.to_json(), "seed": seed, **self._own})
+        except ValueError as error:
+            raise EngineUnusable(str(error)) from None
+        parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
+        try:
+            self._engine = ReferenceEngine(wanted, parts, self._log)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
+        except Exception as error:  # noqa: BLE001  # a mutant's
+            raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
+
+    def do(self, command: Command) -> list[Snapshot]:
+        engine = self.engine
+        with its_own_fault():
+            if command["do"] == "step":
+                snapshots = []
+                for _ in range(command["n"]):
+                    engine.step()
+                    snapshots.append(self._snapshot())
+                return snapshots
+            engine.do(command)
+            return [self._snapshot()] if command["do"] == "tick" else []
+
+    def recompute(self, tokens: list[int], count: int) -> list[int]:
+        if self.model == "transformer":
+            return expected_tokens(tokens, count, self._config.window)
+        known = list(tokens)
+        for _ in range(count):
+            known.append(expected_next(known, self._config.window))
+        return known[len(tokens) :]
+
+    def close(self) -> None:
+        self._engine = None
+
+    # What is seen ---------------------------------------------------------------
+
+    def _snapshot(self) -> Snapshot:
+        engine = self.engine
+        slots = {sid: _slot(slot) for sid, slot in engine.cache.slots.items()}
+        requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
+        lengths: dict[int, tuple[int, int]] = {}
+        for view in (*slots.values(), *requests.values()):
+            row: int = view["row"]
+            if row >= 0:
+                committed, allocated = lengths.get(row, (0, 0))
+                lengths[row] = (max(committed, view["C"]), max(allocated, view["A"]))
+        return {
+            "iter": engine.iter,
+            "consumed": len(engine.consumed),
+            "messages": list(engine.messages),  # type: ignore[arg-type]
+            "pools": {name: self._pool(name) for name in engine.kv.allocators},
+            "tree": self._tree(),
+            "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
+            "sessions": {
+                sid: {
+                    "open": session.open,
+                    "closing": session.closing,
+                    "inflight": session.inflight.rid if session.inflight is not None else None,
+                    "history": len(session.history),
+                    "hash": token_hash(session.history),
+                }
+                for sid, session in engine.controller.sessions.items()
+            },
+            "slots": slots,
+            "requests": requests,
+            "ended": [{"rid": each["rid"]} for each in engine.ended],
+            "checker": self._check(),
+            "events": list(engine.events),
+            "content": {
+                str(row): stamps
+                for row, stamps in engine.content(
+                    {row: committed for row, (committed, _) in lengths.items()}
+                ).items()
+            },
+        }
+
+    def _check(self) -> CheckerView:
+        checker = self.engine.checker
+        logged, self._logged = self._logged, 0
+        shown: CheckerView = {
+            "ran": checker.ran,
+            "level": checker.level,
+            "pools": {
+                name: dict(vars(figures))  # type: ignore[misc]
+                for name, figures in checker.figures.items()
+            },
+            "verdict": checker.verdict,  # type: ignore[typeddict-item]
+            "message": checker.message,
+            "logged": logged,
+            "kept": len(checker.recent),
+        }
+        if checker.held_rows is not None:
+            shown |= {"held_rows": checker.held_rows, "counted": checker.counted}
+        return shown
+
+    def _log(self, _line: str) -> None:
+        self._logged += 1
+
+    def _pool(self, name: str) -> PoolView:
+        kv = self.engine.kv
+        allocator = kv.allocators[name]
+        return {
+            "total": allocator.total,
+            "available": allocator.available_size(),
+            "evictable": kv.tree.evictable,
+            "protected": kv.tree.protected,
+            "free": allocator.free_pages.tolist(),
+            "evicted": kv.tree.evicted,
+        }
+
+    def _tree(self) -> dict[str, list[tuple[int, int]]]:
+        nodes = list(self.engine.kv.tree.nodes())
+        tree = {"full": [(node.page, node.lock_ref) for node in nodes]}
+        if "swa" in self.engine.kv.allocators:
+            tree["swa"] = [(node.swa_page, node.lock_ref) for node in nodes]
+        return tree
+
+    def _rows(self, lengths: dict[int, int]) -> Any:
+        pool = self.engine.kv.req_to_token_pool
+        used: dict[str, RowPages] = {str(row): {"full": []} for row in lengths}
+        if lengths:
+            rows = list(lengths)
+            widest = max(lengths.values())
+            for name, table in pool.req_to_token.items():
+                for row, indices in zip(rows, table[rows, :widest].tolist(), strict=True):
+                    used[str(row)][name] = indices[: lengths[row]]  # type: ignore[literal-required]
+        return {"total": pool.size, "free": list(pool.free_slots), "used": used}
+
+    def _request(self, req: Req) -> RequestView:
+        scheduler = self.engine.scheduler
+        last = scheduler.last_batch
+        slot = self.engine.cache.slots.get(req.session_id) if req.session_id else None
+        on_loan = slot is not None and req.req_pool_idx >= 0
+        on_loan = on_loan and slot is not None and slot.req_pool_idx == req.req_pool_idx
+        return {
+            "session": req.session_id,
+            "kind": req.kind,
+            "phase": req.phase.value,
+            "in_last": last is not None and req in last.reqs,
+            "in_running": req in scheduler.running_batch.reqs,
+            "loan": req.session_id if on_loan else None,
+            **_lengths(req),  # type: ignore[typeddict-item]
+            "locks": int(req.last_node is not None and not on_loan),
+            "prompt": len(req.origin_input_ids),
+            "hash": token_hash(req.origin_input_ids),
+            "output": len(req.output_ids),
+        }
+
+
+def _lengths(record: KVRecord) -> dict[str, int]:
+    return {
+        "row": record.req_pool_idx,
+        "C": record.kv_committed_len,
+        "A": record.kv_allocated_len,
+        "Q": record.cache_protected_len,
+        "E": record.swa_evicted_seqlen,
+    }
+
+
+def _slot(slot: Any) -> SlotView:
+    return {
+        **_lengths(slot),  # type: ignore[typeddict-item]
+        "lent": slot.is_active,
+        "locks": int(slot.last_node is not None),
+    }

@@ -1,0 +1,287 @@
+"""The engine that an ``--engine`` argument names."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotproof import children
+from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, torch_missing
+from slotproof.engines.checked import CheckedEngine
+from slotproof.engines.process import START_TIMEOUT, ProcessEngine
+from slotproof.engines.releases import of_release
+from slotproof.engines.timed import TimedEngine
+from slotproof.environments.processes import clean_environment
+from slotproof.environments.recipes import RECIPES
+from slotproof.files import slug
+
+MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
+"""The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
+STEM = 60
+"""Characters of an engine in the name of a file."""
+FAMILIES = ", ".join(f"{name}==RELEASE, {name}" for name in RECIPES)
+FORMS = f"reference, reference:MUTANT, {FAMILIES}, module:factory, cmd:PROGRAM ARGS"
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What the user asked for. ``text`` is the ``--engine`` argument as given."""
+
+    text: str
+    python: Path | None = None
+    device: str = "cpu"
+    step_timeout: float = 10.0
+    start_timeout: float = START_TIMEOUT
+    mends: tuple[str, ...] = ()
+    """Known bugs that the driver repairs in its process: names of mends."""
+
+    @property
+    def stem(self) -> str:
+        """What files of its traces begin with: another command, or environment, has another name.
+
+        >>> EngineSpec("cmd:python toy.py --bug").stem
+        'cmd-python-toy.py-bug'
+        >>> EngineSpec("sglang", Path("/envs/old/bin/python")).stem
+        'sglang-old-3d9a7d68'
+        """
+        name = slug(self.text)
+        if self.python is None and not self.mends and len(name) <= STEM:
+            return name
+        home = self.python.absolute().parent.parent if self.python else Path()
+        whole = f"{self.text} {self.python and self.python.absolute()}"
+        number = zlib.crc32(" ".join((whole, *self.mends)).encode())
+        mended = "mended" if self.mends else ""
+        return f"{slug(f'{name[:STEM]} {home.name} {mended}')}-{number:08x}"
+
+    @property
+    def options(self) -> str:
+        """How it is started beside ``--engine``: what is not so by default.
+
+        >>> EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
+        "--python 'my env/bin/python' --step-timeout 60"
+        """
+        said = {
+            "--python": self.python,
+            "--device": self.device if self.device != "cpu" else None,
+            "--step-timeout": f"{self.step_timeout:g}" if self.step_timeout != 10.0 else None,
+            "--start-timeout": f"{self.start_timeout:g}"
+            if self.start_timeout != START_TIMEOUT
+            else None,
+        }
+        given = [(name, each) for name, each in said.items() if each]
+        given += [("--mend", each) for each in self.mends]
+        return " ".join(f"{name} {shlex.quote(str(each))}" for name, each in given)
+
+    def open(self) -> Engine:
+        """Start the engine. Raises :class:`EngineUnusable` with one line.
+
+        >>> EngineSpec("reference:22213-double-count").open().version
+        '1 with 22213-double-count'
+        """
+        name, _, rest = self.text.partition(":")
+        self._on_a_device(name)
+        self._with_mends()
+        if self._family():
+            return self._release()
+        if name == "cmd" or rest or name in MODELS:
+            self._without_python()
+        if name in MODELS:
+            return self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
+        if self.text in RECIPES or name == "cmd":
+            return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
+        if rest and all(part.isidentifier() for part in name.split(".")):
+            return self._factory(name, rest)
+        raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+
+    def driver(self) -> list[str]:
+        """The command that starts the engine's driver; an engine that needs none is served.
+
+        Raises :class:`EngineUnusable` with one line.
+        """
+        name, _, rest = self.text.partition(":")
+        if family := self._family():
+            self._without_python(family)
+            return [str(of_release(self.text).python), *self._program(family)]
+        if self.text in RECIPES:
+            return self._installed()
+        self._without_python()
+        if name == "cmd":
+            return self._command(rest)
+        served = "slotproof.drivers.served"
+        return [sys.executable, "-m", served, self.text]
+
+    def _family(self) -> str | None:
+        """The engine of which a release is named: ``ENGINE==RELEASE``."""
+        family, equals, _ = self.text.partition("==")
+        return family if equals and family in RECIPES else None
+
+    def _program(self, family: str) -> list[str]:
+        """Driver and arguments."""
+        return [str(RECIPES[family].driver), *(f"--mend={each}" for each in self.mends)]
+
+    def _with_mends(self) -> None:
+        """Raises :class:`EngineUnusable` for an engine of which no bug can be mended."""
+        if self.mends != mends_for(self.text, self.mends):
+            able = " and ".join(name for name, each in RECIPES.items() if each.mends)
+            raise EngineUnusable(f"--mend is for {able}; there are no mends for {self.text}")
+        for name in self.mends:
+            if name != "all" and name not in RECIPES[self._family() or self.text].mends:
+                raise EngineUnusable(
+                    f"there is no mend {name!r}; `slotproof list mends` shows them"
+                )
+
+    def _without_python(self, family: str | None = None) -> None:
+        if self.python is None:
+            return
+        if family:
+            raise EngineUnusable(
+                f"{self.text} has an environment of its own; for another one: "
+                f"--engine {family} --python {self.python}"
+            )
+        raise EngineUnusable(
+            f"--python is for {' and '.join(RECIPES)}, whose builds have environments; "
+            f"{self.text} has none"
+        )
+
+    def _release(self) -> Engine:
+        driver, clean = self.driver(), clean_environment()
+        try:
+            return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
+        except EngineUnusable as error:
+            if self.mends and "does not fit" in str(error):
+                raise
+            raise EngineUnusable(
+                f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
+            ) from None
+
+    def _on_a_device(self, name: str) -> None:
+        """Tensors of other engines are theirs to place; a GPU has to be there."""
+        if self.device == "cpu":
+            return
+        if name not in MODELS:
+            raise EngineUnusable(
+                f"--device is for the reference engine; {self.text} places its tensors itself"
+            )
+        try:
+            import torch
+
+            torch.zeros(1, device=self.device)
+        except ModuleNotFoundError as error:
+            raise torch_missing(error) from None
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
+
+    def _reference(self, mutant: str | None, model: str, with_mutant: bool) -> Engine:
+        if with_mutant and not mutant:
+            raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
+        try:
+            from slotproof.engines.reference import InProcessEngine
+        except ModuleNotFoundError as error:
+            raise torch_missing(error) from None
+        engine = InProcessEngine(mutant, self.device, model)
+        compiles = self.device != "cpu"  # kernels, in the first step
+        return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
+
+    def _installed(self) -> list[str]:
+        """The driver of a build that is in the environment of --python."""
+        family = self.text
+        python = self.python or Path(sys.executable)
+        if shutil.which(str(python)) is None:
+            raise EngineUnusable(f"--python {python}: there is no such program")
+        # A folder called so beside us is no build: only a module with a file is.
+        probe = (
+            "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
+            f"s = u.find_spec('{family}'); sys.exit(0 if s and s.origin else 3)"
+        )
+        try:
+            found = children.run([python, "-c", probe], timeout=self.start_timeout)
+        except OSError as error:
+            raise EngineUnusable(f"--python {python} can't be run: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise EngineUnusable(
+                f"--python {python} does not say within {self.start_timeout:g} s whether it has "
+                f"{family}: is it a Python?"
+            ) from None
+        if found.returncode:
+            raise EngineUnusable(
+                f"{python} has no {family}; name an environment that has it with --python, "
+                f"or a release: --engine {family}=={RECIPES[family].example}"
+            )
+        return [str(python), *self._program(family)]
+
+    def _command(self, rest: str) -> list[str]:
+        try:
+            argv = shlex.split(rest)
+        except ValueError as error:
+            raise EngineUnusable(f"cmd:{rest}: {error}") from None
+        if not argv:
+            raise EngineUnusable("cmd: names no program")
+        return argv
+
+    def _factory(self, module: str, name: str) -> Engine:
+        try:
+            here = str(Path.cwd())
+            if here not in sys.path:
+                sys.path.append(here)  # last: no file there is taken for a library
+            found = getattr(importlib.import_module(module), name)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a module does what it likes
+            raise EngineUnusable(f"{self.text}: {str(error) or type(error).__name__}") from None
+        try:
+            engine: Engine = found()
+        except EngineUnusable:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
+            raise EngineUnusable(f"{self.text} makes no engine: {in_one_line(error)}") from None
+        parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
+        missing = [name for name in parts if not hasattr(engine, name)]
+        if missing:
+            raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
+        offered: object = engine.capabilities
+        if not isinstance(offered, Capabilities):
+            raise EngineUnusable(f"{self.text} makes no engine: its capabilities are none")
+        problem = offered.senseless()
+        if problem is not None:
+            raise EngineUnusable(f"{self.text} makes no engine: {problem}")
+        return CheckedEngine(TimedEngine(engine, self.step_timeout))
+
+
+def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Mends of a trace, for an engine: none for one that has no bugs to mend.
+
+    >>> mends_for("sglang==0.5.23", ["queued-abort"]), mends_for("reference", ["queued-abort"])
+    (('queued-abort',), ())
+    """
+    recipe = RECIPES.get(text.partition("==")[0])
+    return tuple(wanted) if recipe is not None and recipe.mends else ()
+
+
+def is_ours(text: str) -> bool:
+    """Whether a file may name the engine: the reference or a mutant of it, all of it our code.
+
+    A trace comes from anywhere. What else it names would be installed, imported or started:
+    that is for the user to ask for.
+
+    >>> is_ours("reference:leak-full"), is_ours("reference-transformer")
+    (True, True)
+    >>> [is_ours(each) for each in ("cmd:rm -r /", "sglang==0.5.23", "sglang:main", "reference==1")]
+    [False, False, False, False]
+    """
+    return text.partition(":")[0] in MODELS
+
+
+def with_python(text: str, python: Path | None) -> str:
+    """An engine's name for use with ``--python``: the release it names gives way.
+
+    >>> with_python("sglang==0.5.23", Path("env/bin/python")), with_python("sglang==0.5.23", None)
+    ('sglang', 'sglang==0.5.23')
+    """
+    family = text.partition("==")[0]
+    return family if python is not None and family in RECIPES else text

@@ -1,0 +1,47 @@
+"""Releases of an engine: each in its environment, which is made where it is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.process import ProcessEngine
+from slotproof.environments.processes import clean_environment
+from slotproof.environments.recipes import EnvironmentProblem, Recipe, parse
+from slotproof.environments.store import Entry, Store, default_folder
+from slotproof.environments.use import environment
+
+FIRST_START = 900.0
+"""Seconds for the first start of a build: Python compiles all that it imports."""
+
+
+def starts(python: Path, recipe: Recipe) -> str:
+    """Why the build does not start; empty if it does.
+
+    The driver says hello: it imports the build and looks at a scheduler of it.
+    """
+    argv = [str(python), str(recipe.driver)]
+    try:
+        ProcessEngine(argv, env=clean_environment(), start_timeout=FIRST_START).close()
+    except EngineUnusable as error:
+        return str(error)
+    return ""
+
+
+def of_release(name: str) -> Entry:
+    """The environment that ``ENGINE==RELEASE`` is to be started in.
+
+    A damaged one is the user's to mend. Raises :class:`EngineUnusable`.
+    """
+    store = Store(default_folder())
+    try:
+        recipe, release = parse(name)
+        entry = store.find(f"{recipe.engine}=={release}")
+        if entry is not None and entry.ready and (damage := store.damage(entry)):
+            raise EnvironmentProblem(
+                f"the environment of {name} is damaged ({damage}); "
+                f"`slotproof env create {name}` makes it again"
+            )
+        return environment(name, store, starts)
+    except EnvironmentProblem as problem:
+        raise EngineUnusable(str(problem)) from None

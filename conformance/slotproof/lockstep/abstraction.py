@@ -1,0 +1,100 @@
+"""From an engine's snapshot to a state of the spec.
+
+| spec | snapshot |
+|---|---|
+| pools, rows | ``pools``, ``rows`` (free rows are counted) |
+| session, slot | ``sessions[s]``, ``slots[s]``; ``lent`` from ownership where there is no flag |
+| turn | the request of kind *turn* that names the session |
+| an actor of its own | every other request (plain, stub, doomed), and a second turn |
+| E | 0 up to Q: there the cursor stands on the tree's pages and says nothing |
+| locked | it has KV of its own and a tree lock; a lock on nothing (Q = 0) always counts as had |
+"""
+
+from __future__ import annotations
+
+from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
+from slotproof_model.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
+from slotproof_model.state import KINDS, NO_ROW, PHASES, PLAIN, Pool, Request, Rows, Session, Slot
+from slotproof_model.world import Constants, World
+
+_NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
+_NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))
+_HAS_KV = ("matched", "parked", "running")
+
+
+def abstract(snapshot: Snapshot, constants: Constants) -> World:
+    """The state of the spec that the snapshot shows."""
+    pools = snapshot["pools"]
+    rows = Rows(total=snapshot["rows"]["total"], free=len(snapshot["rows"]["free"]))
+    world = World(constants, (*_pool(pools.get("full")), *_pool(pools.get("swa")), *rows))
+
+    turns: dict[str, RequestView] = {}
+    loans = {request["loan"] for request in snapshot["requests"].values()}
+    for rid, request in snapshot["requests"].items():
+        sid = request["session"]
+        if request["kind"] == "turn" and sid in snapshot["sessions"] and sid not in turns:
+            assert sid is not None
+            turns[sid] = request
+        else:
+            alone = _request(request, constants, alone=True)
+            world.put("/" + rid, [*_NO_SESSION, *_NO_SLOT, *alone])
+    for sid in dict.fromkeys([*snapshot["sessions"], *snapshot["slots"]]):
+        session = snapshot["sessions"].get(sid)
+        slot = _slot(snapshot["slots"].get(sid), constants, sid in loans)
+        turn = _request(turns[sid], constants) if sid in turns else _NO_REQUEST
+        world.put(sid, [*_session(session), *slot, *turn])
+    return world
+
+
+def _pool(pool: PoolView | None) -> Values:
+    if pool is None:
+        return _NO_POOL
+    return Pool(pool["total"], pool["available"], pool["evictable"], pool["protected"])
+
+
+def _session(session: SessionView | None) -> Values:
+    if session is None:
+        return _NO_SESSION
+    return Session(
+        open=int(session["open"]),
+        closing=int(session["closing"]),
+        inflight=int(session["inflight"] is not None),
+        history=session["history"],
+    )
+
+
+def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
+    if slot is None:
+        return _NO_SLOT
+    lent = on_loan if slot["lent"] is None else slot["lent"]
+    return Slot(
+        holding=1,
+        lent=int(lent),
+        row=slot["row"],
+        C=slot["C"],
+        A=slot["A"],
+        Q=slot["Q"],
+        E=_cursor(slot, constants),
+        locked=int(slot["Q"] == 0 or slot["locks"] > 0),
+    )
+
+
+def _request(request: RequestView, constants: Constants, alone: bool = False) -> Values:
+    has_kv = request["phase"] in _HAS_KV or request["row"] != NO_ROW  # else nothing to lock
+    locked = has_kv and request["loan"] is None and (request["Q"] == 0 or request["locks"] > 0)
+    return Request(
+        kind=PLAIN if alone else KINDS[request["kind"]],
+        phase=PHASES[request["phase"]],
+        prompt=request["prompt"],
+        output=request["output"],
+        row=request["row"],
+        C=request["C"],
+        A=request["A"],
+        Q=request["Q"],
+        E=_cursor(request, constants),
+        locked=int(locked),
+    )
+
+
+def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
+    return view["E"] if constants.window and view["E"] > view["Q"] else 0

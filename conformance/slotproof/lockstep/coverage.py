@@ -1,0 +1,108 @@
+"""What a run has seen, and what it has not."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotproof_model.evaluate import outcomes
+from slotproof_model.layout import EMPTY_ACTOR, OWN, Vector
+from slotproof_model.state import RUNNING, req
+from slotproof_model.world import World
+
+_COUNTS = ("transitions", "decoding", "checked", "set_aside")
+_PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]
+
+
+@dataclass
+class Coverage:
+    """Transitions, guard outcomes and clauses, counted over a run."""
+
+    transitions: Counter[str] = field(default_factory=Counter)
+    decoding: Counter[str] = field(default_factory=Counter)
+    """Those of them that met a request between two of its decoding rounds."""
+    checked: Counter[str] = field(default_factory=Counter)
+    """How often each invariant was evaluated on something it speaks of."""
+    set_aside: Counter[str] = field(default_factory=Counter)
+    """Violations that were passed over because the user knows them."""
+    holds: int = 0
+    fails: int = 0
+    """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
+    commands: int = 0
+    iterations: int = 0
+    reached: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """What clients sent and met: counted in :mod:`slotproof.lockstep.reached`."""
+
+    def saw_guards(self, page_size: int, state: Vector) -> None:
+        table = outcomes(page_size)
+        bits = table.evaluate(state)
+        self.holds |= bits
+        self.fails |= ~bits & ((1 << len(table.names)) - 1)
+
+    def saw(self, world: World, transition: str, key: str | None) -> None:
+        """A transition that is about to be applied."""
+        self.transitions[transition] += 1
+        actor = world.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
+        if actor[_PHASE] == RUNNING and actor[_OUTPUT]:
+            self.decoding[transition] += 1
+
+    def add(self, other: Coverage) -> None:
+        self.transitions += other.transitions
+        self.decoding += other.decoding
+        self.checked += other.checked
+        self.set_aside += other.set_aside
+        self.holds |= other.holds
+        self.fails |= other.fails
+        self.commands += other.commands
+        self.iterations += other.iterations
+        for what, counts in other.reached.items():
+            self.reached[what] += counts
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it; the bits of guards are as many as fit into no number of JSON.
+
+        >>> coverage = Coverage(Counter({"T-OPEN": 2}), holds=1 << 70, commands=3)
+        >>> Coverage.from_json(coverage.to_json()) == coverage
+        True
+        """
+        counts = {name: dict(sorted(getattr(self, name).items())) for name in _COUNTS}
+        reached = {what: dict(sorted(each.items())) for what, each in sorted(self.reached.items())}
+        return {
+            **counts,
+            "holds": f"{self.holds:x}",
+            "fails": f"{self.fails:x}",
+            "commands": self.commands,
+            "iterations": self.iterations,
+            "reached": reached,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Coverage:
+        """What :meth:`to_json` made."""
+        fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
+        fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
+        coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
+        coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})
+        return coverage
+
+    def guards(self, offered: Collection[str]) -> tuple[int, int, list[str]]:
+        """Of the transitions offered: (outcomes seen, outcomes there are, those not seen)."""
+        missing = []
+        count = 0
+        for bit, (transition, name) in enumerate(outcomes(1).names):
+            if transition in offered:
+                count += 2
+                for way, seen in (("held", self.holds), ("failed", self.fails)):
+                    if not seen >> bit & 1:
+                        missing.append(f"{transition}.{name} never {way}")
+        return count - len(missing), count, missing
+
+
+def total(parts: Iterable[Coverage]) -> Coverage:
+    """Their sum."""
+    whole = Coverage()
+    for part in parts:
+        whole.add(part)
+    return whole

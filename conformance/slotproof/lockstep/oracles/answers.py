@@ -1,0 +1,28 @@
+"""INV-ANSWER: every request gets exactly one final answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.lockstep.observation import Observation, Violation, violated
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    seen.coverage.checked["INV-ANSWER"] += 1
+    for message in seen.snapshot["messages"]:
+        if message["type"] != "finish":
+            continue
+        rid = message["rid"]
+        sent = seen.client.requests.get(rid)
+        if sent is None:
+            yield violated("INV-ANSWER.once", "an answer to {rid}, which nobody sent", rid=rid)
+        elif sent.answers > 1:
+            words, times = "{rid} was answered {engine} times", sent.answers
+            yield violated("INV-ANSWER.once", words, rid=rid, spec=1, engine=times)
+    if seen.snapshot["requests"] or seen.client.unread:
+        return
+    for rid, sent in seen.client.requests.items():
+        if not sent.answers:
+            words = "{rid} is not in the engine any more and was never answered"
+            yield violated("INV-ANSWER.never_silent", words, rid=rid)
+            return

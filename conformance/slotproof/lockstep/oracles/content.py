@@ -1,0 +1,63 @@
+"""INV-CONTENT: the KV at each committed position, and the tokens that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.lockstep.observation import Observation, Owner, Violation, violated
+from slotproof.lockstep.oracles.contract import aborted_unasked
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    yield from _stamps(seen)
+    for rid, expected in seen.recompute.items():
+        sent = seen.client.requests[rid]
+        if aborted_unasked(seen, sent) and len(sent.output) <= 1 + seen.config.draft:
+            continue  # of a round on another prompt: INV-ANSWER.unasked says that it was refused
+        seen.coverage.checked["INV-CONTENT"] += 1
+        output = sent.output
+        assert isinstance(output, list)  # else nobody could have computed it again
+        pairs = enumerate(zip(output, expected, strict=False))  # `expected` ends before a tie
+        wrong = next(((i, have, want) for i, (have, want) in pairs if have != want), None)
+        if wrong is not None:
+            first, have, want = wrong
+            words = "output {n} of {rid} is {engine}; without a cache it is {spec}"
+            yield violated("INV-CONTENT.tokens", words, n=first, rid=rid, spec=want, engine=have)
+
+
+def _stamps(seen: Observation) -> Iterator[Violation]:
+    content = seen.snapshot.get("content")
+    if content is None:
+        return
+    for owner in seen.owners:
+        known = _known(seen, owner)
+        stamps = content.get(str(owner.row), ())
+        if known is None:
+            continue
+        seen.coverage.checked["INV-CONTENT"] += 1
+        for position, (token, stamped) in enumerate(stamps[: owner.C]):
+            if stamped != position or (position < len(known) and token != known[position]):
+                should = known[position] if position < len(known) else None
+                yield violated(
+                    "INV-CONTENT.stamp",
+                    "position {position} of {owners} holds the KV of token {engine} at {stamped}, "
+                    "not of {should} at {position}",
+                    owners=(owner.holder,),
+                    position=position,
+                    stamped=stamped,
+                    should="its token" if should is None else should,
+                    spec=should,
+                    engine=token,
+                )
+                return
+
+
+def _known(seen: Observation, owner: Owner) -> list[int] | None:
+    """The tokens that the owner's KV is for, as far as clients know them."""
+    kind, name = owner.holder
+    if kind == "slot":
+        known = seen.client.history.get(name)
+    else:
+        doomed = seen.snapshot["requests"][name]["kind"] == "doomed"
+        known = None if doomed else seen.client.prompt_of(name)
+    return known if isinstance(known, list) else None

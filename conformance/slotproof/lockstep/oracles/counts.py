@@ -1,0 +1,169 @@
+"""INV-SUM-*, INV-ONCE and every other state invariant, evaluated on the snapshot.
+
+Two figures of each kind: those that ownership gives (slots, requests and their
+lengths), and those that the engine's own checker reported. The equation must
+hold for both, and they must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slotproof.lockstep.figures import figures, in_a_line
+from slotproof.lockstep.observation import TERMS, Observation, Violation, actor_of, violated
+from slotproof.protocol.snapshot import RequestView
+from slotproof_model.expr import Expr, variables
+from slotproof_model.invariants import INVARIANTS
+from slotproof_model.state import NO_ROW
+
+EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
+"""The pool that an equation is about."""
+_OF_ALL = {*EQUATIONS, "INV-ROWS", "INV-DRAIN", "INV-LOCK"}
+"""Broken for every actor at once: they say nothing of the one that is looked at first."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for actor, invariant, conjunct in seen.broken:
+        yield _broken(seen, invariant, conjunct, actor)
+    for invariant, pool in EQUATIONS.items():
+        if pool not in seen.snapshot["pools"]:
+            continue
+        seen.coverage.checked[invariant] += 1
+        reported: Mapping[str, Any] | None = seen.snapshot["checker"]["pools"].get(pool)
+        if not seen.snapshot["checker"]["ran"] or reported is None:
+            continue
+        terms = [reported[term] for term in TERMS]
+        if sum(terms) != reported["total"] or min(terms) < 0:
+            yield _sum(invariant, "reported", reported)
+        expected = expected_report(seen, pool, reported["held"])
+        if (reported["held"], reported["uncached"]) != expected:
+            yield violated(
+                "INV-ONCE.reported",
+                "{pool}: the engine counts held {said[held]} and uncached {said[uncached]}, "
+                "ownership gives {expected[0]} and {expected[1]}",
+                pool=pool,
+                said=reported,
+                expected=expected,
+            )
+    yield from _held_rows(seen)
+    _count(seen)
+
+
+def _held_rows(seen: Observation) -> Iterator[Violation]:
+    """The rows that slots hold, as the engine counts them; KV on loan as in `expected_report`."""
+    said, snapshot = seen.snapshot["checker"].get("held_rows"), seen.snapshot
+    if said is None or not snapshot["checker"]["ran"]:
+        return
+    held = {view["row"] for sid, view in snapshot["slots"].items() if sid not in seen.lent_slots}
+    turns = {view["row"] for view in _for_sessions(seen).values()}
+    most = held if seen.world.constants.profile.choices["loan"] == "uncached" else held | turns
+    least, most = held - {NO_ROW}, most - {NO_ROW}
+    if not len(least) <= said <= len(most):
+        words = "the engine counts {engine} row(s) held by slots, ownership gives {spec}"
+        yield violated("INV-ROWS.reported", words, engine=said, spec=len(least))
+
+
+def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None) -> Violation:
+    """A state invariant that does not hold, as the actor sees it."""
+    writer = seen.world.writers.get(actor or "")
+    if invariant in EQUATIONS:
+        return _sum(invariant, conjunct, seen.figures(EQUATIONS[invariant]), writer)
+    session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
+    expr, page = INVARIANTS[invariant].conjuncts[conjunct], seen.config.page_size
+    said = figures(expr, page, seen.world.vector(actor))
+    if actor and {"session", "slot", "turn"} & _parts(expr) and "frame" not in _parts(expr):
+        said = f"{actor.removeprefix('/')}: {said} ({_figures(seen, actor)})"
+    return Violation(invariant, conjunct, said, writer, session=session, rid=rid)
+
+
+def _parts(expr: Expr) -> set[str]:
+    """Of the state: of which a formula speaks."""
+    return {name.partition(".")[0] for name in variables(expr)}
+
+
+def _sum(
+    invariant: str, conjunct: str, share: Mapping[str, int], writer: str | None = None
+) -> Violation:
+    """The equation of a pool, where it does not add up."""
+    terms = [share[term] for term in TERMS]
+    return violated(
+        f"{invariant}.{conjunct}",
+        "{pool}: {terms} = {engine}, not {spec} ({names})",
+        terms=" + ".join(map(str, terms)),
+        names=" + ".join(TERMS),
+        transition=writer,
+        pool=EQUATIONS[invariant],
+        spec=share["total"],
+        engine=sum(terms),
+    )
+
+
+def _count(seen: Observation) -> None:
+    """Which clauses there was something to evaluate on."""
+    checked = seen.coverage.checked
+    snapshot = seen.snapshot
+    checked["INV-ROWS"] += 1
+    if seen.world.actors:
+        for invariant in ("INV-ABSENT", "INV-KIND", "INV-TOKENS"):
+            checked[invariant] += 1
+    else:
+        checked["INV-DRAIN"] += 1
+    if snapshot["requests"]:
+        checked["INV-PHASE"] += 1
+    if seen.lent_slots:
+        checked["INV-LOAN"] += 1
+    if snapshot["slots"]:
+        checked["INV-ONCE"] += 1
+    if seen.owners:
+        for invariant in ("INV-ORDER", "INV-ALIGN", "INV-COVER"):
+            checked[invariant] += 1
+        if seen.config.window:
+            checked["INV-CURSOR"] += 1
+            checked["INV-WINDOW"] += 1
+
+
+def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[int, int]:
+    """held and uncached as this engine's profile reports KV on loan.
+
+    Where KV on loan is reported as held, so may be that of a turn which has no
+    slot yet, of a doomed one and of a stub: the session's record is there from the first
+    prefill on. What is reported as held then decides, within those bounds.
+    """
+    held, uncached = seen.shares[pool]
+    if seen.world.constants.profile.choices["loan"] == "uncached":
+        return held, uncached
+    index = 1 if pool == "full" else 3
+    sessions = {f"/{rid}" for rid in _for_sessions(seen)}
+    turns = {
+        key: share[index]
+        for key, share in seen.world.shares.items()
+        if key[0] != "/" or key in sessions
+    }
+    least = sum(tokens for key, tokens in turns.items() if key in seen.lent_slots)
+    moved = min(max(reported_held - held, least), sum(turns.values()))
+    return held + moved, uncached - moved
+
+
+def _for_sessions(seen: Observation) -> dict[str, RequestView]:
+    """Requests that were sent to a session, taken by it or not."""
+    requests = seen.snapshot["requests"].items()
+    return {rid: view for rid, view in requests if view["kind"] != "plain"}
+
+
+def _figures(seen: Observation, actor: str | None) -> str:
+    """The lengths of the actor."""
+    session, rid = actor_of(actor)
+    requests = seen.snapshot["requests"]
+    if session is None:
+        return _lengths(requests.get(rid or ""))
+    slot = _lengths(seen.snapshot["slots"].get(session))
+    turn = next((each for each in requests.values() if each["session"] == session), None)
+    return f"slot {slot}, turn {_lengths(turn)}"
+
+
+def _lengths(view: object) -> str:
+    if not isinstance(view, dict):
+        return "none"
+    names = ("phase", "lent", "row", "C", "A", "Q", "E", "prompt", "output")
+    return in_a_line({name: view[name] for name in names if name in view})

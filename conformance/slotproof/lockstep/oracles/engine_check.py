@@ -1,0 +1,105 @@
+"""INV-CHECKER: the engine's own check ran, covers every pool, and is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slotproof.lockstep.observation import TERMS, Observation, Violation, all_of, violated
+from slotproof.lockstep.oracles import owners
+from slotproof.lockstep.oracles.counts import EQUATIONS, expected_report
+from slotproof.protocol.snapshot import CheckerView
+from slotproof_model.memory import Move
+from slotproof_model.state import NO_ROW
+from slotproof_model.transitions import TRANSITIONS
+
+BATCHES = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "run" and any(mem.move is Move.ALLOC for mem in each.memory)
+)
+"""A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
+KEPT = 100
+"""Lines that an engine keeps at least, where it keeps any."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    check = seen.snapshot["checker"]
+    if check["verdict"] == "crash":
+        message = check["message"]
+        yield violated("INV-CHECKER.verdict", "the check raised: {message}", message=message)
+        return
+    ran = [rid for rid, request in seen.snapshot["requests"].items() if request["in_last"]] or [
+        f"{name} of {rid}" for name, _, rid, _ in seen.snapshot.get("events", []) if name in BATCHES
+    ]
+    if not check["ran"]:
+        if ran and check["level"] > 0:
+            words = "a batch ran ({who}) and the check did not"
+            yield violated("INV-CHECKER.ran", words, who=all_of(dict.fromkeys(ran)))
+        return
+    seen.coverage.checked["INV-CHECKER"] += 1
+    for pool in seen.snapshot["pools"]:
+        if pool not in check["pools"]:
+            words = "the check does not look at the {pool} pool"
+            yield violated("INV-CHECKER.covers", words, pool=pool)
+            continue
+        theirs: Mapping[str, Any] = check["pools"][pool]
+        held, uncached = expected_report(seen, pool, theirs["held"])
+        mine = {**seen.figures(pool), "held": held, "uncached": uncached}
+        wrong = [name for name in mine if mine[name] != theirs[name]]
+        if wrong:
+            yield violated(
+                "INV-CHECKER.figures",
+                "{pool}: the check says {theirs}, ownership gives {mine} ({names})",
+                theirs=tuple(theirs[name] for name in mine),
+                mine=tuple(mine.values()),
+                names=", ".join(mine),
+                pool=pool,
+                variable=f"{pool}.{wrong[0]}",
+                spec=mine[wrong[0]],
+                engine=theirs[wrong[0]],
+            )
+    yield from _counted(seen, check)
+    yield from _log(check, seen.previous["checker"].get("kept", 0))
+    broken = {invariant for _, invariant, _ in seen.broken}
+    if broken & EQUATIONS.keys() and check["verdict"] == "ok":
+        pool = EQUATIONS[min(broken & EQUATIONS.keys())]
+        share = seen.figures(pool)
+        had, total = sum(share[term] for term in TERMS), share["total"]
+        words = "{pool}: there are {engine} of {spec} tokens, the check says ok"
+        yield violated("INV-CHECKER.verdict", words, pool=pool, spec=total, engine=had)
+    if check["verdict"] == "off":
+        yield violated("INV-CHECKER.verdict", "the check ran, and it has no verdict")
+    if check["verdict"] == "leak" and not broken and not list(owners.judge(seen)):
+        words, said = "nothing is wrong, the check says: {said}", check["message"] or "leak"
+        yield violated("INV-CHECKER.alarm", words, said=said)
+
+
+def _counted(seen: Observation, check: CheckerView) -> Iterator[Violation]:
+    """Whose KV it added; where KV on loan is the slot's, requests do not say."""
+    if "counted" not in check or seen.world.constants.profile.choices["loan"] != "uncached":
+        return
+    times = Counter(check["counted"])
+    for rid, request in seen.snapshot["requests"].items():
+        due = int(request["row"] != NO_ROW)
+        if times[rid] < due or times[rid] > 1:
+            words = "the check counts {rid} {engine} times, {spec} is right"
+            yield violated("INV-CHECKER.counted", words, rid=rid, spec=due, engine=times[rid])
+
+
+def _log(check: CheckerView, before: int) -> Iterator[Violation]:
+    """What it logs, by its level. ``before``: lines that were kept until now."""
+    logged, kept = check.get("logged"), check.get("kept")
+    if logged is None or kept is None:
+        return
+    said = {"level": check["level"], "logged": logged, "kept": kept, "before": before}
+    words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before; {due}"
+    if check["verdict"] == "leak":
+        least = min(before + 1, KEPT)
+        if logged < least:
+            yield violated("INV-CHECKER.dump", words, **said, due=f"{least} are to be logged")
+    elif (logged, kept) != (0, max(kept, before, 1)) if check["level"] == 1 else not logged:
+        most = f"0 are to be logged, {max(before, 1)} kept"
+        due = most if check["level"] == 1 else "each check is to be logged"
+        yield violated("INV-CHECKER.level", words, **said, due=due)

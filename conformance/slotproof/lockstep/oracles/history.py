@@ -1,0 +1,62 @@
+"""INV-HISTORY and INV-INFLIGHT.one: what sessions remember is what clients were told, and what is
+computed is what they asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.protocol.snapshot import differ, token_hash
+
+_HASHES = ": the hash is {said}, theirs {right}"
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for sid, session in seen.snapshot["sessions"].items():
+        expected = seen.client.history.get(sid)
+        if expected is None:
+            continue
+        seen.coverage.checked["INV-HISTORY"] += 1
+        if session["history"] != len(expected):
+            words = "{session} remembers {engine} tokens, its client {spec}"
+        elif differ(session["hash"], expected):
+            words = "{session} remembers other tokens than its client ({spec} of them)" + _HASHES
+        else:
+            continue
+        told, known = len(expected), session["history"]
+        hashes = {"said": session["hash"], "right": token_hash(expected)}
+        yield violated("INV-HISTORY.history", words, session=sid, spec=told, engine=known, **hashes)
+    turns: Counter[str] = Counter()
+    for rid, request in seen.snapshot["requests"].items():
+        whose = request["session"]
+        if request["kind"] == "turn" and whose is not None:
+            turns[whose] += 1
+        elif not _whole(seen, rid):
+            continue
+        prompt = seen.client.prompt_of(rid)
+        if prompt is not None and differ(request["hash"], prompt):
+            words = "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
+            yield violated(
+                "INV-HISTORY.prompt",
+                words + ("" if len(prompt) != request["prompt"] else ", and others" + _HASHES),
+                spec=len(prompt),
+                engine=request["prompt"],
+                said=request["hash"],
+                right=token_hash(prompt),
+                session=whose,
+                rid=rid,
+            )
+    seen.coverage.checked["INV-INFLIGHT"] += 1
+    for sid, count in turns.items():
+        if count > 1:
+            words = "{session} has {engine} unfinished turns"
+            yield violated("INV-INFLIGHT.one", words, session=sid, spec=1, engine=count)
+
+
+def _whole(seen: Observation, rid: str) -> bool:
+    """Whether it is a request without a session, and none that is refused for its length: of such
+    a one an engine may have left a part only."""
+    sent = seen.client.requests.get(rid)
+    most = min(seen.config.context_len, seen.config.total_tokens) - seen.capabilities.margin
+    return sent is not None and sent.session is None and len(sent.tokens) <= most

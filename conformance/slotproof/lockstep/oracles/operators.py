@@ -1,0 +1,129 @@
+"""INV-ANSWER.obeyed: what the engine is told is done: retract, accept, evict, flush, pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof_model.state import PARKED, req
+from slotproof_model.transitions import TRANSITIONS
+
+RETRACTS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "retract" and req.phase.name in each.effect
+)
+PARKS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if getattr(each.effect.get(req.phase.name), "value", None) == PARKED
+)
+EVICTS = frozenset(name for name, each in TRANSITIONS.items() if not each.has_actor)
+ADMITS = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and each.course.startswith("every")
+)
+TOLD = "commands to the engine"
+"""Where a driver says that it can't have retract, accept, evict or pause done as they are meant."""
+PATIENCE = 5
+"""Iterations, pauses apart, within which a retract that was read takes place."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    if seen.snapshot.get("events") is None or TOLD in seen.capabilities.not_observed:
+        return
+    said = {command["do"] for command in seen.client.heard}
+    if "evict" in said:
+        yield from _evict(seen)
+    if "flush" in said:
+        yield from _flush(seen, said)
+    if seen.client.paused and "pause" not in said:
+        for transition, _, rid, _ in seen.snapshot["events"]:
+            if transition in ADMITS:
+                words = "{rid} was admitted ({transition}) after a pause was read"
+                yield violated("INV-ANSWER.obeyed", words, rid=rid, transition=transition)
+                break
+    if "retract" in said or seen.client.retracting:
+        yield from _retract(seen, "retract" in said)
+    if seen.config.draft:
+        yield from _accept(seen)
+
+
+def _evict(seen: Observation) -> Iterator[Violation]:
+    """As many tokens as were asked for, or all that could be: whole pages, so it may be more."""
+    heard, before = seen.client.heard, seen.previous["pools"].get("full", {"evictable": 0})
+    asked = sum(max(0, each["tokens"]) for each in heard if each["do"] == "evict")
+    events = seen.snapshot["events"]
+    gone = sum(params.get("n", 0) for transition, _, _, params in events if transition in EVICTS)
+    owed = min(asked, before["evictable"])
+    if gone < owed:
+        words = "{pool}: {engine} tokens were evicted, {spec} were asked for and could be"
+        yield violated("INV-ANSWER.obeyed", words, pool="full", spec=owed, engine=gone)
+
+
+def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
+    """Of an engine with nothing to do and no slot; another one may refuse it."""
+    before = seen.previous
+    idle = not (before["requests"] or before["slots"] or before.get("events") or before["messages"])
+    if not idle or said & {"submit", "pause"} or seen.client.paused:
+        return
+    for pool, view in seen.snapshot["pools"].items():
+        if view["evictable"]:
+            words = "{pool}: {engine} tokens are in the tree after a flush, and nothing locks them"
+            yield violated("INV-ANSWER.obeyed", words, pool=pool, spec=0, engine=view["evictable"])
+
+
+def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
+    """One of those that run leaves the batch, or they do so by ending."""
+    client, now = seen.client, _running(seen.snapshot["requests"])
+    if heard:
+        client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
+    took_place = any(event[0] in RETRACTS for event in seen.snapshot["events"])
+    if took_place or not client.retracting <= now:
+        client.retracting = set()
+    client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
+    if client.retracting and client.waited == PATIENCE:
+        words = "none of {running} was retracted {engine} iterations after a retract was read"
+        running = " and ".join(sorted(client.retracting))
+        yield violated("INV-ANSWER.obeyed", words, running=running, engine=PATIENCE)
+        client.retracting = set()
+
+
+def _running(requests: object) -> set[str]:
+    assert isinstance(requests, dict)
+    return {rid for rid, each in requests.items() if each["phase"] == "running"}
+
+
+def _accept(seen: Observation) -> Iterator[Violation]:
+    """The next round that is launched; with overlap scheduling its result comes later."""
+    client, config, requests = seen.client, seen.config, seen.snapshot["requests"]
+    for command in client.heard:
+        if command["do"] == "accept":
+            client.told[command["rid"]] = command["tokens"]
+    extended = set[str]()
+    for transition, _, rid, params in seen.snapshot["events"]:
+        if rid is None:
+            continue
+        if transition in RETRACTS:
+            client.under_way.pop(rid, None)
+        rounds = client.under_way.setdefault(rid, [])
+        if "sampled" in params:  # a prefill
+            extended.add(rid)
+            if config.overlap:  # its token is a result, too
+                rounds.append(None)
+        elif "d" in params and rid not in extended:  # a round; after a prefill, memory alone
+            rounds.append(client.told.pop(rid, None))
+        elif transition in PARKS and rounds:  # but not of a chunk
+            rounds.pop()
+        told = "d" if not config.overlap else "n"  # a round that ends in itself, or its result
+        tokens = params["k" if told == "d" else "n"] if {told, "k"} <= params.keys() else 0
+        if not tokens or not rounds:
+            continue
+        wanted, view = rounds.pop(0), requests.get(rid)
+        room = view is not None and view["C"] + 3 * config.draft + 3 <= config.context_len
+        if wanted and room and tokens != min(wanted, config.draft + 1):
+            words = "{rid} accepts {engine} tokens of a round; it was told to accept {spec}"
+            yield violated("INV-ANSWER.obeyed", words, rid=rid, spec=wanted, engine=tokens)
+    client.told = {rid: count for rid, count in client.told.items() if rid in requests}
+    client.under_way = {rid: of for rid, of in client.under_way.items() if rid in requests}

@@ -1,0 +1,172 @@
+"""INV-OWNER, INV-BACKED, INV-ALIGN.positions, INV-CURSOR.given_back: the pages themselves.
+
+Counts are blind to a page with two owners while another has none; here every
+page of every pool is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from slotproof.lockstep.observation import Holder, Observation, Owner, Violation, violated
+from slotproof.protocol.snapshot import POOL_NAMES, Snapshot
+
+_FREE, _TREE = Holder("free"), Holder("tree")
+_BELONGS = "{pool}: page {page} belongs to {owners}"
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    for pool in POOL_NAMES:
+        if pool in seen.snapshot["pools"]:
+            yield from _ownership(seen, pool)
+    seen.coverage.checked["INV-OWNER"] += 1
+    seen.coverage.checked["INV-BACKED"] += 1
+
+
+def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
+    size = seen.config.page_size
+    view = seen.snapshot["pools"][pool]
+    tree = dict(seen.snapshot["tree"].get(pool, ()))
+    owners: dict[int, list[Holder]] = {}
+    for page in view["free"]:
+        owners.setdefault(page, []).append(_FREE)
+    for page, _ in seen.snapshot["tree"].get(pool, ()):
+        owners.setdefault(page, []).append(_TREE)
+    for owner in seen.owners:
+        yield from _row(seen, pool, owner, tree)
+        for page in own_pages(seen.snapshot, owner, pool, size):
+            owners.setdefault(page, []).append(owner.holder)
+    count = view["total"] // size
+    stray = outside(owners, count)
+    if stray is not None:
+        words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
+        yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
+    twice = [page for page, times in Counter(view["free"]).items() if times > 1]
+    if twice:
+        words, page = "{pool}: {twice} page(s) are in the free list twice: page {page}", twice[0]
+        yield violated("INV-OWNER.free_twice", words, pool=pool, twice=len(twice), page=page)
+    shared = {
+        page: tuple(holders)
+        for page, holders in owners.items()
+        if len(holders) > 1 and set(holders) != {_FREE}
+    }
+    if shared:
+        page, holders = min(shared.items())
+        words = _BELONGS + (f" (and {len(shared) - 1} more)" if len(shared) > 1 else "")
+        yield violated("INV-OWNER.shared", words, pool=pool, page=page, owners=holders)
+    figures = {"pool": pool, "spec": count, "engine": len(owners)}
+    missing = count - len(owners)
+    if missing < 0:
+        words = "{pool}: {engine} pages have an owner, {more} more than the {spec} of the pool"
+        yield violated("INV-OWNER.shared", words, more=-missing, **figures)
+    if missing > 0:
+        words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens): {which}"
+        shown = {"lost": missing, "tokens": missing * size, "which": _pages(owners, count)}
+        yield violated("INV-OWNER.lost", words, **shown, **figures)
+
+
+def _pages(owned: Collection[int], count: int) -> str:
+    """The pages of a pool that are not among these; engines count them from 0 or from 1.
+
+    >>> _pages([0, 2], 3), _pages([1, 3, 4, 5, 6], 6), _pages([], 9)
+    ('page 1', 'page 2', 'pages 0, 1, 2, 3, …')
+    """
+    first = int(count in owned)
+    every = range(first, count + first)  # a driver may say any number
+    lost = list(islice((page for page in every if page not in owned), 5))
+    shown = ", ".join(map(str, lost[:4])) + (", …" if len(lost) > 4 else "")
+    return f"page{'s' if len(lost) > 1 else ''} {shown}"
+
+
+def outside(numbers: Collection[int], count: int) -> int | None:
+    """A number that is none of so many pages or rows; engines count them from 0 or from 1.
+
+    >>> outside([0, 1, 2], 3), outside([1, 2, 3], 3), outside([0, 1, 3], 3), outside([-7], 3)
+    (None, None, 3, -7)
+    """
+    if not numbers:
+        return None
+    low, high = min(numbers), max(numbers)
+    if low < 0:
+        return low
+    return high if high >= count + (low > 0) else None
+
+
+def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[int]:
+    """The pages of an owner's row that are its own, in the order of positions."""
+    start = owner.Q if pool == "full" else max(owner.Q, owner.E)
+    firsts = row_indices(snapshot, owner, pool)[start - start % size :: size]
+    return [index // size for index in firsts if index >= 0]
+
+
+def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
+    """KV indices of the positions that the owner has allocated."""
+    used = snapshot["rows"]["used"].get(str(owner.row))
+    if used is None:
+        return []
+    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
+    return indices[: owner.A]
+
+
+def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> Iterator[Violation]:
+    """What the row says about each position, up to the first that is wrong."""
+    size = seen.config.page_size
+    indices = row_indices(seen.snapshot, owner, pool)
+    pages = seen.snapshot["pools"][pool]["total"] // size
+    whose = {"pool": pool, "owners": (owner.holder,)}
+    if len(indices) < owner.A:
+        words = "{pool}: row {row} of {owners} shows {engine} of {spec} positions"
+        shown = {"row": owner.row, "spec": owner.A, "engine": len(indices)}
+        yield violated("INV-BACKED.private", words, **whose, **shown)
+    for position, clause in _wrong(seen, pool, owner, indices, tree):
+        index = indices[position]
+        yield violated(
+            clause,
+            "{pool}: position {position} of {owners} " + _WORDS[clause],
+            **whose,
+            position=position,
+            index=index,
+            cursor=owner.E,
+            pages=pages,
+            page=index // size if index >= 0 else None,
+        )
+        return
+
+
+_WORDS = {
+    "INV-OWNER.range": "lies at index {index}, and the pool has {pages} pages",
+    "INV-CURSOR.given_back": "lies below the cursor {cursor} and still has index {index}",
+    "INV-BACKED.private": "has no page",
+    "INV-ALIGN.positions": "lies at index {index}",
+    "INV-BACKED.protected": "is in page {page}, which the tree does not hold locked",
+}
+
+
+def _wrong(
+    seen: Observation, pool: str, owner: Owner, indices: list[int], tree: dict[int, int]
+) -> Iterator[tuple[int, str]]:
+    """Positions of the row, each with the clause that it breaks."""
+    size = seen.config.page_size
+    pages = seen.snapshot["pools"][pool]["total"] // size
+    cursor = owner.E if pool == "swa" else 0
+    for position, index in enumerate(indices):
+        if index < -1 or index // size > pages:
+            yield position, "INV-OWNER.range"
+        if position < cursor:
+            if pool == "swa" and index >= 0 and position >= owner.Q:
+                yield position, "INV-CURSOR.given_back"
+            continue
+        tree_s = position < owner.Q
+        unread = pool == "swa" and position < owner.C - seen.config.window
+        if tree_s and unread and index < 0:
+            continue  # the tree may have given it back: no later token looks there
+        if index < 0:
+            yield position, "INV-BACKED.private"
+        if index % size != position % size or (
+            position % size and index != indices[position - 1] + 1
+        ):
+            yield position, "INV-ALIGN.positions"
+        if tree_s and not unread and tree.get(index // size, 0) < 1:
+            yield position, "INV-BACKED.protected"

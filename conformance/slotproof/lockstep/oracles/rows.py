@@ -1,0 +1,31 @@
+"""INV-ROWS: no line of req_to_token is free twice, free and used, used by two, or not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from slotproof.lockstep.observation import Holder, Observation, Violation, violated
+from slotproof.lockstep.oracles.owners import outside
+
+_FREE, _INDICES = Holder("free_rows"), Holder("indices")
+_BELONGS = "row {row} belongs to {owners}"
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    users: dict[int, list[Holder]] = {}
+    for row, times in Counter(seen.snapshot["rows"]["free"]).items():
+        users[row] = [_FREE] * times
+    for owner in seen.owners:
+        users.setdefault(owner.row, []).append(owner.holder)
+    view = seen.snapshot["rows"]
+    for shown in map(int, view["used"]):
+        users.setdefault(shown, [_INDICES])
+    stray = outside(users, view["total"])
+    if stray is not None:
+        words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
+        owners = tuple(users[stray])
+        yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)
+    for row, holders in users.items():
+        if len(holders) > 1:
+            yield violated("INV-ROWS.twice", _BELONGS, row=row, owners=tuple(holders))

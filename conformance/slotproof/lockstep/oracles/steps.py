@@ -1,0 +1,179 @@
+"""INV-STEP: the spec replays what the engine says it did, and must end where it did.
+
+An engine that tells no events has its states judged; its steps are not observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+
+from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.figures import figures
+from slotproof.lockstep.observation import Observation, Violation, actor_of, violated
+from slotproof.protocol.snapshot import Event
+from slotproof_model.evaluate import compiled
+from slotproof_model.idioms import words_of
+from slotproof_model.layout import LAYOUT, OWN, POOLS, Vector
+from slotproof_model.state import slot
+from slotproof_model.steps import STEPS
+from slotproof_model.transitions import TRANSITIONS, reusable
+from slotproof_model.world import Problem, World
+
+_PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
+"""Step invariants that are formulas and nothing else; the others have an oracle of their own."""
+
+_GIVES_UP = frozenset(
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "match" and slot.holding.name in each.effect
+)
+_AFTER = frozenset(
+    name for name, each in TRANSITIONS.items() if each.stage == "abort" and not each.memory
+)
+"""What may follow where a queued turn is aborted."""
+(_PARTIAL,) = (
+    name
+    for name, each in TRANSITIONS.items()
+    if each.stage == "abort" and each.memory and not each.names
+)
+(_RESTORE,) = (name for name, each in TRANSITIONS.items() if each.course == "every later turn")
+
+_LENT = OWN["slot.lent"]
+_STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
+"""While a slot is on loan its own lengths may be stale: the turn's count."""
+_CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
+"""Up to Q the cursor stands on the tree's pages; where exactly says nothing."""
+
+
+def judge(seen: Observation) -> Iterator[Violation]:
+    events = seen.snapshot.get("events")
+    if events is None:
+        return
+    world = seen.before
+    world.writers.clear()
+    yield from follow(world, events, seen.coverage, seen.given_up)
+    seen.differences = list(differences(world, seen.world))
+    yield from seen.differences
+
+
+def follow(
+    world: World,
+    events: Sequence[Event],
+    coverage: Coverage,
+    given_up: list[tuple[str, str]] | None = None,
+) -> Iterator[Violation]:
+    """Move the spec by the events, in order; what it does not allow.
+
+    Notes whose slots are discarded that could be restored, or that no turn waits for.
+    """
+    if events:
+        for invariant in ("INV-STEP", *_PROVED):
+            coverage.checked[invariant] += 1
+    page = world.constants.page_size
+    for index, (transition, sid, rid, params) in enumerate(events):
+        key = world.key(transition, sid, rid)
+        before = world.vector(key)
+        coverage.saw_guards(page, before)
+        if given_up is not None and transition in _GIVES_UP and sid is not None:
+            then = next((name for name, of, *_ in events[index + 1 :] if of == sid), None)
+            if _of_use(world, sid, then in _AFTER):
+                given_up.append((sid, transition))
+        if transition in TRANSITIONS:  # others are a stranger's words: any number of them
+            coverage.saw(world, transition, key)
+        for problem in world.apply(transition, sid, rid, params):
+            why = _why(problem, transition, page, before, world.vector(key), params)
+            yield violated(
+                f"{problem.invariant}.{problem.conjunct}",
+                "{detail}{why} ({who})",
+                why=f": {why}" if why else "",
+                who=" of ".join(name for name in (rid, sid) if name),
+                transition=transition,
+                session=sid,
+                rid=rid,
+                **problem._asdict(),
+            )
+
+
+def _why(
+    problem: Problem,
+    transition: str,
+    page: int,
+    before: Vector,
+    after: Vector,
+    params: Mapping[str, int],
+) -> str:
+    """The figures of a guard that does not hold, or of a step that breaks an invariant."""
+    if problem.guard is not None:
+        return figures(TRANSITIONS[transition].full_guard[problem.guard], page, before, (), params)
+    if problem.invariant in STEPS:
+        return figures(STEPS[problem.invariant].conjuncts[problem.conjunct], page, before, after)
+    return ""
+
+
+def _of_use(world: World, sid: str, aborts: bool) -> bool:
+    """Whether anything of a slot could be restored, or no turn waits. One that a retract left may
+    go where its turn is aborted, if it goes beyond the history and can't be cut to that."""
+    actor = world.actors.get(sid)
+    if actor is None:
+        return False
+    beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
+    if aborts and beyond and world.blocked(_PARTIAL, sid) is not None:
+        return False
+    blocked = world.blocked(_RESTORE, sid)
+    if blocked is None:
+        return bool(_reuses(world.constants.page_size)(world.vector(sid), {}))
+    return blocked == "turn"
+
+
+@cache
+def _reuses(page_size: int) -> Callable[..., int]:
+    return compiled(reusable > 0, page_size)
+
+
+def differences(spec: World, engine: World) -> Iterator[Violation]:
+    """Each variable, or actor, in which the engine is not where the spec was led to.
+
+    The transition is the last one that moved the figure, or its actor.
+    """
+    for name, want, have in zip(LAYOUT[POOLS], spec.pools, engine.pools, strict=True):
+        if want != have:
+            yield _differs(name, spec.writers.get(name), int(want), int(have))
+    for key in sorted(spec.actors.keys() | engine.actors.keys()):
+        mine, theirs = spec.actors.get(key), engine.actors.get(key)
+        writer = spec.writers.get(key)
+        if mine is None or theirs is None:
+            yield _differs(None, writer, _there(mine), _there(theirs), key)
+            continue
+        lent = bool(mine[_LENT] and theirs[_LENT])
+        for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
+            if index in _CURSORS and max(want, have) <= mine[_CURSORS[index]]:
+                continue
+            if want != have and not (lent and index in _STALE):
+                yield _differs(name, writer, int(want), int(have), key)
+
+
+def _there(actor: Vector | None) -> int | None:
+    return None if actor is None else 1
+
+
+def _differs(
+    variable: str | None, writer: str | None, spec: int | None, engine: int | None, key: str = ""
+) -> Violation:
+    session, rid = actor_of(key or None)
+    named = words_of(variable or "")
+    have, want = (named.get(each or 0, each) for each in (engine, spec))
+    words = f"{{what}} is {have}, the spec says {want}"
+    if variable is None:
+        words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
+    return violated(
+        "INV-STEP.state",
+        words,
+        what=" ".join(filter(None, (session or rid, variable))),
+        transition=writer,
+        variable=variable,
+        spec=spec,
+        engine=engine,
+        session=session,
+        rid=rid,
+    )

@@ -1,0 +1,396 @@
+"""Checks a log against the spec, without the engine: ``slotproof validate``."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator
+
+from slotproof.engines.base import EngineFailed
+from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import Iteration
+from slotproof.logs.files import shown
+from slotproof.logs.format import BadLog, Header, Line, Log
+from slotproof.logs.recorded import LogReferee, Senseless, parts_of
+from slotproof.protocol.commands import Command
+from slotproof.protocol.snapshot import Hashed, Snapshot
+from slotproof.search.findings import Mark, mark
+from slotproof.traces.frames import Frame, said_in
+from slotproof.traces.itf import FIGURES
+from slotproof.traces.record import Row
+from slotproof.traces.trace import rows_of
+
+CONTEXT = 24
+"""Commands and iterations up to a bad line that are kept to be shown."""
+ACTORS = 40_000
+"""Sessions, slots and requests in all their figures: of more, fewer lines are kept."""
+KINDS = 100
+"""Different violations of a log that are told apart."""
+ENDS = 16
+"""Reasons why a recorder stopped that are kept."""
+_OF_ONE = ("seed", "continues")
+"""Parts of a header that say nothing of the next engine's."""
+STATE: Command = {"do": "tick", "seconds": 0}
+"""What a state is taken for that is no iteration: with it a file begins that goes on."""
+
+KeptHeader = Annotated[
+    Header, PlainValidator(Header.of), PlainSerializer(lambda header: header.raw)
+]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line that can't be explained."""
+
+    file: str
+    line: int
+    header: KeptHeader
+    violations: list[Violation]
+    rows: list[Row]
+    """The last commands and iterations up to that line, with their figures."""
+    commands: int
+    """Commands and iterations of this engine's life up to there."""
+    part: int
+    """Which file of its recording it is, from 1 on."""
+    at: int
+    """The line in that, also where the files are read as one."""
+    new: list[Violation]
+    """Those of a kind that was not seen before."""
+
+
+@dataclass
+class Seen:
+    """Violations that are one, as far as a log tells: where the first is, and how many."""
+
+    file: str
+    line: int
+    part: int
+    at: int
+    violation: Violation
+    times: int = 0
+
+
+@dataclass
+class Verdict:
+    """What a log comes to."""
+
+    log: str
+    headers: list[KeptHeader] = field(default_factory=list)
+    """Of each kind of engine that was recorded one; the last is of the one it ended in."""
+    lives: int = 0
+    """Engines from their start, or from where the log has them."""
+    coverage: Coverage = field(default_factory=Coverage)
+    seen: Counter[str] = field(default_factory=Counter)
+    lines: int = 0
+    cut: int | None = None
+    ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
+    """Lines in which the recorder said why it stopped."""
+    found: Found | None = None
+    """The first line that can't be explained."""
+    kinds: dict[str, Seen] = field(default_factory=dict)
+    """By what makes them the same, in order: see :func:`kind_of`."""
+    times: Counter[str] = field(default_factory=Counter)
+    """How often each clause was violated."""
+    broken: str = ""
+    """Why the rest of the log, after a violation, could not be read."""
+    unseen: list[int] = field(default_factory=lambda: [0, 0])
+    """Lines that are in files which are gone; the iteration up to which they were."""
+    skipped: int = 0
+    """Lines after a violation that could not be judged: up to the next state."""
+
+    @property
+    def header(self) -> Header:
+        return self.headers[-1]
+
+    @property
+    def line(self) -> int | None:
+        return self.found.line if self.found else None
+
+    @property
+    def violations(self) -> list[Violation]:
+        return self.found.violations if self.found else []
+
+    @property
+    def later(self) -> list[Seen]:
+        """What was found after the first line, each kind once. It may follow from that line: the
+        spec goes on from the engine's own state."""
+        first = self.found and (self.found.file, self.found.line)
+        return [each for each in self.kinds.values() if (each.file, each.line) != first]
+
+
+def validate(
+    log: str | Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
+) -> Verdict:
+    """Judge a log to its end.
+
+    Raises :class:`~slotproof.logs.format.BadLog` with one line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> lines = (
+    ...     '{"slotproof-log":2,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
+    ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
+    ... )
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "mine.jsonl"
+    ...     _ = path.write_text("\\n".join(lines) + "\\n")
+    ...     verdict = validate(path)
+    >>> verdict.line, [violation.clause for violation in verdict.violations]
+    (2, ['INV-STEP.unknown'])
+    """
+    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).done()
+
+
+def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:
+    """The judge of a log, who has read all of it. Raises as :func:`validate` does."""
+    judge = Judge(Log(log), profile, set_aside)
+    for _ in judge.findings():
+        pass
+    return judge
+
+
+def kind_of(found: Mark) -> str:
+    """What makes two violations of a log the same.
+
+    A clause of states that is broken stays broken, whatever happens next: later iterations say
+    nothing new. Where lockstep knows the transition, the two states around it were compared, and
+    another transition is another violation; so are a crash and a stall of another kind.
+    """
+    return found.id if found.certain or found.what else found.clause
+
+
+class Judge:
+    """Judges lines as they come; goes on after a violation where it can."""
+
+    def __init__(self, log: Log, profile: str | None, set_aside: Collection[str]) -> None:
+        self.log = log
+        self.verdict = Verdict(str(log))
+        self.choices = profile, tuple(set_aside)
+        self.life: Life | None = None
+
+    def findings(self) -> Iterator[Found | None]:
+        """Judge line by line, to the end; after each line what can't be explained of it.
+
+        Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
+        """
+        try:
+            for line in self.log:
+                yield self.read(line)
+        except BadLog as bad:
+            if self.verdict.found is None:
+                raise
+            self.verdict.broken = str(bad).removeprefix(f"{shown(self.log.file)}: ")
+        self.done()
+
+    @property
+    def shown(self) -> Found:
+        """The first line that can't be explained; where all can, the last one."""
+        if self.verdict.found is not None:
+            return self.verdict.found
+        assert self.life is not None and self.log.place is not None
+        return self._found(self.life, self.log.place.line, [])
+
+    def _found(self, life: Life, line: int, violations: list[Violation]) -> Found:
+        file, rows = str(self.log.file), list(life.rows)
+        header = self.verdict.header
+        at = line - life.before
+        return Found(file, line, header, violations, rows, life.commands, life.file, at, [])
+
+    def read(self, line: Line) -> Found | None:
+        """Judge the next line; what can't be explained of it."""
+        if line.kind == "header":
+            self._header(line)
+        elif self.life is None:
+            raise self.log.bad(line.number, "the log has no header")
+        violations = [] if line.kind == "header" or self.life is None else self.life.read(line)
+        if self.life is not None:
+            self.life.position += 1
+        if not violations or self.life is None:
+            return None
+        verdict = self.verdict
+        found = self._found(self.life, line.number, violations)
+        verdict.times.update(each.clause for each in violations)
+        here = {kind_of(mark(self.life.last, each)): each for each in reversed(violations)}
+        for kind, violation in reversed(here.items()):
+            if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
+                verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
+                found.new.append(violation)
+            if kind in verdict.kinds:
+                verdict.kinds[kind].times += 1
+        verdict.found = verdict.found or found
+        return found
+
+    def _header(self, line: Line) -> None:
+        header, verdict = line.value, self.verdict
+        went_before = header.continues
+        if self.life is not None:
+            self.life.nothing_pending(line)
+            if went_before is not None and self.life.goes_on(went_before):
+                self.life.before = line.number - 1
+                return
+        if went_before is not None:
+            known = self.life.position if self.life is not None else 0
+            verdict.unseen[0] += max(0, went_before["lines"] - known)
+            verdict.unseen[1] = went_before["iter"]
+        self.life = self.live(header)
+        if went_before is not None:
+            self.life.start, self.life.before = went_before, line.number - 1
+            self.life.file, self.life.position = went_before["file"], went_before["lines"]
+        verdict.lives += 1
+        raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
+        kind = replace(header, seed=0, raw=raw)
+        verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
+
+    def live(self, header: Header) -> Life:
+        """A life of an engine with this header."""
+        profile, set_aside = self.choices
+        referee = LogReferee(header, self.verdict.coverage, self.verdict.seen, profile, set_aside)
+        return Life(self.log, self.verdict, referee, header)
+
+    def done(self) -> Verdict:
+        """All that there is was read."""
+        self.verdict.lines, self.verdict.cut = self.log.lines, self.log.cut
+        return self.verdict
+
+
+class Life:
+    """The lines of one engine, in order."""
+
+    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
+        self.log, self.verdict, self.referee, self.header = log, verdict, referee, header
+        self.rows: deque[Row] = deque(maxlen=CONTEXT)
+        self.last = Iteration({})
+        """What was judged last."""
+        self.commands = 0
+        self.pending: list[Command] = []
+        """Announced iterations that are not there yet."""
+        self.announced = 0
+        self.iteration = 0
+        self.ended = False
+        self.file, self.position = 1, 0
+        """Which file of its recording this is, and how many lines of all of them came before."""
+        self.before = 0
+        """Lines of other files of it that are in this one, where they are read as one."""
+        self.start: dict[str, Any] | None = None
+        """The state that comes next is where judging begins, and this is what went before it."""
+        self.lost = False
+        """Judging begins again at the next state: events led the spec to no state of the engine."""
+
+    def goes_on(self, went_before: dict[str, Any]) -> bool:
+        """Whether the file that begins goes on where the one before ended; then it is its state."""
+        if (
+            self.ended
+            or self.start
+            or went_before["lines"] != self.position
+            or went_before["file"] != self.file + 1
+            or went_before["iter"] < self.iteration
+        ):
+            return False
+        self.file += 1
+        self.pending = [STATE]
+        return True
+
+    def read(self, line: Line) -> list[Violation]:
+        """One line after the header."""
+        if self.ended:
+            raise self.log.bad(line.number, "a line after the end of the recording")
+        if line.kind == "command":
+            return self._command(line)
+        if line.kind == "snapshot":
+            return self._snapshot(line, line.value)
+        self.ended = True
+        if line.kind == "end":
+            self.verdict.ends.append((line.number, line.value))
+            return []
+        self.referee.recorded.next = EngineFailed(line.value["how"], line.value["error"])
+        command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
+        self.pending.clear()
+        return self._do(line, command, None)
+
+    def nothing_pending(self, line: Line) -> None:
+        """No iteration was announced that is not there. Raises ``BadLog``."""
+        if self.pending:
+            text = f"out of order: line {self.announced} announced an iteration that is not there"
+            raise self.log.bad(line.number, text)
+
+    def _command(self, line: Line) -> list[Violation]:
+        self.nothing_pending(line)
+        command = line.value
+        if command["do"] == "step":
+            self.pending = [{"do": "step", "n": 1}] * command["n"]
+            self.announced = line.number
+        elif command["do"] == "tick":
+            self.pending, self.announced = [command], line.number
+        else:
+            return self._do(line, command, None)
+        return []
+
+    def _snapshot(self, line: Line, snapshot: Any) -> list[Violation]:
+        if self.start is not None:
+            self.pending, self.iteration = [STATE], self.start["iter"]
+        command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
+        least = self.iteration + (command["do"] == "step")
+        if snapshot["iter"] < least:
+            text = f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
+            raise self.log.bad(line.number, text)
+        self.iteration = snapshot["iter"]
+        if self.start is not None or self.lost:
+            if "pools" not in snapshot:
+                if self.start is not None:
+                    raise self.log.bad(line.number, "a file that goes on begins with a state")
+                self.referee.hear(snapshot)
+                self.verdict.skipped += 1
+                return []
+            snapshot = {**snapshot, "events": []}
+            clients = None if self.start is None else self.start["clients"]
+            self._sensibly(line, lambda: self.referee.begin(snapshot, clients))
+            self.start, self.lost = None, False
+        self.referee.recorded.next = snapshot
+        return self._do(line, command, snapshot)
+
+    def _do(self, line: Line, command: Command, snapshot: Snapshot | None) -> list[Violation]:
+        violations: list[Violation] = self._sensibly(line, lambda: self.referee.do(command))
+        self.last = self.referee.log.pop()  # a log may be as long as a server lives
+        if command is STATE and self.rows and not violations:
+            return violations  # the same state once more, in another file
+        self.commands += 1
+        self.rows.append(_row(self.last, snapshot, self.rows[-1] if self.rows else Row({})))
+        while len(self.rows) > 1 and sum(map(_actors, self.rows)) > ACTORS:
+            self.rows.popleft()
+        if violations:
+            self.lost = snapshot is None or "pools" not in snapshot
+        return violations
+
+    def _sensibly(self, line: Line, act: Any) -> Any:
+        try:
+            return act()
+        except Senseless as error:
+            raise self.log.bad(line.number, str(error)) from None
+
+
+def _row(entry: Iteration, line: Snapshot | None, last: Row) -> Row:
+    """What to show of the line; figures stay as they were where none were recorded."""
+    command = entry.command
+    if "tokens" in command and command["do"] == "submit":  # a client's words are nobody's business
+        command = {**command, "tokens": Hashed(len(command["tokens"]), None)}
+    if line is None or not entry.judged:
+        return Row(command, [], last.pools, last.sessions, last.slots, last.requests)
+    (row,) = rows_of([replace(entry, command=command)])
+    if not row.frames:
+        shown = {name: getattr(last, name) for name in FIGURES}
+        frame = Frame(**said_in(line), **shown, carried=True)
+        transitions = [event["transition"] for event in frame.events]
+        return Row(command, transitions, **shown, frames=[frame])
+    (frame,) = row.frames
+    parts = parts_of(line)
+    check = frame.check if "checker" in parts else {}
+    pages = frame.pages if "pages" in parts else {}
+    return replace(row, frames=[replace(frame, check=check, pages=pages)])
+
+
+def _actors(row: Row) -> int:
+    return len(row.sessions) + len(row.slots) + len(row.requests)

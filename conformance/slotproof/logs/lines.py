@@ -1,0 +1,144 @@
+"""What the lines of an event log are, as types. See docs/reference/log.md.
+
+An iteration's line is a snapshot that may leave things out; what it has is what a driver shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_type_hints
+
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.commands import Tokens
+from slotproof.protocol.config import SOME
+from slotproof.protocol.hidden import Hidden
+from slotproof.protocol.messages import EngineName
+from slotproof.protocol.shapes import Count, Int, Ints, Name, Shape, Text, open_shape, shape
+from slotproof.protocol.snapshot import (
+    Answered,
+    Finish,
+    PoolFigures,
+    RowCounts,
+    Snapshot,
+    Used,
+    pools_of,
+)
+
+VERSION = 3
+READ = (1, 2, VERSION)
+_GONE = {"pools": "counters", "sessions": "generation", "slots": "generation", "requests": "counts"}
+"""What snapshots of version 1 had besides. Nobody reads it."""
+
+
+@shape
+class Asked(TypedDict):
+    """A request that was not answered yet."""
+
+    session: Name | None
+    tokens: Hidden
+    max_new: Tokens
+
+
+@shape
+class Known(TypedDict):
+    """What clients said and heard before a file: of open sessions, and of unanswered requests."""
+
+    sessions: Annotated[dict[Name, Hidden], Field(max_length=bounds.ACTORS)]
+    requests: Annotated[dict[Name, Asked], Field(max_length=bounds.ACTORS)]
+    paused: bool
+
+
+@shape
+class Continues(TypedDict):
+    """This file goes on where another ended: which it is, from 1 on, and what went before it."""
+
+    file: Count
+    lines: Count
+    iter: Count
+    clients: Known
+
+
+Header = TypedDict(
+    "Header",
+    {
+        "slotproof-log": Literal[READ],  # type: ignore[valid-type]
+        "engine": EngineName,
+        "config": SOME.form,  # type: ignore[name-defined]
+        "profile": Name | None,
+        "seed": NotRequired[Count],
+        "records": NotRequired[list[Literal["commands", "messages", "events"]]],
+        "transitions": NotRequired[Annotated[list[Name], Field(max_length=1000)]],
+        "not_observed": NotRequired[dict[Name, Text]],
+        "recorder": NotRequired[dict[str, Any]],
+        "continues": NotRequired[Continues],
+    },
+)
+HEADER = Shape("header", shape(Header))
+
+
+@shape
+class Failed(TypedDict):
+    how: Literal["crash", "hang"]
+    error: Text
+
+
+_State = ("rows", "sessions", "slots", "requests")
+"""What comes together, with the pools."""
+_WITH_STATE = (*_State, "tree", "checker", "content")
+
+
+class PoolLine(PoolFigures):
+    free: NotRequired[Ints]
+
+
+class RowsLine(RowCounts):
+    used: NotRequired[Used]
+
+
+_finish = get_type_hints(Finish, include_extras=True) | {"tokens": list[Int] | Hidden}
+_Finish: Any = open_shape(TypedDict("Finish", _finish))  # type: ignore[operator]
+_Message: Any = Annotated[Union[Answered, _Finish], Field(discriminator="type")]  # noqa: UP007
+_fields = get_type_hints(Snapshot, include_extras=True) | {
+    "iter": Required[Count],
+    "messages": Annotated[list[_Message], FailFast(), Field(max_length=bounds.EVENTS)],
+    "pools": pools_of(shape(PoolLine)),
+    "rows": shape(RowsLine),
+}
+SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]
+FAILED = Shape("failed", Failed)
+END = Shape("end", Text)
+
+
+def drop_old_fields(snapshot: Any) -> None:
+    """Make a snapshot of version 1 one of today; whether it is one is not looked at yet.
+
+    >>> old = {"iter": 1, "sessions": {"s1": {"generation": 1, "open": True}}, "ended": [{}]}
+    >>> drop_old_fields(old)
+    >>> old
+    {'iter': 1, 'sessions': {'s1': {'open': True}}}
+    """
+    if not isinstance(snapshot, dict):
+        return
+    snapshot.pop("ended", None)
+    for part, name in _GONE.items():
+        views = snapshot.get(part)
+        for view in views.values() if isinstance(views, dict) else ():
+            if isinstance(view, dict):
+                view.pop(name, None)
+
+
+def apart(snapshot: Mapping[str, Any]) -> str | None:
+    """Which parts of an iteration's state are there without the others; ``None``: all is well.
+
+    >>> apart({"iter": 1, "pools": {}})
+    'pools comes with rows, sessions, slots, requests'
+    """
+    if "pools" in snapshot:
+        if all(name in snapshot for name in _State):
+            return None
+        return f"pools comes with {', '.join(_State)}"
+    alone = next((name for name in _WITH_STATE if name in snapshot), None)
+    return alone and f"{alone} comes with pools"

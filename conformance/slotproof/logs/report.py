@@ -1,0 +1,173 @@
+"""What ``slotproof validate`` says: for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from slotproof.lockstep.observation import Violation
+from slotproof.logs.files import shown
+from slotproof.logs.judging import Verdict
+from slotproof.search.report import checked, left_out
+from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.terminal import labelled
+from slotproof_model.invariants import INVARIANTS, ON_ENGINES
+
+
+def status(verdict: Verdict) -> int:
+    """The exit status: a log without a single iteration shows nothing."""
+    if verdict.violations:
+        return FOUND
+    return CONFORMS if verdict.seen["iterations"] else INCONCLUSIVE
+
+
+def summary(verdict: Verdict) -> dict[str, Any]:
+    """Everything a validation has to say, as JSON. ``status`` is the exit status."""
+    header, coverage = verdict.header, verdict.coverage
+    offered = frozenset().union(*(each.capabilities.seen_to_make for each in verdict.headers))
+    return {
+        "status": status(verdict),
+        "log": verdict.log,
+        "engine": f"{header.engine} {header.version}".strip(),
+        "profile": header.capabilities.profile,
+        "lines": verdict.lines,
+        "cut_off": verdict.cut,
+        "ended": [{"line": number, "why": why} for number, why in verdict.ends],
+        "examples": verdict.lives,
+        "unseen": verdict.unseen[0],
+        "skipped": verdict.skipped,
+        "commands": coverage.commands,
+        "iterations": verdict.seen["iterations"],
+        "with": {part: verdict.seen[part] for part in ("state", "pages", "checker", "content")},
+        "transitions": {
+            "counts": dict(sorted(coverage.transitions.items())),
+            "not_seen": sorted(offered - coverage.transitions.keys()),
+        },
+        "invariants": {
+            "checked": sorted(name for name in INVARIANTS if coverage.checked[name]),
+            "not_checked": sorted(name for name in ON_ENGINES if not coverage.checked[name]),
+        },
+        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "not_observed": not_observed(verdict),
+        "file": verdict.found and verdict.found.file,
+        "line": verdict.line,
+        "times": dict(sorted(verdict.times.items())),
+        "later": [
+            {
+                "file": each.file,
+                "line": each.line,
+                "clause": each.violation.clause,
+                "transition": each.violation.transition,
+                "detail": each.violation.detail,
+                "times": each.times,
+            }
+            for each in verdict.later
+        ],
+        "violated": [
+            {
+                "clause": each.clause,
+                "transition": each.transition,
+                "detail": each.detail,
+                **each.shown,
+                **_compared(each),
+            }
+            for each in verdict.violations
+        ],
+    }
+
+
+def _compared(violation: Violation) -> dict[str, Any]:
+    """The field and the value seen, where a violation compares a variable with the spec's."""
+    if violation.clause != "INV-STEP.state" or violation.variable is None:
+        return {}
+    who = violation.session or violation.rid
+    field = " ".join(filter(None, (who, violation.variable)))
+    return {"field": field, "seen": violation.engine}
+
+
+def not_observed(verdict: Verdict) -> dict[str, str]:
+    """What the engine can't show, and what the recorder left out."""
+    missing: dict[str, str] = {}
+    records = frozenset.intersection(*(each.records for each in verdict.headers))
+    for header in verdict.headers:
+        missing |= header.capabilities.not_observed
+    told = {"commands", "messages"} - records
+    if told:
+        missing["clients"] = f"{' and '.join(sorted(told))} were not recorded"
+    if "events" not in records:
+        missing["steps"] = "events were not recorded"
+    seen = verdict.seen
+    for part, of, words in (
+        ("state", "iterations", "state"),
+        ("pages", "state", "pages (free list, tree, rows)"),
+        ("checker", "iterations", "the engine's own check"),
+        ("content", "state", "KV content"),
+    ):
+        left_out = seen[of] - seen[part]
+        if left_out and words not in missing:
+            missing[words] = f"not recorded in {left_out} of {seen[of]} {_PLURAL[of]}"
+    if seen["gaps"]:
+        missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
+    if verdict.unseen[0]:
+        lines, until = verdict.unseen
+        missing["lines"] = f"{lines} are in files that are gone, up to iteration {until}"
+    if verdict.skipped:
+        missing["after a violation"] = f"{verdict.skipped} iterations up to the next state"
+    if verdict.broken:
+        missing["the rest of the log"] = verdict.broken
+    missing["tokens without a cache"] = "a log has no engine to ask"
+    return missing
+
+
+_PLURAL = {"iterations": "iterations", "state": "states"}
+
+
+def so_far(verdict: Verdict, lines: int) -> str:
+    """The state of things in a line."""
+    found = sum(verdict.times.values())
+    return f"{lines} lines, {verdict.seen['iterations']} iterations, {found} violations"
+
+
+def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
+    """The report for people, line by line; the last line says what it comes to.
+
+    ``told``: what was found was told when it was.
+    """
+    report = summary(verdict)
+    yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
+    yield labelled(
+        "log",
+        f"{report['log']}: {report['lines']} lines, {report['examples']} "
+        f"{'engine' if report['examples'] == 1 else 'engines'}"
+        f"{'' if verdict.unseen[0] else ' from the start'}",
+    )
+    yield labelled("commands", f"{report['commands']}, {report['iterations']} iterations")
+    transitions = report["transitions"]
+    yield labelled("transitions", f"{len(transitions['counts'])} seen")
+    if transitions["not_seen"]:
+        yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
+    yield from checked(report["invariants"])
+    yield from left_out(report["set_aside"], report["not_observed"])
+    if verdict.found is not None and not told:
+        for number, each in enumerate(verdict.later):
+            times = f" × {each.times}" if each.times > 1 else ""
+            label = "" if number else "found later"
+            yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
+    for ended in report["ended"]:
+        yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
+    if verdict.cut is not None:
+        yield labelled(
+            "cut off", f"line {verdict.cut} is not whole: judged up to line {verdict.lines}"
+        )
+    if sum(verdict.times.values()) > len(verdict.violations):
+        yield labelled(
+            "violated", ", ".join(f"{k} × {n}" for k, n in sorted(verdict.times.items()))
+        )
+    if verdict.found is not None:
+        where = f"line {verdict.line} of {shown(Path(verdict.found.file))}"
+        yield f"counterexample: {where}: {verdict.violations[0].clause}"
+    elif not report["iterations"]:
+        yield "inconclusive: no iteration was recorded"
+    else:
+        yield f"conforms: the spec explains all {report['lines']} lines"

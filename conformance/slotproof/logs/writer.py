@@ -1,0 +1,97 @@
+"""Writes an event log: what an engine is told and what it answers, line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any, TextIO
+
+from slotproof.engines.base import Engine, EngineFailed
+from slotproof.files import open_stream
+from slotproof.logs.lines import VERSION
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.snapshot import Snapshot
+
+
+class LoggedEngine:
+    """An engine that leaves a log; otherwise the engine it was given.
+
+    Each line is written when its answer is there, so that an interrupt leaves all
+    but the last one. A full disk ends the log, not the run: see ``problem``.
+    Raises :class:`OSError` if the file can't be made.
+    """
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self.name, self.version = engine.name, engine.version
+        self.capabilities = engine.capabilities
+        self._file: TextIO | None = open_stream(path)
+        self.path = path
+        self.problem = ""
+        """Why the log is not whole; empty if it is."""
+
+    def reset(self, config: EngineConfig, seed: int) -> None:
+        """A fresh engine: a header."""
+        try:
+            self._engine.reset(config, seed)
+        except EngineFailed as failure:
+            self._write(self._header(config, seed))
+            self._failed(failure)
+            raise
+        self._write(self._header(config, seed))
+
+    def do(self, command: Command) -> list[Snapshot]:
+        """Pass the command on; it and what comes of it are lines."""
+        self._write({"command": command})
+        try:
+            snapshots = self._engine.do(command)
+        except EngineFailed as failure:
+            self._failed(failure)
+            raise
+        for snapshot in snapshots:
+            self._write({"snapshot": snapshot})
+        return snapshots
+
+    def recompute(self, tokens: list[int], count: int) -> list[int] | None:
+        """Asks the engine; a log has no line for it."""
+        return self._engine.recompute(tokens, count)
+
+    def close(self) -> None:
+        """Let go of the engine and of the file."""
+        self.stop()
+        self._engine.close()
+
+    def stop(self) -> None:
+        """What follows is not logged."""
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+
+    def _header(self, config: EngineConfig, seed: int) -> dict[str, Any]:
+        capabilities = self.capabilities
+        told = ["commands", "messages"]
+        return {
+            "slotproof-log": VERSION,
+            "engine": {"name": self.name, "version": self.version},
+            "profile": capabilities.profile,
+            "config": config.to_json(),
+            "seed": seed,
+            "records": [*told, "events"] if capabilities.events else told,
+            "transitions": sorted(capabilities.transitions),
+            "not_observed": capabilities.not_observed,
+        }
+
+    def _failed(self, failure: EngineFailed) -> None:
+        self._write({"failed": {"how": failure.how, "error": str(failure)}})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}: the log ends early"
+            self.stop()

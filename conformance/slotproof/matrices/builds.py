@@ -1,0 +1,275 @@
+"""Builds × findings: which finding is in which build, where it came, where it is gone.
+
+Every build has the same campaign. What was found in one build only is then replayed on
+the others: that a search missed it says little, that its trace conforms says more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slotproof import interrupts
+from slotproof.engines.base import Engine, EngineUnusable
+from slotproof.engines.registry import EngineSpec
+from slotproof.files import slug
+from slotproof.matrices.known import Known, Refused, Seen, again, look
+from slotproof.matrices.table import Cell, Row, Table
+from slotproof.search import campaign
+from slotproof.search.campaign import Progress
+from slotproof.search.findings import Finding, mark
+from slotproof.search.folder import Folder, by_mark
+from slotproof.search.plan import Plan
+from slotproof.search.workers import workers_for
+from slotproof.traces.trace import Trace
+from slotproof_model.invariants import INVARIANTS
+
+_NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
+_PYTHON = re.compile(r"(?P<engine>[^@]+)@(?P<python>[^@]*/[^@]*)")
+
+
+@dataclass
+class Build:
+    """A column."""
+
+    name: str
+    spec: EngineSpec
+    folder: Path
+    engine: str = ""
+    """What it calls itself; empty until it has run."""
+    problem: str = ""
+    """Why it has not run."""
+    ran: str = ""
+    """How much of the plan it did."""
+    broke: str = ""
+    """Why it could not be started once more, for the traces of the others."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    cells: dict[str, Cell] = field(default_factory=dict)
+    """What the replay of another build's trace showed."""
+    known: dict[str, Seen] = field(default_factory=dict)
+    """What it does on the traces of findings that have a name."""
+    cut: bool = False
+    """It ended early: out of time, or Ctrl-C."""
+    keep: Folder | None = None
+
+    def explains(self, name: str) -> bool:
+        """Whether a finding with a name, seen on this build, is what a campaign calls so."""
+        return any(name in seen.marks for seen in self.known.values())
+
+    def link(self, name: str) -> str | None:
+        """Where the trace of one of its findings is, seen from the table."""
+        finding = self.findings.get(name)
+        path = None if finding is None or self.keep is None else self.keep.path(finding)
+        return None if path is None else os.path.relpath(path, self.folder)
+
+
+def parse(text: str, step_timeout: float, out: Path) -> Build:
+    """A build: ``[NAME=]ENGINE[@PYTHON]``; the Python is a path with a slash.
+
+    >>> build = parse("old=sglang@/env/bin/python", 10, Path("out"))
+    >>> build.name, build.spec.text, str(build.spec.python)
+    ('old', 'sglang', '/env/bin/python')
+    >>> parse("sglang==0.5.23", 10, Path("out")).name
+    'sglang==0.5.23'
+    """
+    named = _NAME.fullmatch(text)
+    name, engine = (named["name"], named["engine"]) if named else (text, text)
+    with_python = None if engine.startswith("cmd:") else _PYTHON.fullmatch(engine)
+    python = None
+    if with_python:
+        engine, python = with_python["engine"], Path(with_python["python"])
+    return Build(name, EngineSpec(engine, python, step_timeout=step_timeout), out)
+
+
+def run(
+    builds: list[Build],
+    plan: Plan,
+    jobs: int,
+    tell: Progress,
+    write: Callable[[Table], None],
+    named: Sequence[Known] = (),
+) -> bool:
+    """Run every build, then replay across; ``write`` gets the table after each of them.
+
+    Traces of ``named`` findings are replayed on a build first.
+
+    Gives back whether it came to its end: Ctrl-C ends it with what there is.
+    """
+    with interrupts.noted():
+        return _run(builds, plan, jobs, tell, write, named)
+
+
+def _run(
+    builds: list[Build],
+    plan: Plan,
+    jobs: int,
+    tell: Progress,
+    write: Callable[[Table], None],
+    named: Sequence[Known],
+) -> bool:
+    for build in builds:
+        try:
+            engine = build.spec.open()
+        except EngineUnusable as problem:
+            build.problem = str(problem)
+            continue
+        try:
+            for each in named:
+                if each.asked_of(engine.name):
+                    build.known[each.name] = look(engine, each, build.folder)
+            interrupted = _campaign(build, engine, plan, jobs, tell)
+        except EngineUnusable as problem:
+            build.problem, interrupted = str(problem), False
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            engine.close()
+        write(table(builds, plan, named))
+        if interrupted:
+            return False
+    for build in builds:
+        try:
+            _across(build, builds)
+        except EngineUnusable as problem:
+            build.broke = str(problem)
+        except KeyboardInterrupt:
+            return False
+        write(table(builds, plan, named))
+    return True
+
+
+def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
+    build.engine = f"{engine.name} {engine.version}".strip()
+    build.keep = Folder(
+        build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
+    )
+    whole = replace(plan, distinct=None)
+    with workers_for(engine, build.spec, jobs) as workers:
+        seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)
+    build.findings = {each.id: each for each in seen.findings}
+    build.cut = seen.interrupted or seen.out_of_time
+    build.ran = f"{seen.examples} examples in {round(seen.seconds)} s"
+    return seen.interrupted
+
+
+def _across(build: Build, builds: list[Build]) -> None:
+    """Replay on this build what was found on others only."""
+    missing = {
+        name: finding for name, finding in shortest(builds).items() if name not in build.findings
+    }
+    if not missing or build.problem or not build.engine:
+        return
+    engine = build.spec.open()
+    try:
+        for name, finding in missing.items():
+            owner = next(each for each in builds if each.findings.get(name) is finding)
+            build.cells[name] = _replayed(engine, name, finding.trace, owner.link(name))
+    finally:
+        engine.close()
+
+
+def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell:
+    try:
+        log = again(engine, trace)
+    except Refused as reason:
+        return Cell("can't run", "odd", title=str(reason))
+    broken = log[-1].violations
+    if not broken:
+        return Cell("no", "good", title="the trace of the other build conforms here")
+    if name in {mark(log[-1], each).id for each in broken}:
+        return Cell(str(len(log)), "bad", link, "by the trace of another build")
+    return Cell("other", "odd", title=f"the trace of the other build shows {broken[0]}")
+
+
+def shortest(builds: list[Build]) -> dict[str, Finding]:
+    """Every finding with its shortest trace; the plainest first."""
+    best: dict[str, Finding] = {}
+    for build in builds:
+        for name, finding in build.findings.items():
+            if name not in best or len(finding.trace.rows) < len(best[name].trace.rows):
+                best[name] = finding
+    return dict(sorted(best.items(), key=lambda each: each[1].plainness))
+
+
+def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table:
+    """What is known so far: findings with a name first, then what no named one explains."""
+    ran = [build for build in builds if build.engine]
+    named = [each for each in named if not ran or any(each.name in build.known for build in ran)]
+    rows = [
+        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known, each)
+        for each in named
+    ]
+    rows += [
+        _row(builds, name, _sentence(finding.mark.clause), _cell)
+        for name, finding in shortest(builds).items()
+        if not all(build.explains(name) for build in builds if name in build.findings)
+    ]
+    notes = [
+        "Numbers: commands of the shortest trace that shows it.",
+        "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
+        f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
+        *([f"Set aside: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
+        *(["Findings with a name: their traces were replayed on every build."] if named else []),
+    ]
+    notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]
+    notes += [
+        f"{build.name}: {build.ran}{', ended early' if build.cut else ''}."
+        for build in builds
+        if build.ran
+    ]
+    notes += [
+        f"{build.name} could not be started for the traces of others: {build.broke}"
+        for build in builds
+        if build.broke
+    ]
+    columns = [build.name for build in reversed(builds)]
+    return Table("Builds × findings", "finding", [*columns, "first seen", "gone in"], rows, notes)
+
+
+def _sentence(clause: str) -> str:
+    return INVARIANTS[clause.partition(".")[0]].sentence
+
+
+def _row(
+    builds: list[Build],
+    name: str,
+    note: str,
+    cell: Callable[[Build, str], Cell],
+    known: Known | None = None,
+) -> Row:
+    """A finding: its cells, the newest build first, where it came, where it is gone."""
+    cells = [cell(build, name) for build in builds]
+    came, went = _since(builds, cells)
+    page = known.page if known else None
+    link = None if page is None else os.path.relpath(page, builds[0].folder)
+    return Row(name, note, [*reversed(cells), Cell(came), Cell(went)], link)
+
+
+def _since(builds: list[Build], cells: list[Cell]) -> tuple[str, str]:
+    """Where it came, and where it went: "or before" where of the builds before nothing is known."""
+    seen = [index for index, each in enumerate(cells) if each.kind == "bad"]
+    if not seen:
+        return "", ""
+    first, last = seen[0], seen[-1]
+    unsure = first > 0 and cells[first - 1].kind != "good"
+    came = builds[first].name + (" or before" if unsure else "")
+    clean = next((i for i in range(last + 1, len(cells)) if cells[i].kind == "good"), None)
+    if clean is None:
+        return came, ""
+    return came, builds[clean].name + ("" if clean == last + 1 else " or before")
+
+
+def _known(build: Build, name: str) -> Cell:
+    seen = build.known.get(name)
+    return Cell("not run" if build.problem else "") if seen is None else seen.cell
+
+
+def _cell(build: Build, name: str) -> Cell:
+    finding = build.findings.get(name)
+    if finding is not None:
+        broken = str(finding.trace.violations[0])
+        return Cell(str(len(finding.trace.rows)), "bad", build.link(name), broken)
+    return build.cells.get(name, Cell("not run" if build.problem else ""))

@@ -1,0 +1,117 @@
+"""Client commands: one line of a trace each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import FailFast, Field
+
+from slotproof import bounds
+from slotproof.protocol.shapes import Name, Shape, tagged
+
+Command: TypeAlias = dict[str, Any]
+"""A command as it is handled: a dictionary of one of the types below."""
+
+Tokens = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
+Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
+"""A token id. The suite never uses 0; what a live server was sent may hold it."""
+TokenIds = Annotated[list[Token], FailFast()]
+
+
+_TYPES: dict[str, dict[str, Any]] = {
+    "open": {"session": Name},
+    "submit": {
+        "session": Name | None,
+        "rid": Name,
+        "tokens": TokenIds,
+        "max_new": Tokens,
+        "stop": TokenIds,
+    },
+    "abort": {"rid": Name},
+    "close": {"session": Name},
+    "step": {"n": Annotated[int, Field(ge=0, le=bounds.STEPS)]},
+    "tick": {"seconds": Annotated[int, Field(ge=0, le=bounds.SECONDS)]},
+    "evict": {"tokens": Tokens},
+    "retract": {},
+    "accept": {"rid": Name, "tokens": Tokens},
+    "draft": {"rid": Name, "allocate": Tokens, "commit": Tokens},
+    "flush": {},
+    "pause": {},
+    "continue": {},
+    "abort_all": {},
+}
+FIELDS: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in _TYPES.items()}
+"""Every command and the fields it has."""
+
+
+COMMAND = Shape("command", tagged("do", "{}", _TYPES))
+
+ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
+"""Those that every engine takes."""
+
+
+def check(command: object, least_token: int = 1) -> Command:
+    """The command itself if it is one; ``ValueError`` with one line if not.
+
+    >>> check({"do": "step", "n": 1})
+    {'do': 'step', 'n': 1}
+    >>> check({"do": "stpe", "n": 1})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: unknown command 'stpe'; there are: open, submit, ...
+    """
+    wrong = COMMAND.misfit(command)
+    if wrong is not None:
+        name = command.get("do") if isinstance(command, Mapping) else None
+        if not (isinstance(name, str) and name in FIELDS):
+            raise ValueError(f"unknown command {name!r:.60}; there are: {', '.join(FIELDS)}")
+        raise ValueError(wrong.at("command"))
+    assert isinstance(command, dict)
+    for field in ("tokens", "stop"):
+        if isinstance(command.get(field), list) and min(command[field], default=1) < least_token:
+            raise ValueError(f"{command['do']}/{field}: token ids start at {least_token}")
+    return dict(command)
+
+
+def describe(command: Mapping[str, Any]) -> str:
+    """The command as a person would say it, the same in every form of a trace.
+
+    >>> describe({"do": "submit", "session": "s1", "rid": "r1", "tokens": [1, 2, 3],
+    ...           "max_new": 4, "stop": []})
+    'submit r1 to s1: 3 tokens, at most 4 new'
+    >>> describe({"do": "step", "n": 1}), describe({"do": "tick", "seconds": 60})
+    ('one scheduler iteration', '60 seconds pass')
+    """
+    match command["do"]:
+        case "submit":
+            where = f"to {command['session']}" if command["session"] else "without a session"
+            stop = f", stop at {command['stop']}" if command["stop"] else ""
+            return (
+                f"submit {command['rid']} {where}: {_tokens(len(command['tokens']))}, "
+                f"at most {command['max_new']} new{stop}"
+            )
+        case "step":
+            n = command["n"]
+            return "one scheduler iteration" if n == 1 else f"{n} scheduler iterations"
+        case "tick":
+            n = command["seconds"]
+            return "one second passes" if n == 1 else f"{n} seconds pass"
+        case "draft":
+            return (
+                f"draft for {command['rid']}: allocate {command['allocate']}, "
+                f"commit {command['commit']} (injected)"
+            )
+        case "accept":
+            return f"accept {_tokens(command['tokens'])} in {command['rid']}'s next round"
+        case "evict":
+            return f"evict {_tokens(command['tokens'])}"
+        case "abort_all":
+            return "abort all"
+        case name:
+            rest = " ".join(str(command[field]) for field in FIELDS[name])
+            return f"{name} {rest}".strip()
+
+
+def _tokens(count: int) -> str:
+    return "1 token" if count == 1 else f"{count} tokens"

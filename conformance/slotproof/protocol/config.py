@@ -1,0 +1,267 @@
+"""The configuration of an engine under test, and the ones the suite runs by default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, NotRequired, get_type_hints
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.shapes import Shape, shape
+
+
+class BadConfig(ValueError):
+    """A configuration that no engine can have; the message says why, in one line."""
+
+
+PoolTokens = Annotated[int, Field(ge=0, le=bounds.POOL_TOKENS)]
+Tokens = Annotated[int, Field(ge=0, le=bounds.CONTEXT)]
+Rows = Annotated[int, Field(ge=1, le=bounds.ACTORS)]
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """What the protocol's ``reset`` takes. Lengths in tokens, time in seconds."""
+
+    page_size: Annotated[int, Field(ge=1, le=bounds.PAGE_TOKENS)] = 1
+    total_tokens: PoolTokens = 64
+    swa_tokens: PoolTokens = 0
+    window: Tokens = 0
+    max_running: Rows = 4
+    rows: Rows = 4
+    context_len: Annotated[int, Field(ge=1, le=bounds.CONTEXT)] = 48
+    chunk: Tokens = 0
+    draft: Tokens = 0
+    topk: Tokens = 1
+    reserve: Tokens = 0
+    retract: Literal["keep", "wipe"] = "keep"
+    timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 300
+    aligned_reuse: bool = False
+    overlap: bool = False
+    """A batch is launched before the result of the one before is known: SGLang's default loop."""
+    loan_publishes: bool = False
+    """A turn publishes its KV while its slot is on loan, too: vLLM's way, as are the next three."""
+    drops_last: bool = False
+    """A session's history leaves out the last token of each answer."""
+    queues_turns: bool = False
+    """A turn that finds one in flight waits for it, and so does a close."""
+    keeps_slack: bool = False
+    """What a round allocated past the end of a turn stays with its slot."""
+    priority: bool = False
+    """Requests differ in importance, by their names; those that run give way to more important
+    ones. This and what follows are options of a server: see :data:`OPTIONS`."""
+    queue: Annotated[int, Field(ge=0, le=bounds.ACTORS)] = 0
+    """Requests that may wait: one beyond them is ended. 0: any number."""
+    waiting_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
+    """Seconds after which a request that waits is ended; 0: never. So of one that runs:"""
+    running_timeout: Annotated[int, Field(ge=0, le=bounds.SECONDS)] = 0
+    pause_retracts: bool = False
+    """A pause sends those that run back to waiting."""
+    mixed: bool = False
+    """Some decode in the batch in which others are prefilled."""
+    longest_match: bool = False
+    """Those come first of whose prompt the tree has most."""
+    logprobs: bool = False
+    """Requests ask for the logprobs of their whole prompt, which is computed for it."""
+    stream: bool = False
+    """Clients are sent tokens as they come."""
+    own_timeouts: bool = False
+    """Sessions have timeouts of their own: see :meth:`timeout_of`."""
+    branching: bool = False
+    """Requests without a session are turns of one that keeps no slot: the engine puts their
+    prompts together from earlier ones."""
+
+    def __post_init__(self) -> None:
+        wrong = SOME.misfit(vars(self))
+        if wrong is not None:
+            raise BadConfig(wrong.at("config"))
+        for name in ("total_tokens", "swa_tokens"):
+            tokens = getattr(self, name)
+            if tokens % self.page_size:
+                raise BadConfig(f"{name}={tokens} is no multiple of page_size={self.page_size}")
+        if self.total_tokens < self.page_size:
+            raise BadConfig(
+                f"total_tokens={self.total_tokens} is smaller than one page of {self.page_size}"
+            )
+        if bool(self.window) != bool(self.swa_tokens):
+            raise BadConfig("window and swa_tokens come together: both 0, or both not")
+
+    @property
+    def mode(self) -> str:
+        """How it decodes, in words.
+
+        >>> EngineConfig().mode, EngineConfig(overlap=True, draft=3).mode
+        ('plain', 'overlap, speculation')
+        """
+        on = {"overlap": self.overlap, "speculation": self.draft > 0}
+        return ", ".join(name for name in on if on[name]) or "plain"
+
+    @property
+    def options(self) -> list[str]:
+        """The options of a server that it has.
+
+        >>> EngineConfig().options, SERVED["p1-priority"].options
+        ([], ['priority'])
+        """
+        return [name for name in OPTIONS if getattr(self, name)]
+
+    def timeout_of(self, session: str) -> int:
+        """Seconds without a turn after which a session may be closed; 0: never.
+
+        >>> [EngineConfig(timeout=20, own_timeouts=True).timeout_of(f"s{n}") for n in (1, 2, 3)]
+        [60, 20, 40]
+        """
+        return self.timeout * (1 + sum(session.encode()) % 3 if self.own_timeouts else 1)
+
+    @property
+    def size(self) -> str:
+        """Its page, its pools and its options, as reports say them.
+
+        >>> EngineConfig(page_size=4).size
+        'page size 4, pool of 64 tokens'
+        >>> SERVED["p1-stream"].size
+        'page size 1, pool of 96 tokens, with stream'
+        """
+        window = f", sliding window {self.window} with {self.swa_tokens} tokens"
+        pools = f"{self.total_tokens} tokens{window if self.window else ''}"
+        options = f", with {', '.join(self.options)}" if self.options else ""
+        return f"page size {self.page_size}, pool of {pools}{options}"
+
+    def too_large(self) -> str | None:
+        """Why no engine of this size is built for a file that asks for it; ``None`` if it is."""
+        for name in ("total_tokens", "swa_tokens"):
+            if getattr(self, name) > bounds.BUILT_TOKENS:
+                return f"{name}={getattr(self, name)} is more than {bounds.BUILT_TOKENS}"
+        if self.rows * self.context_len > bounds.BUILT_CELLS:
+            cells = f"rows={self.rows} × context_len={self.context_len}"
+            return f"{cells} is more than {bounds.BUILT_CELLS}"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``reset`` takes; without fields of a later day that say nothing new.
+
+        >>> "overlap" in EngineConfig().to_json(), EngineConfig(overlap=True).to_json()["overlap"]
+        (False, True)
+        """
+        said = asdict(self)
+        return {k: v for k, v in said.items() if v or k not in LATER}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> EngineConfig:
+        """The configuration of a trace or a log; :class:`BadConfig` for what is none.
+
+        >>> EngineConfig.from_json({"page_size": 4}) == CONFIGS["p4"]
+        False
+        """
+        wrong = SOME.misfit(data)
+        if wrong is not None:
+            raise BadConfig(wrong.at("config"))
+        return cls(**data)
+
+
+CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
+"""Choices of a profile that a configuration may make."""
+OPTIONS = (
+    "priority",
+    "queue",
+    "waiting_timeout",
+    "running_timeout",
+    "pause_retracts",
+    "mixed",
+    "longest_match",
+    "logprobs",
+    "stream",
+    "own_timeouts",
+    "branching",
+)
+"""Options of a server, by which requests are held back, put off or ended: the same transitions by
+another way. An engine that goes one says so in the snapshot's ``options``."""
+LATER = CHOSEN | {*OPTIONS}
+"""Fields that came to the protocol later: told only to an engine that says it takes them."""
+
+_fields = get_type_hints(EngineConfig, include_extras=True)
+_told = {name: NotRequired[kind] if name in LATER else kind for name, kind in _fields.items()}
+CONFIG = Shape("config", shape(TypedDict("Config", _told)))  # type: ignore[operator]
+"""A whole configuration: what ``reset`` sends."""
+SOME = Shape("config", shape(TypedDict("SomeConfig", _fields, total=False)))  # type: ignore[operator]
+"""Fields of one; those that are missing have their defaults."""
+
+_base = EngineConfig()
+
+CONFIGS: dict[str, EngineConfig] = {
+    "p1": _base,
+    "p1-tight": replace(_base, total_tokens=20, rows=3, max_running=3, context_len=32),
+    "p1-wipe": replace(
+        _base, total_tokens=20, rows=3, max_running=3, context_len=32, retract="wipe"
+    ),
+    "p1-one": replace(_base, max_running=1, rows=3),
+    "p1-chunk": replace(_base, chunk=4, reserve=50),
+    "p1-draft": replace(_base, draft=3, topk=4),
+    "p4": replace(_base, page_size=4, max_running=2),
+    "p4-tight": replace(_base, page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
+    "p4-draft": replace(_base, page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
+    "p4-rounds": replace(_base, page_size=4, draft=2, total_tokens=48, chunk=8, reserve=50),
+    "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2, timeout=1),
+    "p16": replace(_base, page_size=16, total_tokens=128, chunk=16),
+    "p1-swa": replace(_base, window=2, swa_tokens=40, draft=5),
+    "p4-swa": replace(_base, page_size=4, window=6, swa_tokens=48, chunk=8),
+    "p16-swa": replace(
+        _base, page_size=16, window=8, total_tokens=128, swa_tokens=96, draft=2, topk=3
+    ),
+    "p4-aligned": replace(_base, page_size=4, aligned_reuse=True, chunk=6),
+}
+"""By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""
+for _name in ("p1", "p1-tight", "p1-chunk", "p1-draft", "p4-tight", "p4-rounds", "p16", "p4-swa"):
+    CONFIGS[f"{_name}-overlap"] = replace(CONFIGS[_name], overlap=True)
+CONFIGS |= {
+    "p1-swa-chunk": replace(
+        _base, window=3, swa_tokens=40, chunk=3, rows=2, max_running=2, timeout=0
+    ),
+    "p4-swa-odd": replace(
+        _base, page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
+    ),
+}
+"""Rows that idle slots can hold together, no time-out; chunks where there is a window."""
+_vllm = replace(
+    _base, retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
+)
+CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8, draft=2)}
+"""All that the profile `vllm` does."""
+SERVED: dict[str, EngineConfig] = {
+    "p1-priority": replace(_base, priority=True, max_running=2, rows=8, total_tokens=96),
+    "p4-queue": replace(
+        _base, page_size=4, priority=True, queue=2, max_running=2, rows=8, total_tokens=128
+    ),
+    "p1-timeouts": replace(
+        _base, waiting_timeout=30, running_timeout=60, max_running=1, rows=8, total_tokens=96
+    ),
+    "p4-pause": replace(_base, page_size=4, pause_retracts=True, chunk=8, rows=8, total_tokens=128),
+    "p4-mixed": replace(
+        _base, page_size=4, mixed=True, chunk=8, reserve=50, rows=8, total_tokens=128
+    ),
+    "p1-match": replace(_base, longest_match=True, max_running=2, rows=8, total_tokens=96),
+    "p4-logprobs": replace(_base, page_size=4, logprobs=True, rows=8, total_tokens=128),
+    "p1-stream": replace(_base, stream=True, max_running=2, rows=8, total_tokens=96),
+    "p4-own-timeouts": replace(
+        _base, page_size=4, own_timeouts=True, timeout=20, rows=8, total_tokens=128
+    ),
+    "p1-branching": replace(_base, branching=True, max_running=2, rows=8, total_tokens=96),
+}
+"""Options of a server: for engines that have one."""
+
+
+def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
+    """Configurations by name; all of them without names. Raises :class:`BadConfig`.
+
+    >>> list(chosen(["p4", "p1"]))
+    ['p4', 'p1']
+    """
+    known = CONFIGS | SERVED
+    wanted = list(names or known)
+    for name in wanted:
+        if name not in known:
+            raise BadConfig(f"unknown configuration {name!r}; there are: {', '.join(known)}")
+    return {name: known[name] for name in wanted}

@@ -1,0 +1,141 @@
+"""Messages to a driver, and its answers: one line of JSON each."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.commands import COMMAND, TokenIds
+from slotproof.protocol.config import CONFIG
+from slotproof.protocol.shapes import (
+    Count,
+    Int,
+    Name,
+    Shape,
+    Text,
+    open_shape,
+    quoted,
+    shape,
+    tagged,
+)
+from slotproof.protocol.snapshot import PoolName
+
+PROTOCOL = 2
+READ = (1, PROTOCOL)
+"""Traces of these are read: commands, and the figures that are kept of snapshots, are the same."""
+_FROM_1 = (
+    "to change from 1: leave out generation of sessions, counts of requests, counters of pools "
+    "(“evicted” stays, in the pool), all of ended but rid, and lent of capabilities"
+)
+
+
+def not_spoken(said: object) -> str:
+    """One line for a driver of another protocol: what one of the first has to change.
+
+    >>> not_spoken(3)
+    'the driver speaks protocol 3, this is 2'
+    """
+    change = f": {_FROM_1}" if said == 1 else ""
+    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}{change}"
+
+
+def refused_hello(error: object) -> str:
+    """One line for a driver that answers hello with usage, perhaps for it speaks the first.
+
+    >>> "leave out" in refused_hello("protocol 2 is unknown, this is 1")
+    True
+    >>> refused_hello("there is no GPU")
+    'the driver refuses the hello (protocol 2): there is no GPU'
+    """
+    said = str(error)
+    why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
+    change = f" ({_FROM_1})" if re.search(r"protocol.*\b1\b", why) else ""
+    return f"the driver refuses the hello (protocol {PROTOCOL}): {why}{change}"
+
+
+_REQUESTS: dict[str, dict[str, Any]] = {
+    "hello": {"protocol": Int},
+    "reset": {"config": CONFIG.form, "seed": Count},
+    "do": {"command": COMMAND.form},
+    "recompute": {"tokens": TokenIds, "count": Annotated[int, Field(ge=1, le=bounds.TOKENS)]},
+    "bye": {},
+}
+_NUMBERED = {op: {**fields, "id": Count} for op, fields in _REQUESTS.items()}
+REQUEST = Shape("request", tagged("op", "{}Request", _NUMBERED))
+
+
+@shape
+class Result(TypedDict):
+    """``result`` is of another shape for each op; it is checked by who asked."""
+
+    id: Count
+    ok: Literal[True]
+    result: dict[str, Any]
+
+
+@shape
+class Refusal(TypedDict):
+    """``usage``: the message makes no sense to it; ``crash``: the engine failed."""
+
+    id: Count
+    ok: Literal[False]
+    kind: Literal["usage", "crash"]
+    error: Text
+    trace: NotRequired[Text]
+
+
+RESULT, REFUSAL = Shape("answer", Result), Shape("answer", Refusal)
+ANSWER = Shape("answer", Annotated[Result | Refusal, Field(discriminator="ok")])
+
+
+@open_shape
+class EngineName(TypedDict):
+    name: Name
+    version: Name
+
+
+MendName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+
+
+@open_shape
+class Offered(TypedDict):
+    """Capabilities."""
+
+    commands: list[Name]
+    pools: Annotated[list[PoolName], Field(min_length=1)]
+    page_sizes: Annotated[
+        list[Annotated[int, Field(ge=1, le=bounds.PAGE_TOKENS)]], Field(min_length=1)
+    ]
+    events: NotRequired[bool]
+    config: NotRequired[dict[Name, list[Any]]]
+    transitions: NotRequired[list[Name]]
+    profile: NotRequired[Name]
+    recompute: NotRequired[bool]
+    not_observed: NotRequired[dict[Name, Text]]
+    whole_chunks: NotRequired[bool]
+    whole_contexts: NotRequired[bool]
+    margin: NotRequired[Count]
+    answers: NotRequired[dict[Name, Text]]
+    mends: NotRequired[list[MendName]]
+
+
+@shape
+class Hello(TypedDict):
+    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
+    engine: EngineName
+    capabilities: Offered
+
+
+@shape
+class Recomputed(TypedDict):
+    """``null``: this engine computes no tokens without its cache."""
+
+    tokens: list[Int] | None
+
+
+HELLO = Shape("hello", Hello)
+RECOMPUTED = Shape("recomputed", Recomputed)

@@ -1,0 +1,124 @@
+"""Types of all that comes from outside, checked strictly by pydantic.
+
+The types are the one definition of messages, snapshots, logs, traces and baselines; the JSON
+Schemas in the documents are made from them. A value that fits is used as it is: plain
+dictionaries and lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+
+shape = with_config(ConfigDict(extra="forbid", strict=True))
+"""A dictionary with these keys and no others; ``64.0`` and ``true`` are no integers."""
+open_shape = with_config(ConfigDict(extra="allow", strict=True))
+"""A dictionary that may have keys which nobody here reads."""
+
+Int = Annotated[int, Field(strict=True, ge=-bounds.INTEGER, le=bounds.INTEGER)]
+Count = Annotated[int, Field(strict=True, ge=0, le=bounds.INTEGER)]
+Name = Annotated[str, Field(strict=True, max_length=bounds.NAME_CHARS)]
+Text = Annotated[str, Field(strict=True, max_length=bounds.TEXT_CHARS)]
+Ints = Annotated[list[Int], FailFast()]
+Hash = Annotated[int, Field(strict=True, ge=0, le=0xFFFFFFFF)]
+"""A CRC-32."""
+
+QUOTED = 60
+"""Characters of a value that a message quotes."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What of a value does not fit; the first of it."""
+
+    path: tuple[str | int, ...]
+    """Keys and indices down to it; empty for the value itself."""
+    message: str
+
+    def at(self, root: str) -> str:
+        """One line; ``root`` is what the value itself is called.
+
+        >>> Misfit(("rows", 0), "not an integer").at("snapshot")
+        'rows/0: not an integer'
+        """
+        where = "/".join(str(part)[:QUOTED] for part in self.path)
+        return f"{where or root}: {self.message}"
+
+
+class Shape:
+    """A type, as a check of values from outside and as a JSON Schema.
+
+    >>> numbers = Shape("numbers", Ints)
+    >>> numbers.misfit([1, 2]), numbers.misfit([1, 2.0]).at("numbers")
+    (None, '1: Input should be a valid integer, not 2.0')
+    """
+
+    def __init__(self, title: str, form: Any) -> None:
+        self.title, self.form = title, form
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.form)
+
+    def misfit(self, value: object) -> Misfit | None:
+        """Where a value does not fit. Takes what a JSON reader gives."""
+        try:
+            self._adapter.validate_python(value)
+        except ValidationError as error:
+            return _first(error)
+        return None
+
+    def line(self, value: object) -> str | None:
+        """The same in one line."""
+        wrong = self.misfit(value)
+        return None if wrong is None else wrong.at(self.title)
+
+
+def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A dictionary of one of several forms, by the value of its field ``tag``.
+
+    ``titles`` is what a form is called in the JSON Schema: its tag's value in the place of ``{}``.
+    """
+    forms = tuple(
+        shape(
+            TypedDict(  # type: ignore[operator]
+                titles.format(name.title().replace("_", "")), {tag: Literal[name], **fields}
+            )
+        )
+        for name, fields in types.items()
+    )
+    return Annotated[Union[forms], Field(discriminator=tag)]  # noqa: UP007  # made, not written
+
+
+def _first(error: ValidationError) -> Misfit:
+    first = error.errors(include_url=False)[0]
+    message, path = first["msg"], first["loc"]
+    if first["type"] == "union_tag_invalid":  # the tag is quoted in it, however long it is
+        tag = str(first["ctx"]["tag"])
+        message = message.replace(tag, tag if len(tag) <= QUOTED else f"{tag[: QUOTED - 1]}…")
+    elif first["type"] not in ("missing", "extra_forbidden"):
+        message += f", not {quoted(first['input'])}"
+    return Misfit(tuple(path), message)
+
+
+def quoted(value: object) -> str:
+    """A value in a message: a few characters of it, in ASCII.
+
+    >>> quoted("a" * 100), quoted([1] * 10_000_000), quoted({"a": 1}), quoted(True)
+    ('"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', 'a list', 'an object', 'true')
+    """
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = f'"{ascii(value[:QUOTED])[1:-1]}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"

@@ -1,0 +1,307 @@
+"""What an engine shows after an iteration, as types: see docs/reference/protocol.md.
+
+Plain dictionaries with declared keys, so that an engine in this process and
+one behind a pipe give the same thing. All lengths and figures are tokens.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import FailFast, Field, GetPydanticSchema, Strict
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.shapes import Count, Hash, Int, Ints, Name, Shape, Text, open_shape, shape
+
+Sequence = Strict(False)
+"""JSON has no tuples: a list of the right length is one."""
+Event = Annotated[tuple[Name, Name | None, Name | None, dict[str, Int]], Sequence]
+"""Transition, session, request, parameters. A list of four on the wire."""
+Pair = Annotated[tuple[Int, Int], Sequence]
+
+PoolName = Literal["full", "swa"]
+PoolKey = Annotated[str, Field(pattern="^(full|swa)$")]
+POOL_NAMES: tuple[PoolName, PoolName] = ("full", "swa")
+
+
+class PoolFigures(TypedDict):
+    """``evicted``: what the tree has given up since the reset; it only grows."""
+
+    total: Count
+    available: Int
+    evictable: Int
+    protected: Int
+    evicted: NotRequired[Count]
+
+
+@shape
+class PoolView(PoolFigures):
+    """``free``: page numbers. Any integer: one that no page has is a violation, not a slip."""
+
+    free: Ints
+
+
+def pools_of(view: Any) -> Any:
+    """The pools by name; there is always the one called ``full``."""
+    fields = {"full": view, "swa": NotRequired[view]}
+    return shape(TypedDict("Pools", fields))  # type: ignore[operator]
+
+
+@shape
+class RowPages(TypedDict):
+    """KV indices of positions 0 … A-1; in ``swa`` -1 where given back."""
+
+    full: Ints
+    swa: NotRequired[Ints]
+
+
+RowNumber = Annotated[str, Field(pattern="^-?[0-9]{1,16}$")]
+Used = Annotated[dict[RowNumber, RowPages], Field(max_length=bounds.ACTORS)]
+
+
+class RowCounts(TypedDict):
+    """``width``: positions that a row holds, where that is not ``context_len``."""
+
+    total: Count
+    free: Ints
+    width: NotRequired[Annotated[int, Field(ge=0, le=bounds.POSITIONS)]]
+
+
+@shape
+class RowsView(RowCounts):
+    used: Used
+
+
+@shape
+class SessionView(TypedDict):
+    open: bool
+    closing: bool
+    inflight: Name | None
+    history: Count
+    hash: Hash | None
+
+
+class KVView(TypedDict):
+    row: Int
+    C: Int
+    A: Int
+    Q: Int
+    E: Int
+    locks: Int
+
+
+@shape
+class SlotView(KVView):
+    lent: bool | None
+
+
+@shape
+class RequestView(KVView):
+    session: Name | None
+    kind: Literal["turn", "stub", "doomed", "plain"]
+    phase: Literal["waiting", "matched", "parked", "running"]
+    in_last: bool
+    in_running: bool
+    loan: Name | None
+    prompt: Count
+    hash: Hash | None
+    output: Count
+
+
+Sessions = Annotated[dict[Name, SessionView], Field(max_length=bounds.ACTORS)]
+Slots = Annotated[dict[Name, SlotView], Field(max_length=bounds.ACTORS)]
+Requests = Annotated[dict[Name, RequestView], Field(max_length=bounds.ACTORS)]
+
+
+@shape
+class Figures(TypedDict):
+    """The engine's own numbers of its last check."""
+
+    available: Int
+    evictable: Int
+    protected: Int
+    held: Int
+    uncached: Int
+    total: Int
+
+
+@shape
+class CheckerView(TypedDict):
+    """Where an engine shows it: ``held_rows`` that its check counts on slots not on loan,
+    ``counted`` requests whose KV it added, lines ``logged`` now and lines ``kept`` for later."""
+
+    ran: bool
+    level: Int
+    pools: dict[PoolKey, Figures]
+    verdict: Literal["ok", "leak", "crash", "off"]
+    message: Text
+    held_rows: NotRequired[Int]
+    counted: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]]
+    logged: NotRequired[Count]
+    kept: NotRequired[Count]
+
+
+@open_shape
+class Answered(TypedDict):
+    """A session was opened, refused or closed."""
+
+    type: Literal["opened", "refused", "closed"]
+    session: Name | None
+    rid: NotRequired[Name]
+    message: NotRequired[Text | None]
+
+
+@open_shape
+class Finish(TypedDict):
+    """The final answer to a request."""
+
+    type: Literal["finish"]
+    session: NotRequired[Name | None]
+    rid: Name
+    reason: Name
+    tokens: Ints
+    message: NotRequired[Text | None]
+
+
+Message = Annotated[Answered | Finish, Field(discriminator="type")]
+"""What a client was told."""
+Messages = Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
+Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
+Pairs = Annotated[list[Pair], FailFast()]
+
+
+Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
+
+
+@shape
+class Lookup(TypedDict):
+    """Keys and pages, of one pool: what is found by a key; of the tokens whose KV is in a page."""
+
+    finds: Pairs
+    holds: Pairs
+
+
+@shape
+class Ended(TypedDict):
+    """A request that ended in this iteration."""
+
+    rid: Name
+
+
+@shape
+class Snapshot(TypedDict):
+    iter: Count
+    consumed: Count
+    messages: Messages
+    pools: Annotated[dict[str, PoolView], GetPydanticSchema(lambda _, of: of(pools_of(PoolView)))]
+    tree: dict[PoolKey, Pairs]
+    rows: RowsView
+    sessions: Sessions
+    slots: Slots
+    requests: Requests
+    ended: NotRequired[Annotated[list[Ended], FailFast(), Field(max_length=bounds.EVENTS)]]
+    checker: CheckerView
+    events: NotRequired[Events]
+    content: NotRequired[dict[str, Pairs]]
+    reusable: NotRequired[dict[PoolKey, Ints]]
+    lookup: NotRequired[dict[PoolKey, Lookup]]
+    queues: NotRequired[dict[Name, Names]]
+    tables: NotRequired[dict[Name, Names]]
+    injected: NotRequired[bool]
+    options: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
+
+
+@shape
+class Snapshots(TypedDict):
+    """What ``do`` gives: one per iteration."""
+
+    snapshots: Annotated[list[Snapshot], FailFast()]
+
+
+SNAPSHOTS = Shape("snapshots", Snapshots)
+
+
+def nonsense(snapshot: Snapshot, config: EngineConfig) -> str | None:
+    """Which of its parts do not fit each other, in a line; ``None`` where all is well.
+
+    Whatever looks at a snapshot may rely on it: what is of the type and passes here can be judged,
+    and an error while it is judged is our own.
+
+    >>> from slotproof.lockstep.referee import empty_snapshot
+    >>> shown = {**empty_snapshot(), "rows": {"total": 4_000_000_000, "free": [], "used": {}}}
+    >>> nonsense(shown, EngineConfig())
+    'rows/total is 4000000000, more than 1000000'
+    """
+    if snapshot["pools"] and config.window and "swa" not in snapshot["pools"]:
+        return "there is a sliding window, and no pool “swa”"
+    rows = snapshot["rows"]["total"]
+    if rows > bounds.ROWS_SHOWN:
+        return f"rows/total is {rows}, more than {bounds.ROWS_SHOWN}"
+    used = snapshot["rows"]["used"]
+    views: list[Any] = [*snapshot["slots"].values(), *snapshot["requests"].values()]
+    rows_of: list[tuple[int, Any]] = [(view["A"], used.get(str(view["row"]), {})) for view in views]
+    described = sum(
+        min(max(allocated, 0), len(indices))
+        for allocated, row in rows_of
+        for indices in row.values()
+    )
+    if described > bounds.POSITIONS:
+        return f"slots and requests describe {described} positions, more than {bounds.POSITIONS}"
+    return None
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """Tokens of which a log has no more than their number, and a hash of all up to the last:
+    in a session, of its history as well. ``None`` where nobody asks."""
+
+    count: int
+    hash: int | None
+
+    def __len__(self) -> int:
+        return self.count
+
+
+Tokens = list[int] | Hashed
+
+
+def joined(before: Tokens, after: Tokens) -> Tokens:
+    """Tokens and those that follow them.
+
+    >>> joined(Hashed(3, 7), Hashed(2, 8)), joined([5], [6])
+    (Hashed(count=5, hash=8), [5, 6])
+    >>> joined(Hashed(2, token_hash([5, 6])), [7]) == Hashed(3, token_hash([5, 6, 7]))
+    True
+    """
+    count = len(before) + len(after)
+    if isinstance(after, Hashed):
+        return Hashed(count, after.hash)
+    if isinstance(before, Hashed):
+        return Hashed(count, token_hash(after, before))
+    return before + after
+
+
+def token_hash(tokens: Tokens, before: Hashed | None = None) -> int | None:
+    """CRC-32 of the decimal token ids joined by commas, or what a log says instead.
+
+    >>> token_hash([5, 6, 7])
+    3832383470
+    """
+    if isinstance(tokens, Hashed):
+        return tokens.hash
+    text = ",".join(map(str, tokens))
+    if before is None or not before.count:
+        return zlib.crc32(text.encode())
+    if before.hash is None or not tokens:
+        return before.hash
+    return zlib.crc32(f",{text}".encode(), before.hash)
+
+
+def differ(shown: int | None, tokens: Tokens) -> bool:
+    """Whether a hash is known not to be that of these tokens."""
+    known = token_hash(tokens)
+    return None not in (shown, known) and shown != known

@@ -1,0 +1,286 @@
+"""A campaign: search every configuration in turn, shrink what is found, go on as far as is wanted.
+
+In rounds, over all configurations: search every turn with what is known so far, then shrink what
+nothing known explains. Within a round no turn knows of another, so that it does not matter how
+many run at once: ``--jobs`` changes the time and nothing else. Where the time is limited, each
+round keeps a part of it for shrinking: a finding is worth what its trace is. What a round had no
+time for goes on after that. A campaign that wants only a few findings runs one turn after the
+other, and ends with the one that showed the first.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from slotproof import interrupts
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.lockstep.coverage import Coverage, total
+from slotproof.protocol.config import SERVED, EngineConfig
+from slotproof.search.causes import Known
+from slotproof.search.collected import Collected, groups
+from slotproof.search.examples import Search
+from slotproof.search.findings import Finding
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import Clock, Schedule, Turn
+from slotproof.search.shrinking import Shrink
+from slotproof.search.workers import Here, Workers
+from slotproof.traces.trace import Trace
+
+Progress = Callable[[str, int, int], None]
+"""(configuration, examples done, examples in all)."""
+
+SEARCHING = 0.7
+"""Once something is found: of the time that is left, so much may go into looking for more; the
+rest is for shrinking that."""
+
+
+@dataclass
+class Outcome:
+    """What a campaign saw."""
+
+    engine: str
+    profile: str
+    covered: defaultdict[str, Coverage] = field(default_factory=lambda: defaultdict(Coverage))
+    """By configuration."""
+    configs: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Configurations that the engine can't take, and why."""
+    run: Counter[str] = field(default_factory=Counter)
+    """Examples of each configuration: those that were run to an end, not those that were begun.
+    Where a few findings are enough, up to the first."""
+    planned: dict[str, int] = field(default_factory=dict)
+    """Of each configuration; empty where the time is the plan."""
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    """Those that are not recognised as accepted; the plainest first."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen again, as they were seen."""
+    first: tuple[int, float] | None = None
+    """Commands and seconds up to the first violation."""
+    interrupted: bool = False
+    out_of_time: bool = False
+    """The time was over before the examples were run that are planned."""
+    unusable: str = ""
+    """Why the engine could not go on, once there was something found."""
+
+    @property
+    def examples(self) -> int:
+        """Those that were run, in all configurations."""
+        return self.run.total()
+
+    @property
+    def coverage(self) -> Coverage:
+        """What was seen in all configurations together."""
+        return total(self.covered.values())
+
+    @property
+    def trace(self) -> Trace | None:
+        """The plainest counterexample."""
+        return self.findings[0].trace if self.findings else None
+
+
+def run(
+    engine: Engine,
+    spec: str,
+    plan: Plan,
+    progress: Progress = lambda *_: None,
+    keep: Callable[[list[Finding]], None] = lambda _: None,
+    workers: Workers | None = None,
+    accepted: Known | None = None,
+) -> Outcome:
+    """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
+
+    ``keep`` is given all findings, the plainest first, as soon as one is seen, and again each
+    time one got shorter: a caller that writes them down loses nothing. ``workers`` run the tasks;
+    without any, the engine does. Examples that show what is ``accepted`` are passed over.
+
+    >>> from slotproof.engines.reference import InProcessEngine
+    >>> from slotproof.protocol.config import CONFIGS
+    >>> name, plan = "22213-double-count", Plan({"p1": CONFIGS["p1"]}, examples=60)
+    >>> trace = run(InProcessEngine(name), f"reference:{name}", plan).trace
+    >>> trace.violations[0].clause, len(trace.commands)
+    ('INV-SUM-FULL.reported', 5)
+    """
+    campaign = _Campaign(
+        engine, spec, plan, workers or Here(engine), accepted or Known(), keep, progress
+    )
+    return campaign.run()
+
+
+class _Campaign:
+    def __init__(
+        self,
+        engine: Engine,
+        spec: str,
+        plan: Plan,
+        workers: Workers,
+        accepted: Known,
+        keep: Callable[[list[Finding]], None],
+        progress: Progress,
+    ) -> None:
+        self.plan, self.workers, self.accepted = plan, workers, accepted
+        self.few = plan.distinct is not None
+        self.keep, self.progress = keep, progress
+        profile = plan.profile or engine.capabilities.profile
+        self.outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
+        self.blanks = {
+            name: Trace(
+                self.outcome.engine,
+                spec,
+                profile,
+                config,
+                plan.seed,
+                rows=[],
+                violations=[],
+                minimal=False,
+                config_name=name,
+                chosen_profile=plan.profile,
+                set_aside=plan.set_aside,
+                mends=engine.capabilities.mends,
+            )
+            for name, config in possible(engine, plan, self.outcome).items()
+        }
+        self.clock = Clock(plan.seconds)
+        self.schedule = Schedule(plan, list(self.blanks))
+        self.outcome.planned = self.schedule.planned
+        self.until = math.inf
+        """When this round has to leave off searching."""
+        self.findings = Collected(accepted.ids)
+        self.counting = True
+
+    def stop(self) -> bool:
+        """Ctrl-C, or no time left."""
+        return interrupts.arrived() or self.clock.over()
+
+    def leave_off(self) -> bool:
+        """Ctrl-C, or no time left for searching."""
+        return interrupts.arrived() or time.monotonic() > self.until
+
+    def run(self) -> Outcome:
+        outcome = self.outcome
+        with interrupts.noted(), interrupts.held():
+            try:
+                self.rounds()
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+            except (EngineFailed, EngineUnusable) as problem:
+                if not self.findings.all():
+                    raise
+                outcome.unusable = str(problem)  # and what was found before it stays
+            outcome.interrupted |= interrupts.arrived()
+        over = self.clock.over() and not self.schedule.done
+        outcome.out_of_time = over and self.plan.examples is not None
+        self.findings.settle()
+        outcome.accepted |= self.findings.met
+        outcome.findings = self.findings.all()
+        outcome.seconds = self.clock.taken()
+        return outcome
+
+    def rounds(self) -> None:
+        """Round by round; or turn by turn, up to the first finding."""
+        while not (self.schedule.done or self.stop()):
+            self.until = self.clock.end if self.few else self.clock.share(SEARCHING)
+            turns = self.schedule.deal(self.until, self.workers.jobs)
+            for batch in [[turn] for turn in turns] if self.few else [turns]:
+                rests = self.round(batch)
+                if self.few and (self.findings.found or interrupts.arrived()):
+                    self.others(rests[0])
+                    return
+                for rest in filter(None, rests):
+                    self.schedule.cut(rest)
+
+    def others(self, rest: Turn | None) -> None:
+        """Look for others in what is left of the turn that showed the first, up to so many.
+
+        What is looked at for that is no part of the plan any more.
+        """
+        self.counting = False
+        for _ in range(1, self.plan.distinct or 1):
+            if rest is None or self.stop():
+                return
+            self.until = self.clock.share(SEARCHING)
+            (rest,) = self.round([replace(rest, until=math.inf)])
+
+    def round(self, turns: list[Turn]) -> list[Turn | None]:
+        """Search what is due, as far as the time for it goes, and shrink what was found; what is
+        left of each turn."""
+        outcome = self.outcome
+        outcome.configs += [each.name for each in turns if each.name not in outcome.configs]
+        known = tuple(self.findings.known)
+        tasks = [
+            Search(self.plan, turn, self.blanks[turn.name], known, self.accepted, self.few)
+            for turn in turns
+        ]
+        count, total = outcome.examples, sum(self.schedule.planned.values())
+
+        def event(number: int, what: Finding | int) -> None:
+            nonlocal count
+            if isinstance(what, Finding):
+                self.saw(what)
+            elif self.counting:
+                count += what
+                self.progress(turns[number].name, count, total or count)
+
+        results = self.workers.map(tasks, event, self.leave_off)
+        found: list[Finding] = []
+        for turn, result in zip(turns, results, strict=True):
+            if self.counting:
+                outcome.run[turn.name] += result.examples
+                outcome.covered[turn.name].add(result.coverage)
+            outcome.accepted |= result.accepted
+            found += result.findings
+        for finding in found:
+            self.saw(finding)
+        if found and outcome.first is None:
+            outcome.first = outcome.coverage.commands, self.clock.taken()
+        self.shrink(found)
+        return [result.rest for result in results]
+
+    def saw(self, finding: Finding) -> None:
+        """Whatever happens now, it is not lost."""
+        if self.findings.saw(finding):
+            self.keep(self.findings.all())
+
+    def shrink(self, found: list[Finding]) -> None:
+        """Make findings of what was seen."""
+        known = tuple(self.findings.known)
+        tasks = [Shrink(self.plan, group, known) for group in groups(found)]
+        replays, most = 0, self.plan.shrink * len(found)
+
+        def shorter(number: int, what: Finding | int) -> None:
+            """What was shrunk is kept before the rest of the round is."""
+            nonlocal replays
+            del number
+            if isinstance(what, Finding):
+                self.findings.shorter(what)
+                self.keep(self.findings.all())
+            else:
+                replays += what
+                self.progress("shrinking", replays, max(most, replays))
+
+        results = self.workers.map(tasks, shorter, self.stop)
+        self.findings.shrunk(found, filter(None, chain.from_iterable(results)))
+        if found:
+            self.keep(self.findings.all())
+
+
+def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
+    """Configurations that the engine can take; the others are noted with the reason, but for
+    those with options of a server where all of these are in the plan, as they are by default.
+
+    Raises :class:`EngineUnusable` if there is none.
+    """
+    refused = {name: engine.capabilities.refuses(each) for name, each in plan.configs.items()}
+    possible = {name: each for name, each in plan.configs.items() if refused[name] is None}
+    reasons = {name: why for name, why in refused.items() if why is not None}
+    if not possible:
+        words = "; ".join(f"{name}: {why}" for name, why in reasons.items())
+        raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({words})")
+    unasked = SERVED.keys() if SERVED.keys() <= plan.configs.keys() else ()
+    outcome.skipped |= {name: why for name, why in reasons.items() if name not in unasked}
+    return possible

@@ -1,0 +1,110 @@
+"""A build as a gate sees it; and another build, the base, as its baseline.
+
+What the base does is known, whatever finds it. Its search and that of the head draw the same
+commands, but what one meets the other may miss: what is new after both is tried on the base again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slotproof import interrupts
+from slotproof.engines.registry import EngineSpec
+from slotproof.search import campaign, report
+from slotproof.search.baseline import Baseline
+from slotproof.search.campaign import Outcome, Progress
+from slotproof.search.findings import Finding
+from slotproof.search.folder import Folder
+from slotproof.search.gate import Gate, Judged
+from slotproof.search.plan import Plan
+from slotproof.search.workers import workers_for
+
+
+@dataclass
+class Looked:
+    """What a gate saw of a build."""
+
+    gate: Gate
+    outcome: Outcome
+    judged: list[Judged]
+    searched: dict[str, Any]
+    """The search, in the words of a run's JSON."""
+
+    @property
+    def cut(self) -> str:
+        """Why the search says little; empty if it does not."""
+        if self.searched["interrupted"]:
+            return "interrupted"
+        return self.searched["unusable"] or (
+            "" if self.searched["examples"] else "no example was run"
+        )
+
+
+def look(
+    spec: EngineSpec, baseline: Baseline, plan: Plan, jobs: int, folder: Folder, tell: Progress
+) -> Looked:
+    """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
+    engine = spec.open()
+    try:
+        it = Gate(engine, f"{engine.name} {engine.version}".strip(), baseline, plan)
+        with interrupts.noted():
+            it.replay(lambda done, count: tell("traces", done, count))
+            with workers_for(engine, spec, jobs) as processes:
+                outcome = campaign.run(
+                    engine, spec.text, plan, tell, folder.keep, processes, it.known
+                )
+            judged = it.judge(outcome.findings)
+            folder.keep([each.finding for each in judged])
+        return Looked(it, outcome, judged, report.summary(outcome, plan, engine.capabilities))
+    finally:
+        engine.close()
+
+
+def baseline_of(base: Looked, folder: Folder) -> Baseline:
+    """All that the base does, as groups that any engine may be in."""
+    name, known = base.gate.name, base.gate.baseline
+    small_or_not = [replace(each, judged=True) for each in base.judged]
+    with_new = base.gate.updated(small_or_not, lambda finding: _file(finding, folder, known))
+    old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
+    for index in range(len(known.groups), len(old)):
+        old[index] = replace(old[index], reason=_reason(name))
+    return replace(known, groups=tuple(old))
+
+
+def against(base: EngineSpec, name: str, head: Looked, folder: Folder) -> None:
+    """What is new, or not judged, is tried on the base: what it does as well becomes a group."""
+    if interrupts.arrived() or all(each.group for each in head.judged):
+        return
+    engine = base.open()
+    try:
+        with interrupts.noted():
+            before = Gate(engine, name, Baseline(), head.gate.plan)
+            head.judged = [
+                each
+                if each.group or not before.shows(each.finding.trace)
+                else _known(head.gate, each, name, folder)
+                for each in head.judged
+            ]
+    finally:
+        engine.close()
+
+
+def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:
+    """A finding in a group of its own, which is in the baseline from now on."""
+    file = _file(each.finding, folder, it.baseline)
+    added = it.baseline.with_new(each.finding.id, "*", file)
+    group = replace(added.groups[-1], reason=_reason(name))
+    it.baseline = replace(added, groups=(*added.groups[:-1], group))
+    return Judged(each.finding, group, "the base does the same on these commands")
+
+
+def _file(finding: Finding, folder: Folder, baseline: Baseline) -> str | None:
+    """Where its trace is, from the folder of the baseline."""
+    path = folder.path(finding)
+    return None if path is None else os.path.relpath(path, baseline.folder)
+
+
+def _reason(name: str) -> str:
+    return f"in the base, {name}"

@@ -1,0 +1,190 @@
+"""The search for violations: examples drawn by Hypothesis, run as far as time allows.
+
+What is drawn depends on the seed, the turn and the configuration, and on nothing an engine does
+(:mod:`slotproof.search.machine`). So a turn that was cut short goes on later where it
+was: what has been run before is drawn again, and not run. Nothing but this module knows that it
+is Hypothesis that draws.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import hypothesis
+from hypothesis.internal.conjecture import providers
+from hypothesis.stateful import run_state_machine_as_test
+
+from slotproof import bounds, garbage, interrupts
+from slotproof.engines.base import Engine
+from slotproof.lockstep.coverage import Coverage
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import OutOfTime, Referee
+from slotproof.search.causes import Known
+from slotproof.search.findings import Finding, Mark
+from slotproof.search.judging import Judging, Tell
+from slotproof.search.machine import machine_for
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import Stop, Turn
+from slotproof.search.sending import Leave
+from slotproof.traces.trace import Trace
+
+_SEEDS = 1009
+"""Turns of a campaign whose seeds are consecutive."""
+
+
+@dataclass
+class Searched:
+    """What came of a turn."""
+
+    rest: Turn | None = None
+    """What is left of it, where it was cut short."""
+    examples: int = 0
+    """Those that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """What nothing known explains, as it was seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen, as they were seen."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A task: run the examples of a turn, as far as there is time.
+
+    A violation ends its example. Where nothing but the reporting is wrong, and that is
+    known, the example goes on, with those clauses set aside.
+    """
+
+    plan: Plan
+    turn: Turn
+    blank: Trace
+    """A trace without rows: of which engine and configuration."""
+    known: tuple[Mark, ...] = ()
+    accepted: Known = field(default_factory=Known)
+    first: bool = False
+    """Whether the first finding ends it."""
+
+    def run(self, engine: Engine, tell: Tell, stop: Stop) -> Searched:
+        return _Examples(self, engine, tell, stop).search()
+
+
+class _Examples:
+    """The host of a machine: judges its examples, and notes what they show."""
+
+    def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
+        self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
+        self.turn = task.turn
+        self.result = Searched()
+        self.judging = Judging(
+            engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
+        )
+        self._dry = 0
+        """Examples still to be drawn that were run before."""
+
+    def search(self) -> Searched:
+        """Go on from where the turn is. Raises whatever an engine or an oracle raises."""
+        self.result.rest = None if self._finished() else self.turn
+        return self.result
+
+    def _finished(self) -> bool:
+        try:
+            with interrupts.held(), _own_choices(), garbage.seldom():
+                self._draw()
+        except Leave as leaving:
+            error = leaving.because
+            if error is None or isinstance(error, OutOfTime) or interrupts.arrived():
+                return False
+            raise error from None
+        return not interrupts.arrived()
+
+    def _draw(self) -> None:
+        plan, turn, blank = self.task.plan, self.turn, self.task.blank
+        while (chunk := self.turn.place[0]) * bounds.EXAMPLES_AT_ONCE < turn.examples:
+            self._dry = self.turn.place[1]
+            left = turn.examples - chunk * bounds.EXAMPLES_AT_ONCE
+            machine = machine_for(self, self.engine.capabilities.commands, blank.config)
+            settings = hypothesis.settings(
+                max_examples=min(left, bounds.EXAMPLES_AT_ONCE),
+                stateful_step_count=plan.steps,
+                database=None,  # the same seed gives the same trace, whatever was found before
+                deadline=None,
+                report_multiple_bugs=False,
+                print_blob=False,
+                verbosity=hypothesis.Verbosity.quiet,
+                suppress_health_check=list(hypothesis.HealthCheck),
+                phases=[hypothesis.Phase.generate],
+            )
+            seeded = hypothesis.seed(_seed(plan.seed, turn.index, chunk))(machine)
+            run_state_machine_as_test(seeded, settings=settings)
+            self.turn = replace(self.turn, place=(chunk + 1, 0))
+
+    def begin(self) -> Referee | None:
+        """A judge for the next example, if it was not run before and there is time for it."""
+        if not self._dry and self.result.examples and time.monotonic() > self.turn.until:
+            raise OutOfTime  # of its share; one example it has in any case
+        self.go_on()
+        if self._dry:
+            return None
+        return self.judging.begin(self.result.coverage)
+
+    def go_on(self) -> None:
+        """An example ends where the time does; what it showed before that counts."""
+        interrupts.check()
+        if self.stop():
+            raise OutOfTime
+
+    def end(self) -> None:
+        """One more was run, or drawn."""
+        if self._dry:
+            self._dry -= 1
+            return
+        chunk, done = self.turn.place
+        self.turn = replace(self.turn, done=self.turn.done + 1, place=(chunk, done + 1))
+        self.result.examples += 1
+        self.tell(1)
+
+    def saw(self, referee: Referee, violations: list[Violation]) -> bool:
+        """Note what is new; whether that was enough."""
+        number = self.turn.first + self.turn.done + 1
+        new = self.judging.saw(referee, violations, number)
+        return new and self.task.first
+
+
+def _seed(seed: int, index: int, chunk: int) -> int:
+    """A seed of its own for each turn, and for each run of Hypothesis within one.
+
+    >>> _seed(0, 3, 0), _seed(1, 0, 0)
+    (3, 1009)
+    >>> _seed(0, 1009, 0) == _seed(1, 0, 0)
+    False
+    """
+    lap, index = divmod(index, _SEEDS)
+    return seed * _SEEDS + index + (lap << 64) + (chunk << 96)
+
+
+@contextmanager
+def _own_choices() -> Iterator[None]:
+    """Draw nothing from the source of the modules that happen to be imported.
+
+    Hypothesis takes constants for its examples from there, so that the same seed would give
+    other examples after any change of a source, and in a process of ``--jobs``; and keeps what
+    it has read in a folder ``.hypothesis``, wherever the user is. Needs names of Hypothesis that
+    are not public; where they are gone, nothing is changed.
+    """
+    before = getattr(providers, "_get_local_constants", None)
+    cache = getattr(providers, "CONSTANTS_CACHE", None)
+    constants = getattr(providers, "Constants", None)
+    if before is None or cache is None or constants is None:
+        yield
+        return
+    none = constants()
+    cache.cache.clear()
+    providers._get_local_constants = lambda: none  # noqa: SLF001  # see above
+    try:
+        yield
+    finally:
+        providers._get_local_constants = before  # noqa: SLF001  # see above
+        cache.cache.clear()

@@ -1,0 +1,318 @@
+"""A gate: what is known of a build is replayed, the build is searched, and what is new is told.
+
+A finding is known if a group of the baseline lists its identity, or has its cause
+(:mod:`slotproof.search.causes`), or if it is not reached where the same commands are
+given more slowly: then a known finding comes first, of which it is a consequence within the same
+iteration. All else is new. What could not be made small is not judged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from slotproof import interrupts
+from slotproof.engines.base import Engine
+from slotproof.lockstep.explanations import explain
+from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.referee import Referee, play
+from slotproof.protocol.commands import Command
+from slotproof.search.baseline import Baseline, Group
+from slotproof.search.causes import Bug, Cause, Known, cause, near, same
+from slotproof.search.findings import Finding, lead, mark
+from slotproof.search.plan import Plan
+from slotproof.search.shrinking import Shrink
+from slotproof.traces.trace import Trace, rows_of
+
+AT_LEAST = 120.0
+"""Seconds that shrinking what the search left has, if the search had less."""
+
+STILL_THERE, MENDED, CHANGED, NOT_TRIED = "still there", "mended", "changed", "not tried"
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a committed trace shows on this build."""
+
+    group: Group
+    file: str
+    status: str
+    was: str
+    """The clause that it was kept for."""
+    detail: str = ""
+    cause: Cause | None = None
+    finding: Finding | None = None
+    """Where it breaks more, or something else, than it did."""
+
+    @property
+    def id(self) -> str:
+        """The identity that it is seen under; where it is mended, its clause."""
+        seen = self.cause.mark if self.cause else self.finding.mark if self.finding else None
+        return seen.id if seen else self.was
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finding of the search, or of a trace that changed, and where it belongs."""
+
+    finding: Finding
+    group: Group | None = None
+    why: str = ""
+    """Why it belongs to the group; of one that is new, to whom it is near."""
+    judged: bool = True
+    """Whether it is small enough to tell."""
+    slower: bool = False
+    """Whether it took other commands to tell: its trace saves that."""
+
+    @property
+    def new(self) -> bool:
+        return self.judged and self.group is None
+
+
+@dataclass
+class Gate:
+    """The groups of a baseline on a build."""
+
+    engine: Engine
+    name: str
+    """The engine's name and version."""
+    baseline: Baseline
+    plan: Plan
+    replayed: list[Replayed] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those that are about this engine."""
+        return self.baseline.of(self.name)
+
+    def traces(self) -> list[tuple[Group, str, Trace]]:
+        """The committed traces."""
+        every = [(group, file) for group in self.groups for file in group.traces]
+        return [(group, file, self.baseline.trace(file)) for group, file in every]
+
+    def replay(self, tell: Callable[[int, int], None] = lambda *_: None) -> list[Replayed]:
+        """Replay them all, in their order."""
+        every = self.traces()
+        for number, (group, file, trace) in enumerate(every):
+            tell(number, len(every))
+            known = {v.clause for g, _, t in every if g is group for v in t.violations}
+            self.replayed.append(self._again(group, file, trace, known))
+        return self.replayed
+
+    def shows(self, trace: Trace) -> bool:
+        """Whether the engine does on these commands what the trace says, and nothing else."""
+        known = {each.clause for each in trace.violations}
+        return self._again(Group(""), "", trace, known).status == STILL_THERE
+
+    def _again(self, group: Group, file: str, trace: Trace, known: set[str]) -> Replayed:
+        was = trace.violations[0].clause
+        reason = self.engine.capabilities.lacks(trace.config, trace.commands)
+        if reason is not None:
+            return Replayed(group, file, NOT_TRIED, was, f"the engine {reason}")
+        missing = sorted({*trace.mends} - {*self.engine.capabilities.mends})
+        if missing:
+            return Replayed(
+                group, file, NOT_TRIED, was, f"it needs --mend {' --mend '.join(missing)}"
+            )
+        seen = self._seen(trace)
+        if seen is None:
+            return Replayed(group, file, MENDED, was)
+        broken = [each.clause for each in seen.trace.violations]
+        new = [each.clause for each in _beyond(seen.trace.violations, known)]
+        same_place = len(seen.trace.rows) == len(trace.rows)
+        if was in broken and same_place and not new:  # else it shows nothing of that bug
+            made = cause(seen.trace, seen.mark)
+            return Replayed(group, file, STILL_THERE, was, seen.id, made)
+        detail = f"it breaks {', '.join(dict.fromkeys(new or broken))} now"
+        if not same_place:
+            detail += f", at command {len(seen.trace.rows)} of {len(trace.rows)}"
+        return Replayed(group, file, CHANGED, was, detail, finding=seen)
+
+    def _seen(self, trace: Trace, commands: list[Command] | None = None) -> Finding | None:
+        """What these commands, or its own, lead to; a cause needs all of it."""
+        wanted = trace.commands if commands is None else commands
+        referee = play(self.engine, trace.setup, wanted, trace.passes)
+        broken = referee.log[-1].violations if referee.log else []
+        if not broken:
+            return None
+        first = {each.clause for each in trace.violations[:1]}
+        leading = lead(broken)
+        here = next((each for each in broken if each.clause in first), leading)
+        if here.reporting != leading.reporting:
+            here = leading
+        return Finding(mark(referee.log[-1], here), self._trace(trace, referee, here), 0)
+
+    def _trace(self, trace: Trace, referee: Referee, first: Violation) -> Trace:
+        broken = referee.log[-1].violations
+        return replace(
+            trace,
+            engine=self.name,
+            rows=rows_of(referee.log),
+            states=True,
+            violations=[first, *(each for each in broken if each is not first)],
+            minimal=trace.minimal and len(referee.log) == len(trace.rows),
+            explained=explain(referee),
+            set_aside=tuple(sorted(referee.set_aside)),
+        )
+
+    # What is known --------------------------------------------------------------
+
+    def causes(self, group: Group) -> list[Cause]:
+        """What the traces of a group show on this build."""
+        return [each.cause for each in self.replayed if each.group is group and each.cause]
+
+    def bare(self, group: Group) -> bool:
+        """Whether nothing but its identities is known of it. One whose traces are mended is known
+        of no more: what comes back is new."""
+        tried = (each.status for each in self.replayed if each.group is group)
+        return all(status == NOT_TRIED for status in tried)
+
+    @property
+    def known(self) -> Known:
+        """What the search need not look at."""
+        bare = {name for group in self.groups if self.bare(group) for name in group.seen_as}
+        bugs = []
+        for group in self.groups:
+            causes = tuple(self.causes(group))
+            if causes:
+                ids = frozenset((*group.seen_as, *(each.mark.id for each in causes)))
+                bugs.append(Bug(ids, causes))
+        return Known(frozenset(bare), tuple(bugs))
+
+    def judge(self, findings: list[Finding]) -> list[Judged]:
+        """Where what was found belongs; what the search left long is made small before."""
+        until = time.monotonic() + max(AT_LEAST, self.plan.seconds or 0.0)
+
+        def stop() -> bool:
+            late = self.plan.seconds is not None and time.monotonic() > until
+            return interrupts.arrived() or late
+
+        changed = [each.finding for each in self.replayed if each.finding]
+        return [
+            self._judged(each if each in changed else self._small(each, stop))
+            for each in (*changed, *findings)
+        ]
+
+    def _small(self, finding: Finding, stop: Callable[[], bool]) -> Finding:
+        if finding.trace.minimal or stop():
+            return finding
+        (small,) = Shrink(self.plan, (finding,), ()).run(self.engine, lambda _: None, stop)
+        return small or finding
+
+    def _judged(self, finding: Finding) -> Judged:
+        for group in self.groups:
+            if finding.id in group.seen_as and self.bare(group):
+                return Judged(finding, group, f"{finding.id} is listed")
+        found = cause(finding.trace, finding.mark)
+        known = self._known(found)
+        if known is not None:
+            return Judged(finding, *known)
+        if finding.trace.minimal and not interrupts.arrived():
+            known = self._sooner(finding.trace)
+            if known is not None:
+                return Judged(finding, *known, slower=True)
+        from_trace = any(each.finding is finding for each in self.replayed)
+        if not (finding.trace.minimal or from_trace):
+            return Judged(finding, why="no time was left to make it small", judged=False)
+        close = [(near(found, self.causes(group)), group.name) for group in self.groups]
+        most, name = max(close, key=lambda each: each[0], default=(0, ""))
+        return Judged(finding, why=f"it may belong to {name}" if most else "")
+
+    def _known(self, found: Cause) -> tuple[Group, str] | None:
+        for group in self.groups:
+            why = same(found, self.causes(group))
+            if why is not None:
+                return group, why
+        return None
+
+    def _sooner(self, trace: Trace) -> tuple[Group, str] | None:
+        """Whether a known finding comes first where the commands are given more slowly."""
+        for commands in slower(trace.commands):
+            first = self._seen(trace, commands)
+            if first is None:
+                continue
+            made = cause(first.trace, first.mark)
+            known = self._known(replace(made, minimal=True))
+            if known is not None:
+                group, _ = known
+                return group, f"given more slowly, {first.id} comes first"
+        return None
+
+    # What becomes of the baseline ------------------------------------------------
+
+    def updated(self, judged: list[Judged], keep: Callable[[Finding], str | None]) -> Baseline:
+        """With every identity that was seen, and a group of its own for each that is new. What is
+        there stays. ``keep`` puts a trace beside the baseline, and says where: that of what is
+        new, or was hard to tell."""
+        result = self.baseline
+        added: dict[str, list[Cause]] = {}
+        for each in self.replayed:
+            if each.cause is not None:
+                result = result.with_seen(each.group.name, [each.cause.mark.id])
+        for one in judged:
+            if one.group is not None:
+                shape = [keep(one.finding)] if one.slower else []
+                files = [file for file in shape if file]
+                result = result.with_seen(one.group.name, [one.finding.id], files)
+            elif one.new:
+                result = self._added(result, one.finding, added, keep(one.finding))
+        return result
+
+    def _added(
+        self, to: Baseline, finding: Finding, added: dict[str, list[Cause]], file: str | None
+    ) -> Baseline:
+        """With a new finding: in one group with those that have its cause."""
+        made = cause(finding.trace, finding.mark)
+        name = next((each for each, known in added.items() if same(made, known)), None)
+        if name is not None:
+            added[name].append(made)
+            return to.with_seen(name, [finding.id], [file] if file else [])
+        result = to.with_new(finding.id, self.name, file)
+        added[result.groups[-1].name] = [made]
+        return result
+
+    def statuses(self, judged: list[Judged], seen: set[str]) -> Iterator[tuple[Group, str]]:
+        """Of each group whether the build still has it; ``seen`` are accepted identities that the
+        search met."""
+        there = {each.group.name for each in judged if each.group is not None}
+        for group in self.groups:
+            tried = [each.status for each in self.replayed if each.group is group]
+            met = group.name in there or not seen.isdisjoint(group.seen_as)
+            if met or {STILL_THERE, CHANGED} & set(tried):
+                yield group, STILL_THERE
+            elif MENDED in tried:
+                yield group, MENDED
+            else:
+                yield group, NOT_TRIED if tried else "not seen"
+
+
+def slower(commands: list[Command]) -> Iterator[list[Command]]:
+    """The same commands with more iterations: behind each of them, then at one place after the
+    other.
+
+    >>> [len(each) for each in slower([{"do": "retract"}, {"do": "step", "n": 1}])]
+    [4, 4, 3]
+    """
+    for count in (1, 2):
+        more: Command = {"do": "step", "n": count}
+        yield [one for each in commands for one in (each, more)]
+    for place in range(len(commands) - 1, 0, -1):
+        yield [*commands[:place], {"do": "step", "n": 1}, *commands[place:]]
+
+
+def _beyond(violations: list[Violation], known: set[str]) -> list[Violation]:
+    """What a trace breaks that no trace of its group was kept for; what is only in the reporting
+    does not count beside what is not."""
+    only_told = all(each.reporting for each in violations)
+    return [
+        each
+        for each in violations
+        if each.clause not in known and (only_told or not each.reporting)
+    ]
+
+
+def beside(path: Path) -> Path:
+    """The folder for the traces of a baseline."""
+    return path.with_name(f"{path.stem}-traces")

@@ -1,0 +1,346 @@
+"""What a run says at the end: for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from slotproof.engines.base import Capabilities
+from slotproof.lockstep.coverage import Coverage, total
+from slotproof.protocol.config import EngineConfig
+from slotproof.search.campaign import Outcome
+from slotproof.search.plan import Plan
+from slotproof.search.schedule import FLOOR
+from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.terminal import labelled
+from slotproof.traces.trace import Trace
+from slotproof_model.invariants import INVARIANTS, ON_ENGINES
+from slotproof_model.museum import EXHIBITS
+from slotproof_model.profiles import Choices, profile_named
+from slotproof_model.transitions import TRANSITIONS
+
+NAMED = 3
+"""Configurations that a line names; more are counted."""
+
+_NEEDS: dict[object, tuple[str, Callable[[EngineConfig, Choices], bool]]] = {
+    ("config.swa", True): ("a sliding window", lambda config, _: config.window > 0),
+    "chunked prefill": ("chunked prefill", lambda config, _: config.chunk > 0),
+    ("config.overlap", True): ("overlap=true", lambda config, of: config.overlap or of["overlap"]),
+    ("config.overlap", False): (
+        "overlap=false",
+        lambda config, of: not (config.overlap or of["overlap"]),
+    ),
+    ("config.retract_keeps", True): (
+        "retract=keep",
+        lambda config, of: config.retract == "keep" and of["retract_keeps"],
+    ),
+    ("config.retract_keeps", False): (
+        "retract=wipe",
+        lambda config, of: config.retract == "wipe" or not of["retract_keeps"],
+    ),
+}
+"""By what a transition can't do without: in words, and whether a configuration has it, or the
+engine's profile whatever the configuration says."""
+
+
+def impossible(
+    transitions: frozenset[str], configs: Collection[EngineConfig], profile: str
+) -> dict[str, str]:
+    """Transitions that no configuration of the run allows an engine of that profile, and what they
+    need."""
+    of = profile_named(profile).choices
+    return {
+        name: words
+        for need, (words, possible) in _NEEDS.items()
+        for name, each in TRANSITIONS.items()
+        if name in transitions
+        and need in (*each.choices.items(), each.needs)
+        and not any(possible(config, of) for config in configs)
+    }
+
+
+def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[str, Any]:
+    """Everything a run has to say, as JSON. ``status`` is the exit status."""
+    coverage = outcome.coverage
+    configs = {name: plan.configs[name] for name in outcome.configs}
+    reached = _reached(outcome, coverage, capabilities, configs.values())
+    never = reached["transitions"]["never"]
+    unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
+    unearned = _unearned(outcome, plan) or unused(coverage)
+    unearned = unearned or (None if never else unmet(coverage) or idle(coverage, configs.values()))
+    status = INCONCLUSIVE if never or unearned else CONFORMS
+    return {
+        "status": FOUND if outcome.trace is not None else status,
+        "engine": outcome.engine,
+        "profile": outcome.profile,
+        "mends": list(capabilities.mends),
+        "seed": plan.seed,
+        "configurations": outcome.configs,
+        "skipped": outcome.skipped,
+        "examples": outcome.examples,
+        "timed": plan.examples is None,
+        "planned": sum(outcome.planned.values()) if outcome.planned else None,
+        "examples_of": {
+            name: {"planned": outcome.planned.get(name), "run": outcome.run[name]}
+            for name in outcome.planned or outcome.configs
+        },
+        "commands": coverage.commands,
+        "iterations": coverage.iterations,
+        "seconds": round(outcome.seconds, 2),
+        "commands_per_second": round(coverage.commands / max(outcome.seconds, 1e-9)),
+        "interrupted": outcome.interrupted,
+        "out_of_time": outcome.out_of_time,
+        "unearned": unearned,
+        "unusable": outcome.unusable or None,
+        **reached,
+        "clients": clients(coverage),
+        "modes": {
+            mode: _mode(outcome, capabilities, {k: v for k, v in configs.items() if v.mode == mode})
+            for mode in dict.fromkeys(each.mode for each in configs.values())
+        },
+        "invariants": {
+            "checked": sorted(set(ON_ENGINES) - set(unchecked)),
+            "not_checked": unchecked,
+        },
+        "set_aside": dict(sorted(coverage.set_aside.items())),
+        "not_observed": capabilities.unseen,
+        "violated": [
+            {
+                "clause": each.clause,
+                "transition": each.transition,
+                "detail": each.detail,
+                **each.shown,
+            }
+            for each in (outcome.trace.violations if outcome.trace else ())
+        ],
+    }
+
+
+def _reached(
+    outcome: Outcome,
+    coverage: Coverage,
+    capabilities: Capabilities,
+    configs: Collection[EngineConfig],
+) -> dict[str, Any]:
+    """Of what these configurations allow: transitions and guard outcomes that were seen."""
+    excluded = impossible(capabilities.seen_to_make, configs, outcome.profile)
+    wanted = capabilities.seen_to_make - excluded.keys()
+    never = sorted(wanted - coverage.transitions.keys())
+    seen, possible, one_way = coverage.guards(wanted)
+    return {
+        "transitions": {
+            "offered": len(wanted),
+            "reached": len(wanted) - len(never),
+            "counts": dict(sorted(coverage.transitions.items())),
+            "decoding": dict(sorted(coverage.decoding.items())),
+            "never": never,
+            "impossible": excluded,
+        },
+        "guards": {"seen": seen, "of": possible, "one_way": one_way},
+    }
+
+
+WANTED = {
+    ("finishes", "length"): "no request ended by length",
+    ("finishes", "stop"): "no request ended by a stop token",
+    ("aborted", "waiting"): "no request was aborted while it waited",
+    ("aborted", "decoding"): "no request was aborted while it decoded",
+}
+"""What has to happen to clients of any engine before a run says that nothing is wrong."""
+
+
+def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
+    """What clients sent and met, the most frequent first; and which of two transitions followed
+    the other on one session."""
+    return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
+
+
+def unused(coverage: Coverage) -> str | None:
+    """A prefix cache that is never of use breaks no rule: it is told."""
+    matches = coverage.reached["matches"]
+    no = matches["nothing"] and not matches["found"]
+    return "no match found a prefix: the cache may never be used" if no else None
+
+
+def unmet(coverage: Coverage) -> str | None:
+    """What clients of any engine meet, and did not meet here; ``None`` where there is no such."""
+    reached = coverage.reached
+    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
+
+
+def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> str | None:
+    """Which option of a server that they have was never at work; ``None`` where each was."""
+    for config in configs:
+        for name in config.options:
+            if not coverage.reached["options"][name]:
+                return f"{name} of the configuration was never at work"
+    return None
+
+
+def _mode(
+    outcome: Outcome, capabilities: Capabilities, configs: dict[str, EngineConfig]
+) -> dict[str, Any]:
+    """What was reached in the configurations of one mode."""
+    coverage = total(outcome.covered[name] for name in configs)
+    reached = _reached(outcome, coverage, capabilities, configs.values())
+    return {"configurations": list(configs), "commands": coverage.commands, **reached}
+
+
+def _unearned(outcome: Outcome, plan: Plan) -> str | None:
+    """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
+
+    With a number of examples all of them are; where the time is the plan, some of each
+    configuration. (That every transition was reached is another matter.)
+    """
+    if outcome.interrupted:
+        return "interrupted"
+    if outcome.unusable:
+        return "the engine could not go on"
+    if outcome.out_of_time:
+        return "out of time"
+    if plan.examples is None:
+        few = [name for name in outcome.configs if outcome.run[name] < FLOOR]
+        if few:
+            names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
+            return f"too little time, under {FLOOR} examples of {names}"
+    return None
+
+
+def _examples(report: dict[str, Any]) -> Iterator[str]:
+    """How many examples each configuration had, of how many that were planned for it.
+
+    Hypothesis may run a few more than it is asked for.
+    """
+    counts = report["examples_of"]
+    if report["planned"] is None:  # the time is the plan
+        each = ", ".join(f"{name} {count['run']}" for name, count in counts.items())
+        yield labelled("examples", each)
+        return
+    groups: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        if count["run"] < count["planned"]:
+            text = f"{count['run']} of {count['planned']}"
+            groups.setdefault(text, []).append(name)
+    if not groups:
+        each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
+        yield labelled("examples", f"all that were planned, {each} in each configuration")
+        return
+    yield labelled("examples", f"{report['examples']} of {report['planned']} that were planned")
+    for text, names in groups.items():
+        yield labelled("", f"{text}: {', '.join(names)}")
+
+
+def text(report: dict[str, Any]) -> Iterator[str]:
+    """The summary for people, line by line."""
+    transitions, guards = report["transitions"], report["guards"]
+    yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
+    if report["mends"]:
+        yield labelled("mended", ", ".join(report["mends"]))
+    yield labelled("configurations", ", ".join(report["configurations"]))
+    for name, reason in report["skipped"].items():
+        yield labelled("", f"{name} left out: {reason}")
+    yield labelled(
+        "commands",
+        f"{report['commands']} in {report['examples']} examples, "
+        f"{report['iterations']} iterations; {report['commands_per_second']} per second",
+    )
+    yield from _examples(report)
+    if report["unusable"]:
+        yield labelled("ended early", report["unusable"])
+    if transitions["offered"]:
+        yield labelled(
+            "transitions", f"{transitions['reached']} of {transitions['offered']} reached"
+        )
+    else:
+        yield labelled("transitions", "the engine says of none that it can be seen")
+    if transitions["never"]:
+        yield labelled("", f"never: {', '.join(transitions['never'])}")
+    for name, needs in transitions["impossible"].items():
+        yield labelled("", f"{name} needs {needs}, which no configuration here has")
+    if len(report["modes"]) > 1 and transitions["offered"]:
+        yield from _modes(report["modes"], transitions["never"])
+    if guards["of"]:
+        yield labelled("guard outcomes", f"{guards['seen']} of {guards['of']} seen")
+    yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
+    yield from _counted("at work", report["clients"].get("options", {}))
+    yield from checked(report["invariants"])
+    yield from left_out(report["set_aside"], report["not_observed"])
+    if report.get("driver"):
+        yield labelled("driver", report["driver"])
+
+
+def _counted(label: str, counts: Mapping[str, int], by: str = "") -> Iterator[str]:
+    """How requests ended, which options of a server were at work; how often."""
+    if counts:
+        yield labelled(label, ", ".join(f"{count} {by}{what}" for what, count in counts.items()))
+
+
+def _modes(modes: Mapping[str, Any], anyway: Collection[str]) -> Iterator[str]:
+    """Each mode, and what no configuration of it reached that another one did."""
+    for mode, each in modes.items():
+        there, guards = each["transitions"], each["guards"]
+        never = [name for name in there["never"] if name not in anyway]
+        yield labelled(
+            "",
+            f"{mode}: {there['reached']} of {there['offered']}, guard outcomes {guards['seen']} of "
+            f"{guards['of']}{'; never: ' if never else ''}{', '.join(never)}",
+        )
+
+
+def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
+    """Which invariants there was something to check on."""
+    yield labelled("invariants", f"{len(invariants['checked'])} checked")
+    if invariants["not_checked"]:
+        yield labelled("", f"not checked: {', '.join(invariants['not_checked'])}")
+
+
+def left_out(set_aside: Mapping[str, int], not_observed: Mapping[str, str]) -> Iterator[str]:
+    """Clauses that were passed over, and what the engine does not show."""
+    for clause, times in set_aside.items():
+        yield labelled("set aside", f"{clause}, {times} times")
+    for what, why in not_observed.items():
+        yield labelled("not observed", f"{what}: {why}")
+
+
+def verdict(report: dict[str, Any]) -> str:
+    """The last line: what it comes to."""
+    if report["status"] == CONFORMS:
+        return f"conforms: nothing found in {report['examples']} examples (seed {report['seed']})"
+    if report["status"] == INCONCLUSIVE:
+        if report["unearned"]:
+            return f"inconclusive: {report['unearned']}, nothing found so far"
+        return "inconclusive: nothing found, but not every transition that is offered was reached"
+    return f"counterexample: {report['violated'][0]['clause']}"
+
+
+def compare(trace: Trace) -> dict[str, int | str] | None:
+    """Whether a trace could be shorter, in figures and a sentence; ``None`` where nobody can tell.
+
+    The spec with the same bug has a shortest counterexample of one session alone, by proof
+    (``prove mutant``). A trace that takes as many transitions to its violation is as short as
+    can be, within the spec's granularity: an engine does several in one iteration. The two can
+    be compared if the spec has the bug at this page size, one client's session took part,
+    and the clause is one that the spec has a formula for.
+    """
+    engine, _, name = trace.spec.partition(":")
+    exhibit = EXHIBITS.get(name) if engine == "reference" else None
+    taken = sum(len(row.transitions) for row in trace.rows)
+    clients = {row.command.get("session") for row in trace.rows if row.command["do"] == "submit"}
+    stated = any(INVARIANTS[each.invariant].conjuncts for each in trace.violations)
+    if (
+        exhibit is None
+        or exhibit.page_size != trace.config.page_size
+        or len(clients) != 1
+        or not stated
+        or taken < exhibit.depth
+    ):
+        return None
+    need = exhibit.depth
+    if taken == need:
+        text = f"{taken} transitions, as few as the spec with this bug needs: none is shorter"
+    else:
+        text = (
+            f"{taken} transitions; the spec with this bug needs {need} "
+            f"(slotproof prove mutant {name})"
+        )
+    return {"transitions": taken, "spec": need, "text": text}

@@ -1,0 +1,389 @@
+"""The rules: what clients and time can do, weighted so that deep states are reached.
+
+They know no transitions. Where they lead is the engine's business, and the referee's to judge.
+Each says from what its arguments are drawn: by Hypothesis, in
+:mod:`slotproof.search.machine`, or by guided search, in
+:mod:`slotproof.search.guided`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from slotproof.protocol.config import EngineConfig
+from slotproof.search.domains import Always, Among, Domain, Either, Several, Whole
+from slotproof.search.drawing import (
+    SESSIONS,
+    Again,
+    Chosen,
+    Limit,
+    Prompt,
+    chosen,
+    conversations,
+    draft_sizes,
+    families,
+    lengths,
+    new_tokens,
+    prompts,
+    repeats,
+    sessions,
+)
+from slotproof.search.sending import Sender
+
+TOGETHER = 52
+"""Of long turns, those up to here are one; the others are two that fill the pool."""
+
+IDLE_STEPS = 18
+"""More than INV-PROGRESS.stalled waits."""
+
+
+Method = TypeVar("Method", bound=Callable[..., None])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that clients or time may do: a method of the class that it was taken from."""
+
+    name: str
+    fields: dict[str, Domain]
+    """By argument, what it is drawn from."""
+    do: Callable[..., None]
+    offered: bool
+    """Whether this engine, in this configuration, takes what it does."""
+    sent: bool
+    """Whether it needs a request that was sent before."""
+
+    def applies(self, clients: Sender) -> bool:
+        """Whether it can be done now."""
+        return self.offered and (bool(clients.sent) or not self.sent)
+
+
+def rule(
+    *, offered: bool = True, sent: bool = False, **fields: Domain
+) -> Callable[[Method], Method]:
+    """Makes a rule of a method."""
+
+    def made(method: Method) -> Method:
+        setattr(method, _RULE, Rule(method.__name__, fields, method, offered, sent))
+        return method
+
+    return made
+
+
+_RULE = "slotproof_rule"
+
+
+def rules_of(clients: type[Sender]) -> list[Rule]:
+    """By name, so that their order says nothing."""
+    found = (getattr(getattr(clients, name), _RULE, None) for name in sorted(dir(clients)))
+    return [each for each in found if each is not None]
+
+
+def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
+    """A class whose instances send to one fresh engine each, and have the rules as methods.
+
+    What is drawn depends on what is offered and on the configuration, never on what the engine
+    does: an example can be drawn without being run.
+    """
+    width, topk = config.draft, config.topk
+    drafts, rounds = (width > 0 and name in offered for name in ("draft", "accept"))
+    accepted = Whole(1, width + 2)  # a round has one more than it drafts, and no more
+    long = lengths(config.page_size)
+    limits = sorted({config.timeout_of(session) for session in SESSIONS})
+    waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
+
+    class Clients(Sender):
+        def whole(self, session: str, prompt: Prompt, new: int) -> None:
+            self.submit(session, prompt, new)
+            self.step(new + 2)
+
+        def draft(self, allocate: int, commit: int) -> None:
+            allocate, commit = min(allocate, width * topk), min(commit, width)
+            rid = self.sent[-1]
+            self.do({"do": "draft", "rid": rid, "allocate": allocate, "commit": commit})
+
+        @rule(session=sessions)
+        def open(self, session: str) -> None:
+            self.do({"do": "open", "session": session})
+
+        @rule(who=chosen, prompt=prompts(long, families), new=new_tokens)
+        def turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
+
+        @rule(who=chosen, prompt=prompts(Whole(0, 6), Always(0)), new=new_tokens)
+        def turn_and_step(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.submit(self.of(who), prompt, new)
+            self.step()
+
+        @rule(who=chosen, prompt=prompts(Whole(1, 8), Always(1)), new=Whole(1, 4))
+        def whole_turn(self, who: Chosen, prompt: Prompt, new: int) -> None:
+            self.whole(self.of(who), prompt, new)
+
+        @rule(who=chosen, length=Whole(0, 1), new=Whole(0, 1), more=Among([False, True]))
+        def bare_turn(self, who: Chosen, length: int, new: int, more: bool) -> None:
+            session = self.of(who)
+            self.submit(session, Prompt(0, length), new)
+            self.step()
+            if more:
+                self.submit(session, Prompt(0, 0), 1)
+                self.step()
+
+        @rule(
+            who=Either(chosen, Always(None)),
+            length=long,
+            again=repeats,
+            then=Among(["", "", "", "retract"]),
+        )
+        def turn_with_stop(self, who: Chosen | None, length: int, again: Again, then: str) -> None:
+            session = self.of(who) if who is not None else None
+            asked, past = again.of(self.past(session), self.texts()), self.past(session)
+            if asked is None and past and who is not None and who.opened:  # ask in a new session
+                self.do({"do": "close", "session": session})
+                self.do({"do": "open", "session": session})
+                asked, past = again.of([], self.texts()), []
+            if asked is None:
+                self.submit(session, Prompt(2, length), 8, [again.otherwise])
+            else:
+                text, stops = asked
+                self.send(session, past, text[len(past) :], 8, stops)
+            if then in offered:
+                self.step(2)
+                self.do({"do": then})
+                self.step()
+
+        @rule(who=chosen, back=Whole(0, 3))
+        def conversation_again(self, who: Chosen, back: int) -> None:
+            """Two turns once more, the first of them with stop tokens that the second one answers:
+            what a turn was told is not the next one's."""
+            known = conversations(self.texts())
+            if not known:
+                for length in (2, 1):
+                    self.whole(self.of(who), Prompt(1, length), 3)
+                return
+            first, then = known[-1 - back % len(known)]
+            session = who.session
+            self.do({"do": "close", "session": session})
+            self.do({"do": "open", "session": session})
+            stops = sorted({*then.answer} - {*first.answer})
+            self.send(session, [], first.prompt, len(first.answer), stops)
+            self.step(len(first.answer) + 2)
+            past = self.past(session)
+            if then.prompt[: len(past)] == past:
+                self.send(session, past, then.prompt[len(past) :], len(then.answer), [])
+                self.step(len(then.answer) + 2)
+
+        @rule(prompt=prompts(long, families), new=new_tokens)
+        def plain(self, prompt: Prompt, new: int) -> None:
+            self.submit(None, prompt, new)
+
+        @rule(length=Whole(20, 60))
+        def long_turn(self, length: int) -> None:
+            if length <= TOGETHER:
+                self.submit("s1", Prompt(0, length), 4)
+            else:
+                self.too_long_together(close=length % 2 == 0)
+
+        def too_long_together(self, close: bool) -> None:
+            """Two turns, each of which fits: somebody has to give up memory in mid-decoding."""
+            length = min(config.total_tokens * 3 // 8, config.context_len - 16)
+            new = min(config.total_tokens // 8 + 2, 12)
+            self.do({"do": "open", "session": "s2"})
+            for session in ("s1", "s2"):
+                self.submit(session, Prompt(0, length), new)
+            self.step(2)
+            if close:
+                self.do({"do": "close", "session": "s1"})
+            self.step(new)
+
+        @rule(how=Among(["abort", "close", "abort_all"]))
+        def memory_comes_free(self, how: str) -> None:
+            """Of two turns and a request one has to wait, until those that run are ended for it:
+            nothing else happens that would wake it."""
+            length = min(config.total_tokens * 3 // 8, config.context_len - 16)
+            sessions = ("s1", "s2")
+            for session in sessions:
+                self.of(Chosen(session, True))
+                self.submit(session, Prompt(0, length), 8)
+            running = self.sent[-2:]
+            self.step()
+            self.submit(None, Prompt(2, length), 2)
+            self.step(2)
+            if how == "abort":
+                for rid in running:
+                    self.do({"do": "abort", "rid": rid})
+            elif how == "close":
+                for session in sessions:
+                    self.do({"do": "close", "session": session})
+            elif how in offered:
+                self.do({"do": how})
+            self.step(IDLE_STEPS)
+
+        @rule()
+        def one_step(self) -> None:
+            self.step()
+
+        @rule()
+        def one_more_step(self) -> None:
+            self.step()
+
+        @rule(count=Whole(1, 4))
+        def some_steps(self, count: int) -> None:
+            self.step(count)
+
+        @rule(sent=True, back=Whole(0, 3), live=Among([True, True, True, False]))
+        def abort(self, back: int, live: bool) -> None:
+            self.do({"do": "abort", "rid": self.latest(back, live)})
+
+        @rule()
+        def abort_unknown(self) -> None:
+            self.do({"do": "abort", "rid": "nobody"})
+
+        @rule(session=sessions)
+        def close(self, session: str) -> None:
+            self.do({"do": "close", "session": session})
+
+        @rule(who=chosen, length=Whole(1, 4), new=Whole(2, 4))
+        def close_in_turn(self, who: Chosen, length: int, new: int) -> None:
+            session = self.of(who)
+            self.whole(session, Prompt(1, length), 1)
+            self.submit(session, Prompt(0, length), new)
+            self.step()
+            self.do({"do": "close", "session": session})
+            self.step()
+
+        @rule(seconds=Among(waits))
+        def tick(self, seconds: int) -> None:
+            self.do({"do": "tick", "seconds": seconds})
+
+        @rule(
+            offered=config.timeout > 2,
+            who=chosen,
+            between=Among(["too long", "empty", "reopened", "read late"]),
+        )
+        def two_pauses(self, who: Chosen, between: str) -> None:
+            """Each less than the time-out, together more: what is between them counts."""
+            seconds = config.timeout * 2 // 3
+            session = self.of(who)
+            self.step()
+            self.do({"do": "tick", "seconds": seconds})
+            if between == "too long":
+                self.submit(session, Prompt(0, 0, Limit("context", 1)), 1)
+            elif between == "empty":
+                self.submit(session, Prompt(0, 0), 0)
+            elif between == "reopened":
+                self.do({"do": "close", "session": session})
+                self.do({"do": "open", "session": session})
+            else:
+                self.submit(session, Prompt(1, 1), 2)
+            self.step(1 if between == "read late" else 4)
+            self.do({"do": "tick", "seconds": seconds})
+            self.step()
+
+        @rule(offered="evict" in offered, tokens=Whole(1, 16))
+        def evict(self, tokens: int) -> None:
+            self.do({"do": "evict", "tokens": tokens})
+
+        @rule(offered="retract" in offered, steps=Whole(0, 1))
+        def retract(self, steps: int) -> None:
+            self.do({"do": "retract"})
+            if steps:
+                self.step()
+
+        @rule(offered="retract" in offered, sent=True, back=Whole(0, 1))
+        def retract_and_abort(self, back: int) -> None:
+            self.do({"do": "retract"})
+            self.do({"do": "abort", "rid": self.latest(back)})
+            self.step()
+
+        @rule(offered=drafts, sent=True, more=draft_sizes)
+        def draft_last(self, more: tuple[int, int]) -> None:
+            self.draft(*more)
+
+        @rule(offered=drafts, who=chosen, length=Whole(1, 8), new=Whole(1, 4), more=draft_sizes)
+        def drafted_turn(self, who: Chosen, length: int, new: int, more: tuple[int, int]) -> None:
+            self.submit(self.of(who), Prompt(1, length), new)
+            self.draft(*more)
+            self.step(new + 2)
+
+        @rule(name=Among(["flush", "pause", "continue", "continue", "abort_all"]))
+        def operator(self, name: str) -> None:
+            if name in offered:
+                self.do({"do": name})
+
+    # Without rules that never apply, which would thin out the others.
+    clients = pausing(Clients, offered) if config.pause_retracts else Clients
+    if not rounds:
+        return clients
+
+    class Speculating(clients):  # type: ignore[valid-type,misc]
+        def accept(self, tokens: int) -> None:
+            self.do({"do": "accept", "rid": self.sent[-1], "tokens": tokens})
+
+        @rule(sent=True, tokens=accepted)
+        def accept_last(self, tokens: int) -> None:
+            self.accept(tokens)
+
+        @rule(
+            who=chosen,
+            prompt=prompts(Whole(1, 8), Always(1)),
+            new=Whole(1, 12),
+            tokens=Several(accepted, 3),
+            then=Among(["step", "abort", "retract", "close", "reject"]),
+        )
+        def speculative_turn(
+            self, who: Chosen, prompt: Prompt, new: int, tokens: list[int], then: str
+        ) -> None:
+            session = self.of(who)
+            self.submit(session, prompt, new)
+            rid = self.sent[-1]
+            self.step()
+            for count in tokens:
+                self.accept(count)
+                self.step()
+            if then == "abort":
+                self.do({"do": "abort", "rid": rid})
+            elif then == "close":
+                self.do({"do": "close", "session": session})
+            elif then == "reject":
+                self.submit(session, Prompt(0, 2), new)
+            elif then == "retract" and then in offered:
+                self.do({"do": "retract"})
+            self.step()
+
+    return Speculating
+
+
+def pausing(clients: type[Any], offered: Collection[str]) -> type[Any]:
+    """Where a pause sends those that run back to waiting: what may happen to them until they go
+    on."""
+
+    class Pausing(clients):  # type: ignore[misc]
+        @rule(
+            offered={"pause", "continue"} <= {*offered},
+            who=chosen,
+            prompt=prompts(Whole(1, 12), Always(1)),
+            new=Whole(1, 8),
+            steps=Whole(1, 4),
+            then=Among(["", "abort", "close", "reject", "plain"]),
+        )
+        def turn_and_pause(
+            self, who: Chosen, prompt: Prompt, new: int, steps: int, then: str
+        ) -> None:
+            session = self.of(who)
+            self.submit(session, prompt, new)
+            rid = self.sent[-1]
+            self.step(steps)
+            self.do({"do": "pause"})
+            self.step()
+            if then == "abort":
+                self.do({"do": "abort", "rid": rid})
+            elif then == "close":
+                self.do({"do": "close", "session": session})
+            elif then:
+                self.submit(session if then == "reject" else None, Prompt(0, 2), new)
+            self.do({"do": "continue"})
+            self.step(new + 2)
+
+    return Pausing

@@ -1,0 +1,75 @@
+"""A run in a line of Python: what ``slotproof run`` does, without files and without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.config import chosen
+from slotproof.search import campaign, report
+from slotproof.search.campaign import Outcome
+from slotproof.search.plan import EXAMPLES, Plan
+from slotproof.terminal import plain
+from slotproof.traces.trace import Trace
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What a run comes to; printed, what ``slotproof run`` says of it."""
+
+    outcome: Outcome
+    """Findings, the plainest first, and coverage."""
+    summary: dict[str, Any]
+    """As in ``slotproof run --json``; ``status`` is the exit status."""
+
+    @property
+    def trace(self) -> Trace | None:
+        """The plainest counterexample."""
+        return self.outcome.trace
+
+    def __repr__(self) -> str:
+        return "\n".join(map(plain, [*report.text(self.summary), report.verdict(self.summary)]))
+
+
+def run(
+    engine: str = "reference",
+    *,
+    python: str | Path | None = None,
+    configs: Sequence[str] | None = None,
+    examples: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    mends: Sequence[str] = (),
+) -> Report:
+    """Search an engine for counterexamples, and shrink what is found.
+
+    ``engine`` is an ``--engine`` argument, ``python`` the interpreter of its environment, for
+    engines that have one; ``configs`` are names, by default all. It ends with the first few
+    findings, after so many ``examples`` (1,400 by default) or ``seconds``, or with Ctrl-C. Raises
+    :class:`EngineUnusable` if the engine can't start, and ``ValueError`` for an unknown
+    configuration or a number that is none.
+
+    >>> from slotproof import run
+    >>> found = run("reference:22213-double-count", configs=["p1"], examples=60)
+    >>> found.trace.violations[0].clause, len(found.trace.commands)
+    ('INV-SUM-FULL.reported', 5)
+    >>> print(str(found).splitlines()[-1])
+    counterexample: INV-SUM-FULL.reported
+    """
+    if examples is not None and examples < 1:
+        raise ValueError(f"examples={examples}: at least 1")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"seconds={seconds}: more than 0")
+    if isinstance(configs, str):
+        raise ValueError(f"configs={configs!r}: a list of names")  # noqa: TRY004  # as the rest
+    if examples is None and seconds is None:
+        examples = EXAMPLES
+    plan = Plan(chosen(configs), examples=examples, seconds=seconds, seed=seed)
+    spec = EngineSpec(engine, Path(python) if python else None, mends=(*mends,))
+    with closing(spec.open()) as under_test:
+        outcome = campaign.run(under_test, engine, plan)
+        return Report(outcome, report.summary(outcome, plan, under_test.capabilities))

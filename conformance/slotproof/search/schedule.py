@@ -1,0 +1,134 @@
+"""Deals a plan out to its configurations: examples in rounds, and time in equal shares.
+
+Each configuration gets its examples in several rounds, so that none waits for all the others.
+Within a round the time that is left is shared: a turn may go on until its share is over, and
+what one does not need is the next one's. A turn that was cut short goes on before another
+round begins, exactly where it was. So what is run depends on the plan alone, and how far it gets
+on the time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from slotproof.search.plan import Plan
+
+ROUNDS = 5
+"""Each configuration gets its examples in so many turns."""
+LEAST = 10
+"""Examples in a turn at least: the first one is always the simplest."""
+FLOOR = 20
+"""Where the time is the plan: examples of a turn, and what each configuration must have had."""
+
+Name = TypeVar("Name")
+Stop = Callable[[], bool]
+"""Whether to stop: out of time, or Ctrl-C."""
+
+
+class Clock:
+    """How long a campaign may go on."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.started = time.monotonic()
+        self.end = math.inf if seconds is None else self.started + seconds
+
+    def over(self) -> bool:
+        return time.monotonic() > self.end
+
+    def taken(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.started
+
+    def share(self, of: float) -> float:
+        """When so much of the time that is left will be over."""
+        now = time.monotonic()
+        return now + of * (self.end - now)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Examples of one configuration, to be run in a row."""
+
+    name: str
+    index: int
+    """Of the turn, in the whole campaign: it gives the seed."""
+    first: int
+    """Examples that are planned before it."""
+    examples: int
+    done: int = 0
+    """Examples of it that were run."""
+    place: tuple[int, int] = (0, 0)
+    """Where they end: whole runs of Hypothesis, and examples of the next one."""
+    until: float = math.inf
+    """When its share of the time is over."""
+
+
+class Schedule:
+    """What there is to run, and what was."""
+
+    def __init__(self, plan: Plan, names: list[str]) -> None:
+        self.planned = planned(plan, names)
+        self._turns = _turns(plan, names, self.planned)
+        self._waiting: list[Turn] = []
+        self._next: list[Turn] | None = next(self._turns, None)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left; never where the time is the plan."""
+        return not self._waiting and self._next is None
+
+    def deal(self, until: float, jobs: int = 1) -> list[Turn]:
+        """What is due, each with its share of the time up to then; so many run at once.
+
+        Those come first that have had least: the last share may be none.
+        """
+        due = sorted(self._waiting, key=lambda turn: turn.done)
+        if not due:
+            due, self._next = self._next or [], next(self._turns, None)
+        self._waiting = []
+        now, count = time.monotonic(), math.ceil(len(due) / jobs)
+        shares = [(index // jobs + 1) / count for index in range(len(due))]
+        return [
+            replace(turn, until=now + share * (until - now))
+            for turn, share in zip(due, shares, strict=True)
+        ]
+
+    def cut(self, turn: Turn) -> None:
+        """It was cut short: it goes on when the others had their share."""
+        self._waiting.append(turn)
+
+
+def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
+    """Examples of each configuration, or item; nothing where the time is the plan.
+
+    >>> from slotproof.search.plan import Plan
+    >>> planned(Plan({}, examples=100), ["a", "b", "c"]), planned(Plan({}, examples=2), ["a"])
+    ({'a': 34, 'b': 33, 'c': 33}, {'a': 2})
+    """
+    if plan.examples is None:
+        return {}
+    share, more = divmod(plan.examples, len(names))
+    return {name: max(1, share + (index < more)) for index, name in enumerate(names)}
+
+
+def _turns(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[list[Turn]]:
+    """Round by round; without end where the time is the plan. The last takes what is left over."""
+    count = first = 0
+    rounds: float = math.inf
+    share = FLOOR
+    if plan.examples is not None:
+        rounds = max(1, min(ROUNDS, plan.examples // (len(names) * LEAST)))
+        share = max(1, plan.examples // (len(names) * rounds))
+    while count < rounds:
+        turns = []
+        for number, name in enumerate(names):
+            last = count == rounds - 1
+            examples = planned[name] - count * share if last else share
+            turns.append(Turn(name, count * len(names) + number, first, examples))
+            first += examples
+        yield turns
+        count += 1

@@ -1,0 +1,111 @@
+"""A life cycle as SVG: states in a row, moves onwards above, moves back below.
+
+Arcs are nested, the shorter one inside, so that no line crosses another's name. Where
+everything lies is said here, how it is drawn in ``life.svg.jinja``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotproof.markup import templates
+from slotproof_model.life import Life
+
+BOX, GAP, MARGIN = 136, 96, 24
+LINE = 14
+"""Height of a line of text, in pixels."""
+HEAD, RISE = 26, 18
+"""Height of a state's name; how far an arc keeps from what is under it."""
+
+
+@dataclass
+class _Arc:
+    """A move between two states, by their places in the row."""
+
+    source: int
+    target: int
+    names: tuple[str, ...]
+    start: float = 0.0
+    end: float = 0.0
+    height: float = 0.0
+    """How far its level is from the boxes."""
+
+    @property
+    def forward(self) -> bool:
+        return self.source < self.target
+
+    @property
+    def span(self) -> int:
+        return abs(self.source - self.target)
+
+    @property
+    def reach(self) -> float:
+        """How far its names are from the boxes."""
+        return self.height + len(self.names) * LINE + 6
+
+    @property
+    def middle(self) -> float:
+        """Where the names go: between two boxes, where no other line comes down."""
+        low, high = sorted((self.source, self.target))
+        middles = [_left(index) + BOX + GAP / 2 for index in range(low, high)]
+        return min(middles, key=lambda x: abs(x - (self.start + self.end) / 2))
+
+
+def picture(life: Life) -> str:
+    """The life as an SVG document.
+
+    >>> from slotproof_model.life import lives
+    >>> picture(lives()["slot"]).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    True
+    """
+    place = {name: index for index, name in enumerate(life.states)}
+    arcs = [_Arc(place[a], place[b], names) for (a, b), names in life.moves.items()]
+    above = [arc for arc in arcs if arc.forward]
+    below = [arc for arc in arcs if not arc.forward]
+    for side in (above, below):
+        _ports(side, len(life.states))
+        _levels(side)
+    top = MARGIN + 30 + max((arc.reach for arc in above), default=0)
+    bottom = top + HEAD + 12 + LINE * max((len(ids) for ids in life.stays.values()), default=0)
+    height = bottom + MARGIN + max((arc.reach for arc in below), default=0)
+    width = 2 * MARGIN + len(life.states) * BOX + (len(life.states) - 1) * GAP
+    sizes = {"box": BOX, "margin": MARGIN, "line": LINE, "head": HEAD, "left": _left}
+    places = {"top": top, "bottom": bottom, "width": width, "height": height}
+    template = templates("spec_documents").get_template("life.svg.jinja")
+    return template.render(sizes, **places, life=life, arcs=arcs) + "\n"
+
+
+def _left(index: int) -> float:
+    return MARGIN + index * (BOX + GAP)
+
+
+def _ports(arcs: Sequence[_Arc], states: int) -> None:
+    """Where arcs leave and reach their boxes: onwards by the right half, inner arcs outermost."""
+
+    for index in range(states):
+        leaving = sorted((a for a in arcs if a.source == index), key=lambda arc: arc.span)
+        coming = sorted((a for a in arcs if a.target == index), key=lambda arc: arc.span)
+        for at, arc in enumerate(leaving):
+            arc.start = _port(index, at, len(leaving), right=arc.forward)
+        for at, arc in enumerate(coming):
+            arc.end = _port(index, at, len(coming), right=not arc.forward)
+
+
+def _port(index: int, at: int, many: int, right: bool) -> float:
+    inset = 12 + at * (BOX / 2 - 12) / many
+    return _left(index) + (BOX - inset if right else inset)
+
+
+def _levels(arcs: Sequence[_Arc]) -> None:
+    """Shorter arcs lie inside: each stays clear of the arcs and names under it."""
+    placed: list[_Arc] = []
+    for arc in sorted(arcs, key=lambda each: (each.span, each.source)):
+        low, high = sorted((arc.start, arc.end))
+        under = (
+            other.reach
+            for other in placed
+            if min(other.start, other.end) < high and low < max(other.start, other.end)
+        )
+        arc.height = RISE + max(under, default=0.0)
+        placed.append(arc)

@@ -1,0 +1,271 @@
+"""What a trace is on disk, as types: an ITF document whose encodings are undone.
+
+The JSON Schema in the documents is made from this, ITF's encodings put back.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.config import SOME
+from slotproof.protocol.messages import READ, MendName
+from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
+from slotproof.traces.runs import PATTERN
+
+Numbers = dict[Name, Int]
+Pages = Annotated[str, Field(pattern=PATTERN)]
+
+
+@shape
+class PoolFigures(TypedDict, total=False):
+    total: Count
+    available: Int
+    evictable: Int
+    protected: Int
+    held: Int
+    uncached: Int
+
+
+@shape
+class SessionFigures(TypedDict, total=False):
+    open: bool
+    closing: bool
+    inflight: Name
+    history: Int
+
+
+@shape
+class SlotFigures(TypedDict, total=False):
+    row: Int
+    C: Int
+    A: Int
+    Q: Int
+    E: Int
+    lent: bool
+
+
+@shape
+class RequestFigures(TypedDict, total=False):
+    kind: Name
+    phase: Name
+    row: Int
+    C: Int
+    A: Int
+    Q: Int
+    E: Int
+    prompt: Int
+    output: Int
+
+
+@shape
+class EventShown(TypedDict):
+    transition: Name
+    session: NotRequired[Name]
+    request: NotRequired[Name]
+    params: Numbers
+
+
+@shape
+class Told(TypedDict):
+    """What a client was told; ``tokens`` is how many."""
+
+    type: Name
+    session: NotRequired[Name]
+    rid: NotRequired[Name]
+    reason: NotRequired[Name]
+    message: NotRequired[Text]
+    tokens: NotRequired[Count]
+
+
+@shape
+class Check(TypedDict):
+    ran: bool
+    verdict: Name
+    message: NotRequired[Text]
+
+
+@shape
+class Differs(TypedDict):
+    """A variable that is not where the spec says; ``what`` has its actor before it."""
+
+    what: Name
+    spec: NotRequired[Int]
+    engine: NotRequired[Int]
+    at: NotRequired[Name]
+    variable: NotRequired[Name]
+    session: NotRequired[Name]
+    rid: NotRequired[Name]
+
+
+@shape
+class Holding(TypedDict):
+    kind: Literal["free", "tree", "slot", "request"]
+    name: NotRequired[Name]
+    locks: NotRequired[Int]
+    pages: Pages
+    reads: NotRequired[Pages]
+
+
+Many = Field(max_length=bounds.ACTORS)
+
+
+class Figures(TypedDict, total=False):
+    pools: dict[Name, PoolFigures]
+    sessions: Annotated[dict[Name, SessionFigures], Many]
+    slots: Annotated[dict[Name, SlotFigures], Many]
+    requests: Annotated[dict[Name, RequestFigures], Many]
+
+
+@shape
+class Iteration(Figures, total=False):
+    events: Annotated[list[EventShown], FailFast(), Field(max_length=bounds.EVENTS)]
+    told: Annotated[list[Told], FailFast(), Field(max_length=bounds.EVENTS)]
+    check: Check
+    differs: Annotated[list[Differs], FailFast(), Field(max_length=bounds.EVENTS)]
+    pages: dict[Name, Annotated[list[Holding], FailFast(), Field(max_length=2 * bounds.ACTORS)]]
+    shares: dict[Name, PoolFigures]
+    carried: bool
+
+
+_State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict[Name, Any]})
+
+
+@open_shape
+class State(_State, Figures):
+    """What was seen after one command."""
+
+    transitions: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
+    iterations: NotRequired[
+        Annotated[list[Iteration], FailFast(), Field(max_length=bounds.ITERATIONS)]
+    ]
+
+
+@shape
+class Holder(TypedDict):
+    """Who has a page or a row."""
+
+    kind: Name
+    name: NotRequired[Name]
+
+
+@shape
+class Violated(TypedDict):
+    invariant: Name
+    conjunct: Name
+    detail: Text
+    transition: Name
+    said: NotRequired[Text]
+    variable: NotRequired[Name]
+    spec: NotRequired[Int]
+    engine: NotRequired[Int]
+    guard: NotRequired[Name]
+    iteration: NotRequired[Count]
+    pool: NotRequired[Name]
+    page: NotRequired[Int]
+    owners: NotRequired[Annotated[list[Holder], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    session: NotRequired[Name]
+    rid: NotRequired[Name]
+    pins: NotRequired[Name]
+    fault: NotRequired[Name]
+
+
+@shape
+class Explained(TypedDict):
+    transition: Name
+    words: Text
+    always: bool
+
+
+@shape
+class Later(TypedDict):
+    """What was found later in a log, the first time and how often."""
+
+    file: Count
+    line: Count
+    clause: Name
+    words: Text
+    times: Count
+
+
+@shape
+class Recorded(TypedDict):
+    """It is the end of a log: where that is, and what is not in it."""
+
+    file: Count
+    line: Count
+    before: Count
+    later: Annotated[list[Later], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    not_judged: Annotated[dict[Name, Text], Field(max_length=bounds.VIOLATIONS)]
+
+
+@open_shape
+class Found(TypedDict):
+    """What it was found with, and what is wrong."""
+
+    protocol: Literal[READ]  # type: ignore[valid-type]
+    engine: Text
+    spec: Text
+    profile: Name
+    config: SOME.form  # type: ignore[name-defined]
+    seed: Count
+    one_minimal: bool
+    violated: Annotated[list[Violated], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    explained: NotRequired[
+        Annotated[list[Explained], FailFast(), Field(max_length=bounds.VIOLATIONS)]
+    ]
+    chosen_profile: NotRequired[Name]
+    set_aside: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    mends: NotRequired[Annotated[list[MendName], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    config_name: NotRequired[Name]
+    length: NotRequired[Count]
+    page_size: NotRequired[Count]
+    recorded: NotRequired[Recorded]
+
+
+@open_shape
+class Meta(TypedDict):
+    slotproof: Found
+    format: NotRequired[Literal["ITF"]]
+
+
+_Document = TypedDict("_Document", {"#meta": Meta})
+
+
+@open_shape
+class Document(_Document):
+    vars: list[Name]
+    states: Annotated[list[State], FailFast(), Field(min_length=1, max_length=bounds.COMMANDS)]
+
+
+TRACE = Shape("the document", Document)
+
+
+_BIG = {"type": "string", "pattern": "^-?[0-9]{1,30}$"}
+
+
+def encoded(schema: Any) -> Any:
+    """A JSON Schema of decoded values as one of a file: integers and maps may be in ITF's form.
+
+    >>> encoded({"type": "boolean"})
+    {'type': 'boolean'}
+    """
+    if isinstance(schema, list):
+        return [encoded(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: encoded(value) for key, value in schema.items()}
+    if schema.get("type") == "integer":
+        return {"anyOf": [inner, _object("#bigint", _BIG)]}
+    if isinstance(schema.get("additionalProperties"), dict):
+        pair = [{"type": "string"}, inner["additionalProperties"]]
+        pairs = {"type": "array", "items": {"type": "array", "prefixItems": pair}}
+        return {"anyOf": [inner, _object("#map", pairs)]}
+    return inner
+
+
+def _object(key: str, value: Any) -> Any:
+    return {"type": "object", "properties": {key: value}, "required": [key]}

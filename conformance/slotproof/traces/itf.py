@@ -1,0 +1,371 @@
+"""Traces on disk: the Informal Trace Format of Apalache and Quint (ADR 015).
+
+One state per command. Integers are written as ``{"#bigint": "…"}`` and read
+either way; what is missing (``None``) is left out. A file is untrusted: it has to be of
+the types in :mod:`slotproof.traces.document`, and within the bounds, before
+anything is run or shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from slotproof import bounds, jsontext
+from slotproof.files import write_whole
+from slotproof.jsontext import BadJson
+from slotproof.lockstep.explanations import Explanation
+from slotproof.lockstep.observation import Holder, Violation
+from slotproof.protocol.commands import FIELDS, Command, check
+from slotproof.protocol.config import BadConfig, EngineConfig
+from slotproof.protocol.hidden import check_recorded
+from slotproof.protocol.messages import PROTOCOL, READ
+from slotproof.protocol.shapes import quoted
+from slotproof.protocol.snapshot import Hashed
+from slotproof.terminal import json_text
+from slotproof.traces import older
+from slotproof.traces.document import TRACE, State
+from slotproof.traces.frames import Frame
+from slotproof.traces.record import Later, Recorded, Row
+from slotproof.traces.trace import Trace
+
+FIGURES = ("pools", "sessions", "slots", "requests")
+VARS = ("transitions", *FIGURES, "iterations")
+_BIGINT = re.compile("-?[0-9]{1,30}", re.ASCII)
+
+
+class BadTrace(ValueError):
+    """Not a trace that can be run here; one line that says why."""
+
+
+class NoForm(BadTrace):
+    """A trace that can't be shown in the form that was asked for; one line that says why."""
+
+
+def encode(value: Any) -> Any:
+    """A value in ITF.
+
+    >>> encode({"C": 5, "lent": True, "row": None})
+    {'C': {'#bigint': '5'}, 'lent': True}
+    """
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return {"#bigint": str(value)}
+    if isinstance(value, list | tuple):
+        return [encode(each) for each in value]
+    if isinstance(value, Hashed):
+        return encode(vars(value))
+    if isinstance(value, dict):
+        return {key: encode(each) for key, each in value.items() if each is not None}
+    raise TypeError(f"{value!r} has no form in ITF")
+
+
+def decode(value: Any) -> Any:
+    """The value that ITF stands for. Raises :class:`BadTrace` for what is no ITF.
+
+    >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}, "t": {"#tup": [1, "a"]}})
+    {'C': 5, 'x': {'s1': 7}, 't': [1, 'a']}
+    """
+    if isinstance(value, list):
+        return [decode(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "#bigint" in value:
+        return _integer(value["#bigint"])
+    if "#map" in value:
+        return dict(_pairs(value["#map"]))
+    for tag in ("#tup", "#set"):
+        if tag in value:
+            if not isinstance(value[tag], list):
+                raise BadTrace(f"{tag}: not a list but {quoted(value[tag])}")
+            return decode(value[tag])
+    return {key: decode(each) for key, each in value.items()}
+
+
+def _integer(text: Any) -> int:
+    if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
+        raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
+    return int(text)
+
+
+def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
+    if not isinstance(pairs, list):
+        raise BadTrace(f"#map: not a list of pairs but {quoted(pairs)}")
+    for pair in pairs:
+        key = decode(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
+        if not isinstance(key, str | int):
+            raise BadTrace("#map: a pair is a list of a key and its value")
+        yield key, decode(pair[1])
+
+
+def to_itf(trace: Trace) -> dict[str, Any]:
+    """The trace as an ITF document; without variables where it has no states."""
+    variables = VARS if trace.states else ()
+    states = []
+    for index, row in enumerate(trace.rows):
+        picks = {key: value for key, value in row.command.items() if key != "do"}
+        seen = {
+            "transitions": row.transitions,
+            **{name: _map(getattr(row, name)) for name in FIGURES},
+            "iterations": [
+                _frame(frame, last=number == len(row.frames))
+                for number, frame in enumerate(row.frames, 1)
+            ],
+        }
+        states.append(
+            {
+                "#meta": {"index": index},
+                "mbt::actionTaken": row.command["do"],
+                "mbt::nondetPicks": encode(picks),
+                **{name: seen[name] for name in variables},
+            }
+        )
+    return {
+        "#meta": {
+            "format": "ITF",
+            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
+            "slotproof": {
+                "protocol": PROTOCOL,
+                "engine": trace.engine,
+                "spec": trace.spec,
+                "profile": trace.profile,
+                "page_size": trace.config.page_size,
+                "config": trace.config.to_json(),
+                "config_name": trace.config_name,
+                "seed": trace.seed,
+                "chosen_profile": trace.chosen_profile or "",
+                "set_aside": list(trace.set_aside),
+                **({"mends": list(trace.mends)} if trace.mends else {}),
+                "length": len(trace.rows),
+                "one_minimal": trace.minimal,
+                "violated": [
+                    {
+                        "invariant": violation.invariant,
+                        "conjunct": violation.conjunct,
+                        "detail": violation.detail[: bounds.TEXT_CHARS],
+                        "transition": violation.transition or "",
+                        **(
+                            {"said": violation.said[-bounds.TEXT_CHARS :]} if violation.said else {}
+                        ),
+                        **encode(violation.shown),
+                    }
+                    for violation in trace.violations
+                ],
+                **({} if trace.explained is None else {"explained": encode(_explained(trace))}),
+                **(
+                    {}
+                    if trace.recorded is None
+                    else {"recorded": encode(_recorded(trace.recorded))}
+                ),
+            },
+        },
+        "vars": list(variables),
+        "states": states,
+    }
+
+
+def _explained(trace: Trace) -> list[dict[str, Any]]:
+    return [dict(vars(each)) for each in trace.explained or ()]
+
+
+def _recorded(recorded: Recorded) -> dict[str, Any]:
+    return {**vars(recorded), "later": [dict(vars(each)) for each in recorded.later]}
+
+
+def _frame(frame: Frame, last: bool) -> dict[str, Any]:
+    """An iteration; the figures of the last are those of the state and are not repeated."""
+    result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in _RECORDS}
+    for name in (*(() if last else FIGURES), "shares", "pages"):
+        result[name] = _map(getattr(frame, name))
+    if not frame.check:  # a log may have none
+        del result["check"]
+    return {**result, "carried": True} if frame.carried else result
+
+
+_RECORDS = ("events", "told", "check", "differs")
+
+
+def _map(values: dict[str, Any]) -> dict[str, Any]:
+    return {"#map": [[key, encode(value)] for key, value in values.items()]}
+
+
+def from_itf(data: Any) -> Trace:
+    """The trace of an ITF document. Raises :class:`BadTrace`."""
+    meta = data.get("#meta") if isinstance(data, dict) else None
+    if not isinstance(meta, dict) or "states" not in data:
+        raise BadTrace("this is no ITF trace: there is no #meta or no states")
+    mine = meta.get("slotproof")
+    if not isinstance(mine, dict):
+        raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
+    if mine.get("protocol") not in READ:
+        found = quoted(mine.get("protocol"))
+        raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
+    count = len(data["states"]) if isinstance(data["states"], list) else 0
+    if count > bounds.COMMANDS:
+        raise BadTrace(f"{count} commands are too many; at most {bounds.COMMANDS} can be run")
+    _few_iterations(sum(map(_shown, data["states"])) if count else 0)
+    document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
+    if document["states"] == []:
+        raise BadTrace("the trace has no states: there is nothing to run")
+    wrong = TRACE.line(document)
+    if wrong is not None:
+        raise BadTrace(wrong)
+    mine = document["#meta"]["slotproof"]
+    recorded = mine.get("recorded")
+    checked = check if recorded is None else check_recorded
+    rows = [_row(number, state, checked) for number, state in enumerate(document["states"], 1)]
+    config = _config(mine["config"], runs=recorded is None)
+    if recorded is None:
+        _affordable(rows, config)
+    else:
+        later = tuple(Later(**each) for each in recorded["later"])
+        recorded = Recorded(**{**recorded, "later": later})
+    return Trace(
+        engine=mine["engine"],
+        spec=mine["spec"],
+        profile=mine["profile"],
+        config=config,
+        seed=mine["seed"],
+        rows=rows,
+        violations=list(map(_violation, mine["violated"])),
+        minimal=mine["one_minimal"],
+        config_name=mine.get("config_name", ""),
+        chosen_profile=mine.get("chosen_profile") or None,
+        set_aside=tuple(mine.get("set_aside", ())),
+        mends=tuple(mine.get("mends", ())),
+        explained=tuple(Explanation(**each) for each in mine["explained"])
+        if "explained" in mine
+        else None,
+        states=bool(document["vars"]),
+        recorded=recorded,
+    )
+
+
+def _affordable(rows: list[Row], config: EngineConfig) -> None:
+    """What running them again keeps is within bounds."""
+    iterations = sum(row.command.get("n", 0) for row in rows)
+    _few_iterations(iterations)
+    iterations = max(iterations, sum(len(row.frames) for row in rows))
+    names = {row.command.get(field) for row in rows for field in ("session", "rid")}
+    pages = (config.total_tokens + config.swa_tokens) // config.page_size
+    kept = iterations * (pages + config.rows + bounds.ACTOR_FIGURES * len(names))
+    if kept > bounds.KEPT:
+        raise BadTrace(
+            f"{iterations} iterations of {pages} pages, {config.rows} rows and {len(names)} names "
+            f"are too much to be kept: {kept} figures, more than {bounds.KEPT}"
+        )
+
+
+def _violation(violated: dict[str, Any]) -> Violation:
+    known = older.violation(violated)
+    known["transition"] = known["transition"] or None
+    known["owners"] = tuple(Holder(**each) for each in known.get("owners", ()))
+    return Violation(**known)
+
+
+def _decoded(name: str, value: Any) -> Any:
+    """A part of the document; where it is no ITF, which state of it."""
+    if name == "states" and isinstance(value, list):
+        return [_decoded(f"states/{index}", _known(each)) for index, each in enumerate(value)]
+    try:
+        return decode(value)
+    except BadTrace as bad:
+        raise BadTrace(f"{name}: {bad}") from None
+
+
+def _shown(state: Any) -> int:
+    """How many iterations a state shows."""
+    shown = state.get("iterations") if isinstance(state, dict) else None
+    return len(shown) if isinstance(shown, list) else 0
+
+
+def _few_iterations(count: int) -> None:
+    if count > bounds.ITERATIONS:
+        raise BadTrace(f"{count} iterations are too many; at most {bounds.ITERATIONS} can be run")
+
+
+def _known(state: Any) -> Any:
+    """A state without what other tools put there."""
+    if not isinstance(state, dict):
+        return state
+    return {key: value for key, value in state.items() if key in State.__annotations__}
+
+
+def _config(data: dict[str, Any], runs: bool) -> EngineConfig:
+    try:
+        config = EngineConfig.from_json(data)
+    except BadConfig as bad:
+        raise BadTrace(f"#meta/slotproof/config: {bad}") from None
+    reason = config.too_large()
+    if runs and reason is not None:
+        raise BadTrace(f"#meta/slotproof/config: {reason}")
+    return config
+
+
+def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) -> Row:
+    name = state["mbt::actionTaken"]
+    command: Command = {"do": name, **state["mbt::nondetPicks"]}
+    if "session" in FIELDS.get(name, ()):
+        command.setdefault("session", None)  # a plain request: ITF has no null
+    if isinstance(command.get("tokens"), dict):
+        command["tokens"] = {"hash": None, **command["tokens"]}
+    try:
+        command = checked(command)
+    except ValueError as bad:
+        raise BadTrace(f"command {number}: {bad}") from None
+    rest = {key: state.get(key, {}) for key in FIGURES}
+    frames = [Frame(**{**rest, **each}) for each in state.get("iterations", [])]
+    return Row(command, list(state.get("transitions", [])), **rest, frames=frames)
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> rows = [Row({"do": "open", "session": "s1"})]
+    >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(trace, Path(folder) / "mine.itf.json")
+    ...     load(Path(folder) / "mine.itf.json") == trace
+    True
+    """
+    write_whole(path, _text(trace))
+
+
+def _text(trace: Trace) -> str:
+    """The document. One that no reader would take is written without its states, one that was
+    recorded without its first ones."""
+    for each in _shorter(trace):
+        text = json_text(to_itf(each))
+        if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
+            break
+    return text
+
+
+def _shorter(trace: Trace) -> Iterator[Trace]:
+    yield trace
+    while trace.recorded is not None and len(trace.rows) > 1:
+        trace = trace.last(len(trace.rows) // 2)
+        yield trace
+    yield trace.without_states()
+
+
+def load(path: str | Path, to_run: bool = True) -> Trace:
+    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
+    for a trace of a log where it is ``to_run`` again.
+
+    >>> load("nowhere.itf.json")
+    Traceback (most recent call last):
+        ...
+    slotproof.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
+    """
+    try:
+        trace = from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
+    except (BadJson, BadTrace) as bad:
+        raise BadTrace(f"{path}: {bad}") from None
+    if to_run and trace.recorded is not None:
+        raise BadTrace(f"{path}: the end of a log: it can be shown, and not run again")
+    return trace

@@ -1,0 +1,136 @@
+"""What a trace keeps: commands, what each showed, what was violated. :class:`Trace` shows it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from slotproof.environments.recipes import RECIPES
+from slotproof.lockstep.explanations import Explanation
+from slotproof.lockstep.observation import CONTRACT, Violation
+from slotproof.lockstep.referee import Iteration, Setup
+from slotproof.protocol.commands import Command
+from slotproof.protocol.config import EngineConfig
+from slotproof.traces.frames import Frame
+
+
+@dataclass(frozen=True)
+class Row:
+    """One command of a trace and the figures after it. Tokens."""
+
+    command: Command
+    transitions: list[str] = field(default_factory=list)
+    pools: dict[str, dict[str, int]] = field(default_factory=dict)
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    slots: dict[str, dict[str, Any]] = field(default_factory=dict)
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    frames: list[Frame] = field(default_factory=list)
+    """One per iteration; the figures above are those of the last. None in older traces."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """What was found later in a log than what its trace shows."""
+
+    file: int
+    line: int
+    clause: str
+    words: str
+    times: int
+    """Iterations in which it was found, this one included."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """That a trace is the end of a log: nothing that can be run again."""
+
+    file: int
+    """Of its recording, from 1 on."""
+    line: int
+    before: int
+    """Commands and iterations before these rows, since the engine's start."""
+    later: tuple[Later, ...] = ()
+    """What may follow from what the trace shows: the spec went on from the engine's own state."""
+    not_judged: dict[str, str] = field(default_factory=dict)
+    """What, and why not."""
+
+    @property
+    def where(self) -> str:
+        """The line, in words."""
+        return place(self.file, self.line)
+
+
+def place(file: int, line: int) -> str:
+    """A line of a log.
+
+    >>> place(1, 8), place(3, 8)
+    ('line 8', 'line 8 of file 3')
+    """
+    return f"line {line}" + (f" of file {file}" if file > 1 else "")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that is needed to run it again, and what was seen the first time."""
+
+    engine: str
+    """The name and version that the engine gave."""
+    spec: str
+    """The ``--engine`` argument it was found with."""
+    profile: str
+    config: EngineConfig
+    seed: int
+    rows: list[Row]
+    violations: list[Violation]
+    minimal: bool
+    """No single command can be dropped, no single number lowered."""
+    config_name: str = ""
+    chosen_profile: str | None = None
+    """The profile that was named instead of the engine's own."""
+    set_aside: tuple[str, ...] = ()
+    """Clauses that were passed over."""
+    explained: tuple[Explanation, ...] | None = None
+    """What single changes of the spec explain it, the plainest first; ``None``: not asked, or
+    the spec agrees with the engine's state and only what it says of it is wrong."""
+    mends: tuple[str, ...] = ()
+    """Known bugs of the engine that were repaired when it was found."""
+    states: bool = True
+    """It says what was seen, not only what was sent."""
+    recorded: Recorded | None = None
+    """It is of a log, and what is known of that."""
+
+    @property
+    def commands(self) -> list[Command]:
+        return [row.command for row in self.rows]
+
+    def without_states(self) -> Self:
+        """The commands and what was found; a replay makes the states again."""
+        return replace(self, rows=[Row(row.command) for row in self.rows], states=False)
+
+    def last(self, count: int) -> Self:
+        """So many rows of what was recorded."""
+        assert self.recorded is not None
+        gone = max(0, len(self.rows) - count)
+        before = self.recorded.before + gone
+        recorded = replace(self.recorded, before=before)
+        return replace(self, rows=self.rows[gone:], recorded=recorded)
+
+    @property
+    def setup(self) -> Setup:
+        """What its commands ran under."""
+        return Setup(self.config, self.seed, self.chosen_profile, self.set_aside)
+
+    def passes(self, entry: Iteration) -> bool:
+        """Whether a replay goes on: a client is told what it should not be, and the trace was found
+        for something else. It may be older than such a clause."""
+        named = {each.clause for each in self.violations}
+        return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
+
+    @property
+    def found_on(self) -> str:
+        """An ``--engine`` argument that stands for the build: a release, where it has one."""
+        name, _, release = self.engine.partition(" ")
+        if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
+            return f"{name}=={release}"
+        return self.spec

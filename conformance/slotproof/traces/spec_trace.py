@@ -1,0 +1,116 @@
+"""A trace of the spec alone, as ``prove mutant`` and ``prove progress`` write it: transitions,
+and no commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Annotated, Any, NotRequired
+
+from pydantic import FailFast, Field
+from typing_extensions import TypedDict
+
+from slotproof import bounds
+from slotproof.protocol.shapes import Count, Int, Name, Shape, open_shape
+from slotproof.terminal import plain
+from slotproof.traces.itf import BadTrace, decode
+from slotproof_model.expr import Sort
+from slotproof_model.idioms import words_of
+from slotproof_model.state import ACTOR, PAGE
+
+FLAGS = frozenset(var.name for var in (*ACTOR, *PAGE) if var.sort is Sort.BOOL)
+Value = Int | bool | Name
+"""Of a variable, or of a parameter."""
+
+
+@open_shape
+class SpecMeta(TypedDict):
+    mutant: Name
+    violated: Annotated[list[Name], Field(min_length=1)]
+    page_size: Count
+    again: NotRequired[Name]
+    """The command that finds it, where that is not ``prove mutant``."""
+
+
+_Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
+
+
+@open_shape
+class Meta(_Meta):
+    """And what other tools put there."""
+
+
+_Document = TypedDict("_Document", {"#meta": Meta})
+
+
+@open_shape
+class SpecDocument(_Document):
+    vars: list[Name]
+    states: Annotated[
+        list[dict[Name, Value | dict[Name, Value]]],
+        FailFast(),
+        Field(min_length=1, max_length=bounds.COMMANDS),
+    ]
+
+
+SPEC_TRACE = Shape("the document", SpecDocument)
+
+
+def is_one(document: Any) -> bool:
+    """Whether the ITF document is such a trace."""
+    meta = document.get("#meta") if isinstance(document, dict) else None
+    return isinstance(meta, dict) and "slotproof-spec" in meta
+
+
+def render(document: Any) -> str:
+    """It as text. Raises :class:`BadTrace`."""
+    decoded = decode(document)
+    wrong = SPEC_TRACE.line(decoded)
+    if wrong is not None:
+        raise BadTrace(f"a trace of the spec: {wrong}")
+    try:
+        return "\n".join(map(plain, _lines(decoded))) + "\n"
+    except KeyError as missing:
+        raise BadTrace(f"a trace of the spec, and a state has no {missing}") from None
+
+
+def _lines(document: Any) -> Iterator[str]:
+    meta = document["#meta"]["slotproof-spec"]
+    yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
+    yield from transitions(document)
+    mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
+    again = meta.get("again", f"slotproof prove mutant {mutant} --page-size {size}")
+    yield f"again: {again}"
+
+
+def transitions(document: Any) -> Iterator[str]:
+    """The sizes, each transition with what it changed, and the clauses that broke at the end."""
+    meta = document["#meta"]["slotproof-spec"]
+    first, *rest = document["states"]
+    yield f"page size {meta['page_size']}, pool of {first['full.total']} tokens"
+    yield ""
+    before = first
+    for number, state in enumerate(rest, 1):
+        params = state["mbt::nondetPicks"]
+        if not isinstance(params, dict):
+            raise BadTrace(f"a trace of the spec: state {number} has no parameters")
+        said = " ".join(f"{k}={v}" for k, v in params.items() if v and not k.startswith("page_"))
+        yield f"{number:>3}  {state['mbt::actionTaken']} {said}".rstrip()
+        changed = {name: state[name] for name in document["vars"] if state[name] != before[name]}
+        yield "       " + " ".join(map(_said, changed, changed.values()))
+        before = state
+    yield ""
+    yield f"violated: {', '.join(meta['violated'])}"
+
+
+def _said(name: str, value: Any) -> str:
+    """A variable as it is: a flag by its name, a kind or a phase by its word.
+
+    >>> _said("req.phase", 4), _said("s1.slot.lent", 0), _said("slot.row", -1), _said("slot.C", 2)
+    ('req.phase=running', 'not s1.slot.lent', 'slot.row=no_row', 'slot.C=2')
+    """
+    of = name.removeprefix("s1.").removeprefix("r1.")
+    if of in FLAGS:
+        return name if value else f"not {name}"
+    word = words_of(of).get(value) if type(value) is int else None
+    return f"{name}={value if word is None else word}"

@@ -1,0 +1,123 @@
+"""PrefillAdder: who is prefilled in this iteration, and how far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotproof_engine.batch import ScheduleBatch
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.req import Req
+from slotproof_engine.rows import NO_ROW
+from slotproof_engine.session_cache import SessionCache
+
+UNLIMITED = 1 << 60
+
+
+class PrefillAdder:
+    """Collects a prefill batch. Memory is checked here and allocated when the batch runs."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        cache: SessionCache,
+        running: ScheduleBatch,
+        waiting: list[Req],
+        make_room: Callable[[int], bool],
+        out_of_memory: Callable[[Req], None],
+    ) -> None:
+        """``make_room`` and ``out_of_memory`` are the scheduler's."""
+        self.config = config
+        self.cache = cache
+        self.kv = cache.kv
+        self.running = running
+        self.waiting = waiting
+        self.make_room = make_room
+        self.out_of_memory = out_of_memory
+        self.can_run: list[Req] = []
+        self.tokens_left = config.chunk or UNLIMITED
+        self.promised = 0
+        self.promised_swa = 0
+        self.promised_rows = 0
+
+    def add_chunked_req(self, req: Req) -> bool:
+        """The next chunk of the parked request; false if it has to wait for memory.
+
+        May evict, discard idle slots, and end a request that is alone and does not fit.
+        """
+        hi = min(req.seqlen, req.kv_committed_len + self.tokens_left)
+        if self.make_room(self.kv.new_pages(req, hi)):
+            self._take(req, hi, *self._whole_need(req))
+            return True
+        if self.running.reqs:
+            return False
+        self.out_of_memory(req)
+        return True
+
+    def add_one_req(self, req: Req) -> bool:
+        """Match a waiting request and add it if there is budget; false ends admission.
+
+        Changes the cache as ``match_prefix`` does; a refusal undoes that.
+        """
+        if self.tokens_left == 0:
+            return False
+        self.cache.match_prefix(req)
+        hi = min(req.seqlen, req.kv_committed_len + self.tokens_left)
+        need, swa_need = self._whole_need(req)
+        if self._batch_has_room() and self._has_row(req) and self._fits(req, need, swa_need):
+            self._admit(req, hi, need, swa_need)
+            return True
+        if self._others_hold_memory():
+            self.cache.refuse(req)
+            return False
+        # Nothing else runs, so nothing will become free by itself: idle slots have to go.
+        while not self._has_row(req) and self.cache.discard_one():
+            pass
+        need = self.kv.new_pages(req, hi)
+        if self._has_row(req) and self.make_room(need):
+            self._admit(req, hi, need, need)
+        else:
+            self.out_of_memory(req)
+        return True
+
+    def _whole_need(self, req: Req) -> tuple[int, int]:
+        """Tokens of each pool until the prefill is complete.
+
+        Between chunks the sliding-window pool gets back what no window reaches.
+        """
+        need = self.kv.new_pages(req, req.seqlen)
+        page, config = self.kv.page_size, self.config
+        at_once = self.kv.ceil_page(config.chunk) + self.kv.ceil_page(config.window) + page
+        return need, min(need, at_once) if config.chunk else need
+
+    def _fits(self, req: Req, need: int, swa_need: int) -> bool:
+        """Room for the prompt, and for a share of what everybody may still generate."""
+        others = (*self.running.reqs, *self.can_run)
+        new_tokens = sum(each.remaining_new_tokens for each in (req, *others))
+        reserved = new_tokens * self.config.reserve // 100
+        short = self.kv.shortage(
+            self.promised + need + self.kv.ceil_page(reserved), self.promised_swa + swa_need
+        )
+        return short <= self.kv.tree.evictable
+
+    def _has_row(self, req: Req) -> bool:
+        free = self.kv.req_to_token_pool.available_size()
+        return req.req_pool_idx != NO_ROW or free > self.promised_rows
+
+    def _batch_has_room(self) -> bool:
+        return len(self.running.reqs) + len(self.can_run) < self.config.max_running
+
+    def _others_hold_memory(self) -> bool:
+        return bool(self.can_run or self.running.reqs)
+
+    def _admit(self, req: Req, hi: int, need: int, swa_need: int) -> None:
+        self.waiting.remove(req)
+
+        self._take(req, hi, need, swa_need)
+
+    def _take(self, req: Req, hi: int, need: int, swa_need: int) -> None:
+        self.tokens_left -= hi - req.kv_committed_len
+        self.promised += need
+        self.promised_swa += swa_need
+        self.promised_rows += req.req_pool_idx == NO_ROW
+        req.extend_to = hi
+        self.can_run.append(req)

@@ -1,0 +1,64 @@
+"""ScheduleBatch: the requests that run together, and the tensors of their next forward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from slotproof_engine.device import upload
+from slotproof_engine.req import Req
+
+
+def _empty() -> Tensor:
+    return torch.empty(0, dtype=torch.int64)
+
+
+@dataclass
+class ScheduleBatch:
+    """Batches are told apart by identity: ``==`` compares tensors, and raises (#27228)."""
+
+    input_ids: Tensor = field(default_factory=_empty)
+    """Tokens whose KV is written, ``[tokens]``; their row and position beside."""
+    out_rows: Tensor = field(default_factory=_empty)
+    positions: Tensor = field(default_factory=_empty)
+    req_pool_indices: Tensor = field(default_factory=_empty)
+    """Row per request, ``[requests]``."""
+    seq_lens: Tensor = field(default_factory=_empty)
+    """KV length per request after this forward, ``[requests]``."""
+    last_tokens: Tensor = field(default_factory=_empty)
+    """Which of the tokens is the last of each request, ``[requests]``."""
+    host_seq_lens: list[int] = field(default_factory=list)
+    reqs: list[Req] = field(default_factory=list)
+
+    def is_empty(self) -> bool:
+        return not self.reqs
+
+    def merge_batch(self, other: ScheduleBatch) -> None:
+        """Take over the requests of a batch that was prefilled. Its tensors are spent."""
+        self.reqs += other.reqs
+        other.reqs = []
+
+    def remove(self, req: Req) -> None:
+        if req in self.reqs:
+            self.reqs.remove(req)
+
+    def prepare(self, spans: Sequence[tuple[Req, int, Sequence[int]]], device: str) -> None:
+        """Fill the tensors: each request gets KV for ``tokens`` from position ``lo`` on."""
+        tokens: list[int] = []
+        rows: list[int] = []
+        positions: list[int] = []
+        for req, lo, new in spans:
+            tokens += new
+            rows += [req.req_pool_idx] * len(new)
+            positions += range(lo, lo + len(new))
+        self.host_seq_lens = [lo + len(new) for _, lo, new in spans]
+        indices = [req.req_pool_idx for req, _, _ in spans]
+        last = [end - 1 for end in accumulate(len(new) for _, _, new in spans)]
+        flat = upload((tokens, rows, positions), device)
+        each = upload((indices, self.host_seq_lens, last), device)
+        self.input_ids, self.out_rows, self.positions = flat.unbind()
+        self.req_pool_indices, self.seq_lens, self.last_tokens = each.unbind()

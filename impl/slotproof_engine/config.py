@@ -1,0 +1,144 @@
+"""What an engine is built with: pools, limits and the choices real engines differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from slotproof_engine.kernels import AUTO, TORCH, TRITON
+
+CHECKER_OFF, CHECKER_QUIET, CHECKER_VERBOSE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Sizes are tokens unless they say otherwise. ``ValueError`` where one is not possible.
+
+    >>> EngineConfig(page_size=4, total_tokens=66)
+    Traceback (most recent call last):
+        ...
+    ValueError: total_tokens: 66 is not a multiple of page_size 4
+    """
+
+    page_size: int = 1
+    total_tokens: int = 64
+    """Tokens in the full pool."""
+    swa_tokens: int = 0
+    """Tokens in the sliding-window pool; 0: the model has none."""
+    window: int = 0
+    """How many of the last positions a sliding-window layer attends to."""
+    max_running: int = 4
+    """Requests in a batch at most."""
+    rows: int = 8
+    """Lines of ``req_to_token``."""
+    context_len: int = 64
+    """Row width: prompt and output of a request at most."""
+    chunk: int = 0
+    """Tokens a prefill batch may hold; longer prompts are prefilled in chunks. 0: off."""
+    draft: int = 0
+    """Tokens a speculative round may commit beyond one; 0: plain decoding."""
+    topk: int = 1
+    """Draft branches: a round allocates ``draft * topk`` tokens ahead."""
+    reserve: int = 0
+    """Percent of what requests may still generate that admission keeps free."""
+    retract: str = "keep"
+    """What becomes of a retracted turn's KV: ``keep`` (its slot has it) or ``wipe``."""
+    timeout: int = 0
+    """Seconds after which an idle session is reaped; 0: never."""
+    aligned_reuse: bool = False
+    """A restore reuses whole pages only, as some hardware needs it (#32163)."""
+    overlap: bool = False
+    """A batch is launched before the result of the one before is processed."""
+    loan_publishes: bool = False
+    """A turn shares its prefilled KV while its slot is on loan, too, as vLLM does."""
+    drops_last: bool = False
+    """A session's history leaves out the last token of each answer, as in vLLM."""
+    queues_turns: bool = False
+    """A turn that finds one in flight waits for it, as in vLLM, and is not rejected."""
+    keeps_slack: bool = False
+    """What a round allocated past the end of a turn stays with its slot, as in vLLM."""
+    checker_level: int = CHECKER_VERBOSE
+    """0: no memory check, 1: log lines only when one fails, 2: log every line."""
+    num_layers: int = 2
+    """Layer 0 has full attention; the others a sliding window where there is one."""
+    vocab: int = 250
+    """Sampled tokens lie in ``1 .. vocab - 1``."""
+    seed: int = 0
+    """Decides how many draft tokens are accepted; tokens do not depend on it."""
+    device: str = "cpu"
+    model: str = "stamps"
+    """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
+    audit: bool = False
+    """The memory check also looks at every page (``slotproof_engine.audit``)."""
+    kernels: str = "auto"
+    """``torch``, ``triton``, or ``auto``: Triton on a GPU where it is installed."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> EngineConfig:
+        """The configuration from a protocol message; unknown fields are refused.
+
+        >>> EngineConfig.of({"page_size": 4, "total_tokens": 64}).page_size
+        4
+        """
+        known = {field.name for field in fields(cls)}
+        for name in values:
+            if name not in known:
+                raise ValueError(f"{name}: no such configuration field")
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+                raise ValueError(f"{field.name}: {value!r} is not an integer")
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: {getattr(self, name)} is less than {least}")
+        for name, most in (("reserve", 100), ("checker_level", CHECKER_VERBOSE)):
+            if getattr(self, name) > most:
+                raise ValueError(f"{name}: {getattr(self, name)} is more than {most}")
+        for name in ("total_tokens", "swa_tokens"):
+            tokens, page = getattr(self, name), self.page_size
+            if tokens % page:
+                raise ValueError(f"{name}: {tokens} is not a multiple of page_size {page}")
+        if self.total_tokens < self.page_size:
+            raise ValueError(f"total_tokens: {self.total_tokens} is smaller than one page")
+        if (self.swa_tokens > 0) != (self.window > 0):
+            raise ValueError("window: a sliding window and its pool (swa_tokens) come together")
+        if self.window and self.num_layers < 2:
+            raise ValueError("num_layers: a model with a sliding window has at least 2 layers")
+        if self.retract not in ("keep", "wipe"):
+            raise ValueError(f"retract: {self.retract!r} is neither 'keep' nor 'wipe'")
+        if self.model not in ("stamps", "transformer"):
+            raise ValueError(f"model: {self.model!r} is neither 'stamps' nor 'transformer'")
+        if self.kernels not in (AUTO, TORCH, TRITON):
+            raise ValueError(f"kernels: {self.kernels!r} is none of 'auto', 'torch', 'triton'")
+
+    @property
+    def row_width(self) -> int:
+        """Positions a row has room for: the context length in whole pages."""
+        return -(-self.context_len // self.page_size) * self.page_size
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        return ("full", "swa") if self.window else ("full",)
+
+
+_LEAST = {
+    "page_size": 1,
+    "total_tokens": 1,
+    "swa_tokens": 0,
+    "window": 0,
+    "max_running": 1,
+    "rows": 1,
+    "context_len": 1,
+    "chunk": 0,
+    "draft": 0,
+    "topk": 1,
+    "reserve": 0,
+    "timeout": 0,
+    "checker_level": 0,
+    "num_layers": 1,
+    "vocab": 3,
+}

@@ -1,0 +1,136 @@
+"""ReferenceEngine: the parts put together, that takes commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.events import Event, Message, Outbox
+from slotproof_engine.intake import Command, check_command
+from slotproof_engine.kv_cache import SWA
+from slotproof_engine.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+TORN = (-1, -1)
+"""What ``content`` says where layers, or K and V, disagree."""
+
+
+class ReferenceEngine:
+    """A serving engine: commands in, one ``step`` at a time, everything to be looked at.
+
+    >>> engine = ReferenceEngine(EngineConfig())
+    >>> engine.do({"do": "open", "session": "s"})
+    >>> engine.do({"do": "submit", "session": "s", "rid": "r", "tokens": [5, 6], "max_new": 2})
+    >>> engine.do({"do": "step", "n": 1})
+    >>> [event[0] for event in engine.events]
+    ['T-OPEN', 'T-SUBMIT', 'T-MATCH', 'T-EXTEND', 'T-INSERT']
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        parts: Parts | None = None,
+        log: Callable[[str], None] = logger.debug,
+    ) -> None:
+        parts = parts or Parts()
+        self.config = config
+        self.iter = 0
+        self.inbox: list[Command] = []
+        self.consumed: list[Command] = []
+        """Commands that the last iteration read."""
+        self.outbox = Outbox()
+        new_model = parts.models[config.model]
+        self.kv = parts.kv(config, new_model.head_dim, parts.allocators, parts.rows, parts.tree)
+        self.cache = parts.cache(config, parts.slot, self.kv, self.outbox)
+        self.controller = parts.controller(config, parts.session, self.cache, self.outbox)
+        model = new_model(config, self.kv)
+        self.scheduler = parts.scheduler(config, model, self.cache, parts.rounds, self.outbox)
+        self.intake = parts.intake(
+            config, self.controller, self.scheduler, self.outbox, parts.queue
+        )
+        self.checker = parts.checker(config, self.scheduler, log)
+
+    @property
+    def events(self) -> list[Event]:
+        """Transitions of the last iteration, in order."""
+        return self.outbox.events
+
+    @property
+    def messages(self) -> list[Message]:
+        """What clients were told in the last iteration, in order."""
+        return self.outbox.messages
+
+    @property
+    def ended(self) -> list[dict[str, Any]]:
+        """Requests that ended in the last iteration, with their figures before trim."""
+        return self.outbox.ended
+
+    def do(self, command: Command) -> None:
+        """Run a ``step`` or ``tick``; queue anything else. ``ValueError``: no such command."""
+        if command.get("do") == "step":
+            for _ in range(command.get("n", 1)):
+                self.step()
+        elif command.get("do") == "tick":
+            self.tick(command["seconds"])
+        else:
+            check_command(command)
+            self.inbox.append(command)
+
+    def step(self) -> None:
+        """One scheduler iteration: read the inbox, run a batch, finish closes, check."""
+        self._begin()
+        self.iter += 1
+        self.consumed, self.inbox = self.inbox, []
+        for command in self.consumed:
+            self.intake.handle(command)
+        self.scheduler.step()
+        self.intake.queue.take()
+        self.controller.reap_closing()
+        self.checker.check()
+
+    def tick(self, seconds: float) -> None:
+        """Time passes. Reads no command and runs no batch."""
+        self._begin()
+        self.controller.tick(seconds)
+        self.checker.check()
+
+    def _begin(self) -> None:
+        self.outbox.clear()
+        self.consumed = []
+
+    def content(self, lengths: Mapping[int, int]) -> dict[int, list[tuple[int, int]]]:
+        """(token, position) of the KV at positions ``[0, length)`` of each row, read back.
+
+        Of a position whose sliding-window KV was given back, the full layers say.
+        ``TORN`` where the layers that have it, or K and V, do not say the same, and in
+        pages that were restored and are not those that were saved.
+        """
+        found: dict[int, list[tuple[int, int]]] = {row: [] for row in lengths}
+        rows = [row for row, length in lengths.items() for _ in range(length)]
+        if not rows:
+            return found
+        positions = [i for length in lengths.values() for i in range(length)]
+        index = torch.tensor((rows, positions), device=self.config.device)
+        stamps: list[set[tuple[int, int]]] = [set() for _ in rows]
+        for name, pool in self.kv.kv_pools.items():
+            loc = self.kv.req_to_token_pool.req_to_token[name][index[0], index[1]]
+            there = [name != SWA or where >= 0 for where in loc.tolist()]
+            suspect = self.kv.stamps[name].suspect()
+            if suspect.any():
+                marked = suspect[loc // self.config.page_size].tolist()
+                for each, wrong, known in zip(stamps, marked, there, strict=True):
+                    if wrong and known:
+                        each.add(TORN)
+            for layer in pool.layers:
+                readings = self.scheduler.model.read_stamps(name, layer, loc)
+                for each, (kt, kp, vt, vp), known in zip(stamps, readings, there, strict=True):
+                    if known:
+                        each.update(((kt, kp), (vt, vp)))
+        for row, stamp in zip(rows, stamps, strict=True):
+            found[row].append(next(iter(stamp)) if len(stamp) == 1 else TORN)
+        return found

@@ -1,0 +1,31 @@
+"""One way to an engine: the reference, or a mutant of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.engine import ReferenceEngine
+from slotproof_engine.mutants import mutant_named
+from slotproof_engine.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+
+def build(
+    config: EngineConfig, mutant: str | None = None, log: Callable[[str], None] = logger.debug
+) -> ReferenceEngine:
+    """An engine of that configuration; with a mutant's name, one that has its bug.
+
+    ``ValueError`` for an unknown mutant. ``log`` gets the lines of the memory check.
+
+    >>> build(EngineConfig(), "22897")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: unknown mutant '22897'; there are: ...
+    """
+    parts = Parts()
+    if mutant is not None:
+        parts = mutant_named(mutant).apply(parts)
+    return ReferenceEngine(config, parts, log)

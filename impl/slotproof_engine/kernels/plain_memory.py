@@ -1,0 +1,80 @@
+"""Rows and KV in plain torch: what ``triton_memory`` has to agree with.
+
+A *span* is (row, position, position), known to the host, which plans batches. Page k of a
+row has positions [k * P, (k + 1) * P), and entry p of a page is the KV index P * page + p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from slotproof_engine.device import upload
+
+Span: TypeAlias = tuple[int, int, int]
+NOT_THERE = -1
+"""Entry of a position whose KV was given back."""
+
+
+def new_pages(spans: Sequence[Span], page_size: int) -> int:
+    """How many pages ``alloc_extend`` needs.
+
+    >>> new_pages([(0, 3, 5), (1, 4, 5), (2, 1, 4), (3, 8, 2)], page_size=4)
+    2
+    """
+    ends = ((-(-lo // page_size), -(-hi // page_size)) for _, lo, hi in spans)
+    return sum(max(0, last - first) for first, last in ends)
+
+
+def freed_pages(spans: Sequence[Span], page_size: int) -> int:
+    """How many pages ``free_rows`` gives back."""
+    return sum(max(0, -(-(hi - lo) // page_size)) for _, lo, hi in spans)
+
+
+def alloc_extend(table: Tensor, spans: Sequence[Span], pages: Tensor, page_size: int) -> None:
+    """Give each row (row, A, hi) the pages of [ceil(A), ceil(hi)): the next ones of ``pages``.
+
+    ``pages``: as many as ``new_pages`` says. Decoding is the case hi = A + 1, where the
+    rows whose A is the end of a page get one each.
+    """
+    rows: list[int] = []
+    numbers: list[int] = []
+    for row, lo, hi in spans:
+        new = range(-(-lo // page_size), -(-hi // page_size))
+        rows += [row] * len(new)
+        numbers += new
+    if rows:
+        index = upload((rows, numbers), str(table.device))
+        write_rows(table, index[0], index[1], pages, page_size)
+
+
+def write_rows(table: Tensor, rows: Tensor, numbers: Tensor, pages: Tensor, page_size: int) -> None:
+    """The ``numbers[i]``-th page of row ``rows[i]`` is ``pages[i]``."""
+    blocks = table.view(table.shape[0], -1, page_size)
+    offsets = torch.arange(page_size, device=table.device, dtype=table.dtype)
+    blocks[rows, numbers] = (pages[:, None] * page_size + offsets).to(table.dtype)
+
+
+def free_rows(
+    table: Tensor, spans: Sequence[Span], page_size: int, *, forget: bool = False
+) -> Tensor:
+    """Ids of the pages at lo, lo + P, ... below hi of each row (row, lo, hi), one after the other.
+
+    ``forget``: the entries of [lo, hi) become ``NOT_THERE``.
+    """
+    freed = [table[row, lo:hi:page_size] // page_size for row, lo, hi in spans]
+    if forget:
+        for row, lo, hi in spans:
+            table[row, lo:hi] = NOT_THERE
+    return torch.cat(freed)
+
+
+def write_kv(buffer: Tensor, loc: Tensor, kv: Tensor) -> None:
+    """Write K and V to the KV indices ``loc`` (``[n]``), none of which is there twice.
+
+    ``buffer``: ``[2, tokens, heads, dim]``, K first. ``kv``: ``[2, n, heads, dim]``.
+    """
+    buffer[:, loc] = kv

@@ -1,0 +1,76 @@
+"""A model small enough to compute by hand: the next token is a sum over the KV that it sees.
+
+KV is nothing but stamps. ``expected_next`` says what the tokens have to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from slotproof_engine.batch import ScheduleBatch
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.paged_model import PagedModel
+
+if TYPE_CHECKING:
+    from slotproof_engine.kv_cache import KVCache
+
+PRIME = 65521
+K_BIAS = (1.0, 3.0, 0.0)
+V_BIAS = (3.0, 1.0, 0.0)
+
+
+def weight(layer: int) -> int:
+    """How much a layer's sum counts."""
+    return 2 * layer + 3
+
+
+def next_token(total: int, length: int, vocab: int) -> int:
+    return 1 + (total + 31 * length) % PRIME % (vocab - 1)
+
+
+def expected_next(tokens: Sequence[int], window: int, num_layers: int = 2, vocab: int = 250) -> int:
+    """What follows ``tokens``, computed from them alone: what no cache can get wrong.
+
+    >>> expected_next([5, 6, 7], window=0)
+    45
+    """
+    total = 0
+    for layer in range(num_layers):
+        first = max(0, len(tokens) - window) if layer and window else 0
+        seen = range(first, len(tokens))
+        dots = sum(2 * (tokens[i] + 1) * (i + 3) + (layer + 1) ** 2 for i in seen)
+        total += weight(layer) * dots
+    return next_token(total, len(tokens), vocab)
+
+
+class StampModel(PagedModel):
+    """Every layer adds up (K + bias) · (V + bias) over the positions it attends to."""
+
+    def __init__(self, config: EngineConfig, kv: KVCache) -> None:
+        super().__init__(config, kv)
+        self.vocab = config.vocab
+        self._k_bias = torch.tensor(K_BIAS, device=config.device)
+        self._v_bias = torch.tensor(V_BIAS, device=config.device)
+
+    def forward(self, batch: ScheduleBatch) -> list[int]:
+        total = torch.zeros_like(batch.seq_lens)
+        k_stamp, v_stamp = self.stamps(batch)
+        longest = max(batch.host_seq_lens)
+        for name, pool in self._kv.kv_pools.items():
+            table = self._kv.req_to_token_pool.req_to_token[name]
+            out_cache_loc = table[batch.out_rows, batch.positions]
+            window = self.window if name == "swa" else 0
+            rows, ends = batch.req_pool_indices, batch.seq_lens
+            loc, seen = self.visible(table, rows, ends, longest, window)
+            for layer in pool.layers:
+                tag = self._tags[layer]
+                pool.set_kv_buffer(layer, out_cache_loc, k_stamp * tag, v_stamp * tag)
+                k, v = pool.get_kv_buffer(layer, loc)
+                dots = ((k + self._k_bias) * (v + self._v_bias)).sum(-1, dtype=torch.int64)
+                total += weight(layer) * (dots * seen).sum(-1)
+        sums: list[int] = total.tolist()
+        lengths = batch.host_seq_lens
+        return [next_token(s, n, self.vocab) for s, n in zip(sums, lengths, strict=True)]

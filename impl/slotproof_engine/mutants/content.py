@@ -1,0 +1,75 @@
+"""Bugs that no sum and no owner shows: every page has its place, and the wrong KV in it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from slotproof_engine.kv_cache import KVCache
+from slotproof_engine.model import StampModel
+from slotproof_engine.mutants.registry import Mutant, swap
+from slotproof_engine.paged_model import PagedModel
+from slotproof_engine.req import Req
+from slotproof_engine.scheduler import ExtendSpan, Scheduler
+from slotproof_engine.transformer import PagedTransformer
+
+
+class StaleFirst(Scheduler):
+    def extend_span(self, req: Req) -> ExtendSpan:
+        """After a restore, takes the first position for written: what lies there is stale."""
+        _, lo, tokens = super().extend_span(req)
+        skip = int(len(tokens) > 1 and self.cache.lent_slot(req) is not None)
+        return req, lo + skip, tokens[skip:]
+
+
+class PrefixOutOfOrder(KVCache):
+    def take_row(self, req: Req) -> None:
+        """Writes the pages of a matched prefix into the row in reverse order."""
+        super().take_row(req)
+        rows, row, q = self.req_to_token_pool, req.req_pool_idx, req.cache_protected_len
+        if q:
+            for pool in self.allocators:
+                rows.write(pool, row, 0, rows.pages(pool, row, 0, q).flip(0))
+
+
+class _ShortSight(PagedModel):
+    def visible(
+        self, table: Tensor, rows: Tensor, ends: Tensor, longest: int, window: int
+    ) -> tuple[Tensor, Tensor]:
+        """Sees one position less than the window has."""
+        return super().visible(table, rows, ends, longest, window - (window > 1))
+
+
+class ShortSightStamps(_ShortSight, StampModel):
+    """The bug in the model of stamps."""
+
+
+class ShortSightTransformer(_ShortSight, PagedTransformer):
+    """The bug in the transformer."""
+
+
+SHORT_SIGHT = {"stamps": ShortSightStamps, "transformer": ShortSightTransformer}
+
+MUTANTS = (
+    Mutant(
+        "stale-first-position",
+        "a plain fault",
+        "the first position after a restore is not written: stale KV is read there",
+        ("INV-CONTENT",),
+        swap(scheduler=StaleFirst),
+    ),
+    Mutant(
+        "prefix-out-of-order",
+        "a plain fault",
+        "the pages of a matched prefix stand in the row in reverse order",
+        ("INV-CONTENT",),
+        swap(kv=PrefixOutOfOrder),
+    ),
+    Mutant(
+        "short-window",
+        "a plain fault",
+        "sliding-window layers see one position less than the window has",
+        ("INV-CONTENT",),
+        swap(models=SHORT_SIGHT),
+        {"window": 2},
+    ),
+)

@@ -1,0 +1,87 @@
+"""Bugs of the memory below: page boundaries, free lists, locks; and the plain fault ``leak``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from slotproof_engine.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.mutants.registry import Mutant, swap
+from slotproof_engine.pool import PageAllocator
+from slotproof_engine.session_cache import SessionCache
+
+
+class UnalignedTail(KVCache):
+    def tail_start(self, m: int) -> int:
+        """Frees from the middle of a page on, and so the whole page."""
+        return m
+
+
+class FreesTwice(PageAllocator):
+    def free(self, pages: Tensor) -> None:
+        """Names one page twice where several are freed in one call."""
+        super().free(torch.cat((pages, pages[:1])) if len(pages) > 1 else pages)
+
+
+class DoubleUnpin(SessionCache):
+    def release_session(self, sid: str) -> int:
+        """Drops the lock, then releases the slot, which drops it again."""
+        slot = self.slots.get(sid)
+        unlocked = self.kv.unlock(slot) if slot is not None else 0
+        return unlocked + super().release_session(sid)
+
+
+class Leak(PageAllocator):
+    """Loses one page."""
+
+    lost = False
+
+    def free(self, pages: Tensor) -> None:
+        """Drops the last page of the first call."""
+        if not self.lost and len(pages):
+            self.lost, pages = True, pages[:-1]
+        super().free(pages)
+
+
+LEAK_FULL = {FULL: Leak, SWA: PageAllocator}
+LEAK_SWA = {FULL: PageAllocator, SWA: Leak}
+
+MUTANTS = (
+    Mutant(
+        "22862r-unaligned-free-tail",
+        "sgl-project/sglang#22862, review",
+        "a cut frees from the position on instead of from the next page boundary",
+        ("INV-ALIGN", "INV-OWNER", "INV-SUM-FULL"),
+        swap(kv=UnalignedTail),
+        {"page_size": 4},
+    ),
+    Mutant(
+        "42571-double-free",
+        "vllm-project/vllm#42571",
+        "one page is named twice in one call to free and is in the free list twice",
+        ("INV-OWNER", "INV-SUM-FULL"),
+        swap(allocators={FULL: FreesTwice, SWA: FreesTwice}),
+    ),
+    Mutant(
+        "2954-double-unpin",
+        "LMCache/LMCache#2954",
+        "releasing a slot drops its tree lock twice",
+        ("INV-LOCK",),
+        swap(cache=DoubleUnpin),
+    ),
+    Mutant(
+        "leak-full",
+        "a plain fault",
+        "one page of the full pool is lost",
+        ("INV-OWNER", "INV-SUM-FULL"),
+        swap(allocators=LEAK_FULL),
+    ),
+    Mutant(
+        "leak-swa",
+        "a plain fault",
+        "one page of the sliding-window pool is lost",
+        ("INV-OWNER", "INV-SUM-SWA"),
+        swap(allocators=LEAK_SWA),
+        {"window": 1},
+    ),
+)

@@ -1,0 +1,51 @@
+"""Which class each component of an engine is made from: where a mutant puts its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slotproof_engine.checker import MemoryChecker
+from slotproof_engine.intake import Intake
+from slotproof_engine.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.model import StampModel
+from slotproof_engine.paged_model import PagedModel
+from slotproof_engine.pool import PageAllocator
+from slotproof_engine.req import Session
+from slotproof_engine.rounds import DecodeRounds
+from slotproof_engine.rows import ReqToTokenPool
+from slotproof_engine.scheduler import Scheduler
+from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.session_controller import SessionController
+from slotproof_engine.slot import SessionSlot
+from slotproof_engine.transformer import PagedTransformer
+from slotproof_engine.tree import PrefixTree
+from slotproof_engine.turn_queue import TurnQueue
+
+
+def _allocators() -> Mapping[str, type[PageAllocator]]:
+    return {FULL: PageAllocator, SWA: PageAllocator}
+
+
+def _models() -> Mapping[str, type[PagedModel]]:
+    return {"stamps": StampModel, "transformer": PagedTransformer}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The reference's own classes; ``dataclasses.replace`` makes another engine."""
+
+    allocators: Mapping[str, type[PageAllocator]] = field(default_factory=_allocators)
+    rows: type[ReqToTokenPool] = ReqToTokenPool
+    tree: type[PrefixTree] = PrefixTree
+    kv: type[KVCache] = KVCache
+    slot: type[SessionSlot] = SessionSlot
+    session: type[Session] = Session
+    cache: type[SessionCache] = SessionCache
+    controller: type[SessionController] = SessionController
+    scheduler: type[Scheduler] = Scheduler
+    rounds: type[DecodeRounds] = DecodeRounds
+    models: Mapping[str, type[PagedModel]] = field(default_factory=_models)
+    checker: type[MemoryChecker] = MemoryChecker
+    queue: type[TurnQueue] = TurnQueue
+    intake: type[Intake] = Intake

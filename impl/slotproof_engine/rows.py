@@ -1,0 +1,71 @@
+"""req_to_token: which KV index each position of each request has, in each pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from slotproof_engine.device import upload
+from slotproof_engine.kernels import MemoryKernels, plain_memory
+from slotproof_engine.kernels.plain_memory import NOT_THERE, Span
+
+NO_ROW = -1
+
+
+class ReqToTokenPool:
+    """Rows, dealt out on the host; one table ``[rows, row width]`` per KV pool on the device.
+
+    A page of KV covers P positions that begin at a multiple of P, so tables are
+    written by the page and page ids are read from every P-th entry.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        width: int,
+        page_size: int,
+        pools: Sequence[str],
+        device: str,
+        kernels: MemoryKernels = plain_memory,
+    ) -> None:
+        self.page_size = page_size
+        self.size = rows
+        self.free_slots = list(range(rows))
+        self.req_to_token = {
+            pool: torch.full((rows, width), NOT_THERE, device=device) for pool in pools
+        }
+        self._device = device
+        self._kernels = kernels
+
+    def available_size(self) -> int:
+        return len(self.free_slots)
+
+    def alloc(self) -> int:
+        """Take a row; raises ``IndexError`` when none is free."""
+        return self.free_slots.pop(0)
+
+    def free(self, row: int) -> None:
+        """Put a row back at the end of the list. Its entries stay as they are: stale."""
+        self.free_slots.append(row)
+
+    def extend(self, pool: str, spans: Sequence[Span], pages: Tensor) -> None:
+        """Each row (row, A, hi) gets the pages of [ceil(A), ceil(hi)): the next of ``pages``."""
+        self._kernels.alloc_extend(self.req_to_token[pool], spans, pages, self.page_size)
+
+    def write(self, pool: str, row: int, first: int, pages: Tensor) -> None:
+        """The pages of the row from number ``first`` on are ``pages``."""
+        count = len(pages)
+        index = upload(([row] * count, range(first, first + count)), self._device)
+        table = self.req_to_token[pool]
+        self._kernels.write_rows(table, index[0], index[1], pages, self.page_size)
+
+    def pages(self, pool: str, row: int, lo: int, hi: int) -> Tensor:
+        """Ids of the pages at positions ``[lo, hi)``, on the device."""
+        return self.req_to_token[pool][row, lo : hi : self.page_size] // self.page_size
+
+    def take_back(self, pool: str, row: int, lo: int, hi: int, *, forget: bool = False) -> Tensor:
+        """The pages at positions ``[lo, hi)``, to free; ``forget`` marks these as given back."""
+        table = self.req_to_token[pool]
+        return self._kernels.free_rows(table, [(row, lo, hi)], self.page_size, forget=forget)

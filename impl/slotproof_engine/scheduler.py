@@ -1,0 +1,290 @@
+"""The scheduler: one ``step`` picks a batch, runs it and sees to who finished.
+
+Continuous batching as engines do it: prefill before decode, one request at a
+time may be between two chunks of its prefill, and when memory runs out the
+request that came last goes back to waiting.
+
+With overlap scheduling a batch is launched before the result of the one before is
+processed: the tokens that a round samples are known one iteration after it, and a request
+that they finish is in one more batch. KV is written at the launch, as the device orders it:
+who gets a page later writes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from slotproof_engine.admission import PrefillAdder
+from slotproof_engine.batch import ScheduleBatch
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.events import Outbox
+from slotproof_engine.paged_model import PagedModel
+from slotproof_engine.req import Phase, Req
+from slotproof_engine.results import Result, ResultQueue
+from slotproof_engine.rounds import DecodeRounds
+from slotproof_engine.rows import NO_ROW
+from slotproof_engine.session_cache import SessionCache
+
+ABORT = "abort"
+ExtendSpan: TypeAlias = tuple[Req, int, list[int]]
+"""A request, a position, and the tokens whose KV is written from there on."""
+
+
+class Scheduler:
+    """Requests on their way: waiting, between chunks, just prefilled, running."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        model: PagedModel,
+        cache: SessionCache,
+        rounds: type[DecodeRounds],
+        outbox: Outbox,
+    ) -> None:
+        self.config = config
+        self.cache = cache
+        self.kv = cache.kv
+        self.outbox = outbox
+        self.model = model
+        self.reqs: dict[str, Req] = {}
+        """Every request that has no final answer yet, in order of arrival."""
+        self.waiting_queue: list[Req] = []
+        self.chunked_req: Req | None = None
+        """Parked between two chunks: in no batch."""
+        self.running_batch = ScheduleBatch()
+        self.last_batch: ScheduleBatch | None = None
+        """What the last iteration ran; a prefill batch joins the running one in the next."""
+        self.paused = False
+        self.results = ResultQueue()
+        self.rounds = rounds(config, model, self.results)
+        self._prefilled_last = False
+
+    # One iteration -------------------------------------------------------------
+
+    def step(self) -> None:
+        """Run one batch, if there is one. Changes everything."""
+        results: Iterable[Result] = () if self.paused else self._launch()
+        if self.config.overlap:
+            self.results.put(results)
+            results = self.results.take()
+        for result in results:
+            self.process_result(result)
+
+    def _launch(self) -> Iterator[Result]:
+        """Pick a batch and run it; what it gives, request by request."""
+        self._merge_last_batch()
+        batch = self._get_new_batch_prefill()
+        self._prefilled_last = batch is not None
+        if batch is not None:
+            self.last_batch = batch
+            yield from self._run_prefill(batch)
+        elif self._update_running_batch():
+            self.last_batch = self.running_batch
+            yield from self._run_decode(self.running_batch)
+
+    def _merge_last_batch(self) -> None:
+        if self.last_batch is not None and self.last_batch is not self.running_batch:
+            self.running_batch.merge_batch(self.last_batch)
+        self.last_batch = None
+
+    def _get_new_batch_prefill(self) -> ScheduleBatch | None:
+        """Who is prefilled now; ``None`` leaves the iteration to decoding."""
+        if self.chunked_req is not None and self._prefilled_last and self.running_batch.reqs:
+            return None  # a long prompt takes turns with decoding
+        adder = PrefillAdder(
+            self.config,
+            self.cache,
+            self.running_batch,
+            self.waiting_queue,
+            self.make_room,
+            self.out_of_memory,
+        )
+        if self.chunked_req is not None and not adder.add_chunked_req(self.chunked_req):
+            return None
+        for req in tuple(self.waiting_queue):
+            if not adder.add_one_req(req):
+                break
+        return ScheduleBatch(reqs=adder.can_run) if adder.can_run else None
+
+    def _run_prefill(self, batch: ScheduleBatch) -> Iterator[Result]:
+        """Allocate, write and sample: admission saw to it that evicting makes enough room."""
+        reqs = list(batch.reqs)
+        self.make_room(sum(self.kv.new_pages(req, req.extend_to) for req in reqs))
+        for req in reqs:
+            if req.req_pool_idx == NO_ROW:
+                self.kv.take_row(req)
+        self.kv.alloc([(req, req.extend_to) for req in reqs])
+        batch.prepare([self.extend_span(req) for req in reqs], self.config.device)
+        for req, token in zip(reqs, self.model.forward(batch), strict=True):
+            complete = req.extend_to == req.seqlen
+            sampled = int(complete and req.max_new_tokens > 0)
+            req.kv_committed_len = req.extend_to
+            req.phase = Phase.RUNNING
+            self.outbox.emit(
+                "T-EXTEND",
+                req.session_id,
+                req.rid,
+                t=req.extend_to,
+                sampled=0 if self.config.overlap else sampled,
+                row=req.req_pool_idx,
+            )
+            if complete:
+                if req is self.chunked_req:
+                    self.chunked_req = None
+                yield Result(req, [token], sampled, prefilled=True)
+            else:
+                self._advance_swa(req)
+                batch.remove(req)
+                self._park(req)
+
+    def extend_span(self, req: Req) -> ExtendSpan:
+        """What the prefill writes of a request: all that has no KV yet, up to ``extend_to``."""
+        lo = req.kv_committed_len
+        return req, lo, req.fill_ids[lo : req.extend_to]
+
+    def _park(self, req: Req) -> None:
+        """Between two chunks a request is in no batch but keeps its KV (#37502)."""
+        self.chunked_req = req
+        req.phase = Phase.PARKED
+        self.outbox.emit("T-PARK", req.session_id, req.rid)
+
+    def _run_decode(self, batch: ScheduleBatch) -> Iterator[Result]:
+        """Allocate and compute a round. With overlap scheduling plain KV counts at once."""
+        reqs = list(batch.reqs)
+        overlap = self.config.overlap
+        if overlap:
+            for req in reqs:  # before this round counts: a retract may have to come back to here
+                self._advance_swa(req)
+        before = [req.kv_allocated_len for req in reqs]
+        self.kv.alloc([(req, self.rounds.target(req)) for req in reqs])
+        rounds = self.rounds.run(batch, reqs)
+        for req, old, tokens in zip(reqs, before, rounds, strict=True):
+            d, k = req.kv_allocated_len - old, len(tokens)
+            if not overlap:
+                self.outbox.emit("T-DECODE", req.session_id, req.rid, d=d, k=k)
+                yield Result(req, tokens, k, committed=k)
+                continue
+            counts = 0 if self.config.draft else k
+            req.kv_committed_len += counts
+            self.outbox.emit("T-LAUNCH", req.session_id, req.rid, d=d, k=counts)
+            yield Result(req, tokens, k, committed=k - counts)
+
+    def process_result(self, result: Result) -> None:
+        """What a batch gave a request becomes known. Changes the cache where that is its end."""
+        req, tokens = result.req, result.tokens[: result.outputs]
+        req.output_ids += tokens
+        req.kv_committed_len += result.committed
+        if not self.config.overlap:
+            if not result.prefilled:
+                self._advance_swa(req)
+        elif tokens:
+            k, n = result.committed, len(tokens)
+            self.outbox.emit("T-RESULT", req.session_id, req.rid, k=k, n=n)
+        if result.prefilled and req.finished_len() is None:
+            self.cache.cache_unfinished_req(req)
+        self._finish_if_done(req)
+
+    def drop_result(self, req: Req) -> None:
+        """The request ended or waits again: what is under way for it changes nothing."""
+        self.results.drop(req)
+
+    def _advance_swa(self, req: Req) -> None:
+        cursor = self.kv.advance_swa(req)
+        if cursor is not None:
+            self.outbox.emit("T-SWA-ADVANCE", req.session_id, req.rid, e=cursor)
+
+    # Memory pressure ------------------------------------------------------------
+
+    def make_room(self, tokens: int) -> bool:
+        """Make ``tokens`` available in every pool, if evicting and idle slots allow it.
+
+        Changes the cache: discards slots not on loan, least recently used first,
+        as long as the tree has too little to give; then evicts.
+        """
+        while self.kv.shortage(tokens) > self.kv.tree.evictable:
+            if not self.cache.discard_one():
+                return False
+        short = self.kv.shortage(tokens)
+        if short > 0:
+            self.cache.inner.evict(short)
+        return True
+
+    def _update_running_batch(self) -> bool:
+        """See that every running request can decode; who can't goes back to waiting."""
+        reqs = self.running_batch.reqs
+        while reqs:
+            need = sum(self.kv.new_pages(req, self.rounds.target(req)) for req in reqs)
+            if self.make_room(need):
+                return True
+            if len(reqs) == 1 and self.chunked_req is None:
+                self.out_of_memory(reqs[0])
+            else:
+                self.retract_decode(reqs[-1])
+        return False
+
+    def retract_decode(self, req: Req) -> None:
+        """Take a request out of the batch; it is the next to come back."""
+        self._remove(req)
+        self.cache.retract_req(req)
+        self.drop_result(req)
+        self.waiting_queue.insert(0, req)
+
+    def out_of_memory(self, req: Req) -> None:
+        """A request that is alone and does not fit: nobody will make room for it."""
+        self.abort(req, "out of memory: the request does not fit even alone", out_of_memory=True)
+
+    # Requests come and go ---------------------------------------------------------
+
+    def add(self, req: Req) -> None:
+        self.reqs[req.rid] = req
+        self.waiting_queue.append(req)
+
+    def running_reqs(self) -> list[Req]:
+        """Those that decode, or will once their prefill batch is merged; oldest first."""
+        last = self.last_batch
+        joining = last.reqs if last is not None and last is not self.running_batch else []
+        return [*self.running_batch.reqs, *joining]
+
+    def _finish_if_done(self, req: Req) -> None:
+        done = req.finished_len()
+        if done is None:
+            return
+        finished_len, reason = done
+        self._remove(req)
+        if req.doomed:
+            reason = ABORT
+        self._end(req, finished_len)
+        self.cache.cache_finished_req(req, finished_len)
+        self.drop_result(req)
+        self.outbox.tell_finish(req.rid, reason, list(req.output_ids), req.doomed)
+
+    def abort(self, req: Req, message: str, *, out_of_memory: bool = False) -> None:
+        """End a request in whatever state it is; changes the cache as ``abort_req`` says."""
+        self._remove(req)
+        self._end(req, len(req.output_ids))
+        self.cache.abort_req(req, out_of_memory=out_of_memory)
+        self.drop_result(req)
+        self.outbox.tell_finish(req.rid, ABORT, list(req.output_ids), message)
+
+    def _remove(self, req: Req) -> None:
+        """From the queue, or the batch that it is in."""
+        if req in self.waiting_queue:
+            self.waiting_queue.remove(req)
+        if req is self.chunked_req:
+            self.chunked_req = None
+        for batch in (self.running_batch, self.last_batch):
+            if batch is not None:
+                batch.remove(req)
+
+    def _end(self, req: Req, finished_len: int) -> None:
+        self.reqs.pop(req.rid, None)
+        self.outbox.ended.append(
+            {
+                "rid": req.rid,
+                "C": req.kv_committed_len,
+                "A": req.kv_allocated_len,
+                "E": req.swa_evicted_seqlen,
+                "finished": finished_len,
+            }
+        )

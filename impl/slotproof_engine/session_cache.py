@@ -1,0 +1,260 @@
+"""SessionCache: the life of session slots, around the cache that serves everyone else.
+
+Same verbs as ``TreeCache``; each does the slot's part for a turn and passes
+requests without a session on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.events import Outbox
+from slotproof_engine.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.req import Phase, Req, Session
+from slotproof_engine.slot import SessionSlot
+from slotproof_engine.tree_cache import TreeCache
+
+
+class SessionCache:
+    """Slots by session id. A slot is there exactly while its session holds KV."""
+
+    def __init__(
+        self, config: EngineConfig, slot: type[SessionSlot], kv: KVCache, outbox: Outbox
+    ) -> None:
+        self.config = config
+        self.kv = kv
+        self.inner = TreeCache(kv, outbox)
+        self.outbox = outbox
+        self.slots: dict[str, SessionSlot] = {}
+        self._new_slot = slot
+        self._clock = 0
+
+    # A turn gets KV --------------------------------------------------------------
+
+    def match_prefix(self, req: Req) -> None:
+        """Give ``req`` the KV there is for its tokens: its slot's, else what the tree has.
+
+        Changes the cache. A slot that has no reusable prefix, or whose sliding
+        window would be lost, is discarded. Call ``refuse`` to undo.
+        """
+        if req.session is not None and req.doomed:
+            self.detach(req)
+        slot = self.slot_of(req)
+        if slot is not None and req.session is not None:
+            n = self.reusable_len(slot, req)
+            if self.can_restore(slot, n):
+                self.free_tail(slot, n)
+                self.kv.verify_pages(slot, slot.number)
+                slot.restore_to_req(req)
+                req.phase = Phase.MATCHED
+                self.outbox.emit(
+                    "T-RESTORE",
+                    req.session_id,
+                    req.rid,
+                    C=req.kv_committed_len,
+                    A=req.kv_allocated_len,
+                    Q=req.cache_protected_len,
+                )
+                return
+            self.discard(req.session.session_id)
+        self.inner.match_prefix(req)
+
+    def slot_of(self, req: Req) -> SessionSlot | None:
+        return self.slots.get(req.session.session_id) if req.session is not None else None
+
+    def lent_slot(self, req: Req) -> SessionSlot | None:
+        """The slot whose KV is on loan to ``req``."""
+        slot = self.slot_of(req)
+        return slot if slot is not None and slot.is_active else None
+
+    def reusable_len(self, slot: SessionSlot, req: Req) -> int:
+        """How many positions a restore keeps: the last token is recomputed for its logits."""
+        n = min(slot.kv_committed_len, req.seqlen - 1)
+        return self.kv.floor_page(n) if self.config.aligned_reuse else n
+
+    def can_restore(self, slot: SessionSlot, n: int) -> bool:
+        """Whether a cut to ``n`` leaves the protected prefix and the sliding window alive."""
+        m = self.kv.cut_point(slot, n)
+        window_from = max(0, m - self.kv.window)
+        return n >= slot.cache_protected_len and min(slot.swa_evicted_seqlen, m) <= window_from
+
+    def free_tail(self, slot: SessionSlot, n: int) -> None:
+        """Free what lies past the matched prefix before the next extend overwrites it (#22862).
+
+        Changes the cache: [ceil(n), ceil(A)) is freed; the slot ends at n.
+        """
+        self.kv.cut(slot, n)
+
+    def detach(self, req: Req) -> None:
+        """A doomed turn leaves its session before it is matched: no slot, one token (#22790).
+
+        It goes on as a request of its own that ends after a prefill. The slot is untouched.
+        """
+        session = req.session
+        assert session is not None
+        session.abort_req()
+        req.session, req.kind = None, "doomed"
+        del req.origin_input_ids[1:]
+        req.max_new_tokens = 0
+        self.outbox.emit("T-DOOM", session.session_id, req.rid, prompt=req.seqlen)
+
+    def refuse(self, req: Req) -> None:
+        """Undo ``match_prefix``, but for the tail it freed: the request waits again.
+
+        Changes the cache: without a slot, the lock is dropped.
+        """
+        slot = self.lent_slot(req)
+        unlocked = 0
+        if slot is not None:
+            slot.end_loan()
+        else:
+            unlocked = self.kv.unlock(req)
+        req.clear_kv()
+        req.phase = Phase.WAITING
+        self.outbox.emit("T-REFUSE", req.session_id, req.rid, **self.inner.both("u", unlocked))
+
+    def cache_unfinished_req(self, req: Req) -> None:
+        """After prefill: see ``TreeCache``. KV on loan stays the slot's own, unless loans publish:
+        then the slot describes what the turn has now."""
+        slot = self.lent_slot(req)
+        if slot is None or self.config.loan_publishes:
+            self.inner.cache_unfinished_req(req)
+        if slot is not None and self.config.loan_publishes:
+            self.follow(slot, req)
+
+    def follow(self, slot: SessionSlot, req: Req) -> None:
+        """The lock of the turn's longer prefix is the slot's, as the one before was."""
+        slot.copy_kv(req)
+
+    # A turn ends -------------------------------------------------------------------
+
+    def cache_finished_req(self, req: Req, finished_len: int) -> None:
+        """The turn finished with ``finished_len`` outputs: its KV becomes the slot's.
+
+        Changes the cache: what speculation left past the end is freed.
+        """
+        if req.session is None:
+            self.inner.cache_finished_req(req, finished_len)
+            return
+        kept = self.kept_len(finished_len)
+        self.trim_overshoot(req, finished_len)
+        self._save(req, req.session)
+        req.session.finish_req(req, kept)
+        self.outbox.emit("T-SAVE", req.session_id, req.rid, F=kept)
+
+    def kept_len(self, finished_len: int) -> int:
+        """How many outputs of a turn the history keeps: without the last one, where that drops."""
+        return max(0, finished_len - 1) if self.config.drops_last else finished_len
+
+    def trim_overshoot(self, req: Req, finished_len: int) -> None:
+        """Cap outputs at the finished length, and KV at the history: the next prompt goes no
+        further (#22897).
+
+        Changes the cache: [ceil(target), ceil(A)) is freed; C, A and the cursor
+        end at the target (#22900).
+        """
+        self.kv.cut(req, len(req.origin_input_ids) + self.kept_len(finished_len))
+        del req.output_ids[finished_len:]
+
+    def _save(self, req: Req, session: Session) -> None:
+        slot = self.slots.get(session.session_id)
+        self._clock += 1
+        if slot is None:
+            slot = self.slots[session.session_id] = self._new_slot(number=self._clock)
+        slot.save_from_req(req)
+        slot.last_used = self._clock
+        self.kv.stamp_pages(slot, slot.number)
+
+    def abort_req(self, req: Req, *, out_of_memory: bool = False) -> None:
+        """The request is aborted. The session's history stays as it was.
+
+        Changes the cache. With KV (matched, parked or running): all of it, the
+        row and the lock are given back and the slot disappears. Waiting: frees
+        nothing, but cuts what a retract left in the slot to the history.
+        """
+        session = req.session
+        if session is None:
+            self.inner.abort_req(req)
+            return
+        if req.phase is Phase.WAITING:
+            self._abort_waiting(req, session)
+        else:
+            both = self.inner.both("u", self.release_turn(req))
+            transition = "T-OOM" if out_of_memory else "T-ABORT"
+            self.outbox.emit(transition, session.session_id, req.rid, **both)
+        session.abort_req()
+
+    def _abort_waiting(self, req: Req, session: Session) -> None:
+        sid, history = session.session_id, len(session.history)
+        slot = self.slots.get(sid)
+        if slot is not None and slot.kv_committed_len > history >= slot.cache_protected_len:
+            self.kv.cut(slot, history)
+            self.outbox.emit("T-ABORT-PARTIAL", sid, req.rid)
+            return
+        if slot is not None and slot.kv_committed_len > history:
+            self.discard(sid)
+        self.outbox.emit("T-ABORT-WAITING", sid, req.rid)
+
+    def release_turn(self, req: Req) -> int:
+        """Give back all KV of a turn that has some, its own or on loan; the slot disappears."""
+        if self.lent_slot(req) is not None and req.session is not None:
+            del self.slots[req.session.session_id]
+        return self.kv.release(req)
+
+    def retract_req(self, req: Req) -> None:
+        """Take a turn out of the batch; it waits and is still in flight.
+
+        ``keep``: changes no memory, its KV is the slot's (made if absent) until
+        it comes back or is discarded. ``wipe``: gives back everything.
+        """
+        session = req.session
+        if session is None:
+            self.inner.retract_req(req)
+        elif self.config.retract == "keep":
+            self._save(req, session)
+            req.phase = Phase.WAITING
+            self.outbox.emit("T-RETRACT", session.session_id, req.rid)
+        else:
+            both = self.inner.both("u", self.release_turn(req))
+            req.phase = Phase.WAITING
+            self.outbox.emit("T-RETRACT-WIPE", session.session_id, req.rid, **both)
+
+    # Slots at rest ---------------------------------------------------------------------
+
+    def release_session(self, sid: str) -> int:
+        """Give back all KV of the session's slot, its row and its lock; returns what unlocked.
+
+        The lock is dropped on the slot's own node: matching the tokens again
+        could end elsewhere, for the tree changes.
+        """
+        slot = self.slots.pop(sid, None)
+        return self.kv.release(slot) if slot is not None else 0
+
+    def discard(self, sid: str) -> None:
+        """Release the slot of a session that stays open."""
+        self.outbox.emit("T-DISCARD", sid, None, **self.inner.both("u", self.release_session(sid)))
+
+    def discard_one(self) -> bool:
+        """Discard the least recently used slot that is not on loan; false if there is none."""
+        idle = [(slot.last_used, sid) for sid, slot in self.slots.items() if not slot.is_active]
+        if not idle:
+            return False
+        self.discard(min(idle)[1])
+        return True
+
+    # Figures. Nothing changes. -----------------------------------------------------------
+
+    def held_slots(self) -> Iterator[SessionSlot]:
+        """Slots whose KV is counted here: on loan it is counted on the request (#22213)."""
+        return (slot for slot in self.slots.values() if not slot.is_active)
+
+    def session_held_tokens(self) -> int:
+        return sum(self.kv.private_size(slot, FULL) for slot in self.held_slots())
+
+    def session_held_swa_tokens(self) -> int:
+        return sum(self.kv.private_size(slot, SWA) for slot in self.held_slots())
+
+    def session_held_req_count(self) -> int:
+        """Rows that slots keep; on loan they are the request's (#22213)."""
+        return sum(not slot.is_active for slot in self.slots.values())

@@ -1,0 +1,83 @@
+"""SessionController: sessions are opened, closed, and reaped when their time has come."""
+
+from __future__ import annotations
+
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.events import Outbox
+from slotproof_engine.req import Session
+from slotproof_engine.session_cache import SessionCache
+
+
+class SessionController:
+    """Sessions by id. A closed one stays here, empty, until its id is opened again."""
+
+    def __init__(
+        self, config: EngineConfig, session: type[Session], cache: SessionCache, outbox: Outbox
+    ) -> None:
+        self.timeout = config.timeout
+        self.cache = cache
+        self.outbox = outbox
+        self.sessions: dict[str, Session] = {}
+        self.clock = 0.0
+        """Seconds that went by, as ``tick`` says."""
+        self._new_session = session
+
+    def get(self, sid: str) -> Session | None:
+        """The open session of that id."""
+        session = self.sessions.get(sid)
+        return session if session is not None and session.open else None
+
+    def open(self, sid: str) -> None:
+        if self.get(sid) is not None:
+            self.outbox.tell_session("refused", sid, "the session is open already")
+            return
+        self.sessions[sid] = self._new_session(sid, last_active=self.clock)
+        self.outbox.emit("T-OPEN", sid, None)
+        self.outbox.tell_session("opened", sid, "")
+
+    def touch(self, session: Session) -> None:
+        """A turn was read, and be it refused: the session is not idle."""
+        session.last_active = self.clock
+
+    def close(self, sid: str) -> None:
+        """Close now, or as soon as the turn in flight, and those that wait for it, have ended
+        (#21875).
+
+        Changes the cache in the first case: the slot is released.
+        """
+        session = self.get(sid)
+        if session is None:
+            self.outbox.tell_session("refused", sid, "no such session is open")
+        elif session.closing or session.close_waits:
+            self.outbox.tell_session("refused", sid, "the session is closing already")
+        elif session.queue:
+            session.close_waits = True
+        elif session.inflight is not None:
+            session.closing = True
+            self.outbox.emit("T-CLOSE-DEFER", sid, None)
+        else:
+            self._close(session, "T-CLOSE", "")
+
+    def reap_closing(self) -> None:
+        """Finish closes that waited for a turn."""
+        for session in self.sessions.values():
+            if session.closing and session.inflight is None:
+                self._close(session, "T-REAP", "")
+
+    def tick(self, seconds: float) -> None:
+        """Time passes: sessions idle for too long are closed. A turn in flight is activity."""
+        self.clock += seconds
+        for session in self.sessions.values():
+            if session.inflight is not None:
+                session.last_active = self.clock
+            elif session.open and 0 < self.timeout <= self.clock - session.last_active:
+                self._close(session, "T-REAP", "the session timed out")
+
+    def _close(self, session: Session, transition: str, message: str) -> None:
+        """Changes the cache: slot, row and lock of the session are given back."""
+        sid = session.session_id
+        unlocked = self.cache.release_session(sid)
+        session.open = session.closing = False
+        session.history = []
+        self.outbox.emit(transition, sid, None, **self.cache.inner.both("u", unlocked))
+        self.outbox.tell_session("closed", sid, message)

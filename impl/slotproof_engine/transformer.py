@@ -1,0 +1,138 @@
+"""A tiny transformer, greedy, with seeded weights: two layers, one of them may slide.
+
+``Transformer`` knows nothing of caches: it is the weights, and what a layer does with K
+and V wherever they come from. ``expected_tokens`` runs it on a whole conversation at
+once. ``PagedTransformer`` runs the same over the paged pools, batched, a few tokens at
+a time. Both have to say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from slotproof_engine.batch import ScheduleBatch
+from slotproof_engine.config import EngineConfig
+from slotproof_engine.paged_model import STAMP_DIM, PagedModel
+
+if TYPE_CHECKING:
+    from slotproof_engine.kv_cache import KVCache
+
+WIDTH = 32
+HEADS = 4
+"""Query heads; they share one head of K and V."""
+KEY_DIM = 8
+TIE = 1e-3
+"""Logits closer than this may change places when sums are added up in another order."""
+
+
+class Transformer:
+    """Weights of a decoder, drawn on the CPU, so that they are the same on every device."""
+
+    def __init__(self, vocab: int, num_layers: int, device: str) -> None:
+        generator = torch.Generator().manual_seed(20261121)
+
+        def draw(*shape: int) -> Tensor:
+            weights = torch.randn(shape, generator=generator) / math.sqrt(shape[0])
+            return weights.to(device)
+
+        self.embedding = draw(vocab, WIDTH) * math.sqrt(vocab)
+        self.q = [draw(WIDTH, HEADS * KEY_DIM) * 2 for _ in range(num_layers)]
+        self.kv = [draw(WIDTH, 2 * KEY_DIM) for _ in range(num_layers)]
+        self.out = [draw(HEADS * KEY_DIM, WIDTH) * 3 for _ in range(num_layers)]
+        self.up = [draw(WIDTH, 2 * WIDTH) for _ in range(num_layers)]
+        self.down = [draw(2 * WIDTH, WIDTH) for _ in range(num_layers)]
+        self.head = draw(WIDTH, vocab - 1)
+        """Token 0 is never sampled."""
+        self._waves = torch.linspace(0.1, 3.0, WIDTH // 2, device=device)
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """``[tokens, width]``: what the token is, and where."""
+        angles = positions[:, None] * self._waves
+        return self.embedding[tokens] + torch.cat((angles.sin(), angles.cos()), -1)
+
+    def keys_values(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
+        """K and V of the tokens, ``[tokens, key dim]`` each."""
+        k, v = (_normal(x) @ self.kv[layer]).chunk(2, -1)
+        return k, v
+
+    def layer(self, layer: int, x: Tensor, k: Tensor, v: Tensor, seen: Tensor) -> Tensor:
+        """Attention over K and V (``[tokens, positions, key dim]``) where ``seen``, then an MLP."""
+        q = (_normal(x) @ self.q[layer]).view(len(x), HEADS, KEY_DIM)
+        scores = torch.einsum("thd,tpd->thp", q, k) / math.sqrt(KEY_DIM)
+        share = scores.masked_fill(~seen[:, None], -math.inf).softmax(-1)
+        values = v.masked_fill(~seen[:, :, None], 0.0)  # what is not seen may be no number
+        attended = torch.einsum("thp,tpd->thd", share, values).flatten(1)
+        x = x + attended @ self.out[layer]
+        return x + torch.tanh(_normal(x) @ self.up[layer]) @ self.down[layer]
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Of tokens 1, 2, ...: ``[..., vocab - 1]``."""
+        return _normal(x) @ self.head
+
+
+def _normal(x: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+
+@lru_cache(maxsize=4)
+def _on_cpu(vocab: int, num_layers: int) -> Transformer:
+    return Transformer(vocab, num_layers, "cpu")
+
+
+def expected_tokens(
+    tokens: Sequence[int], count: int, window: int, num_layers: int = 2, vocab: int = 250
+) -> list[int]:
+    """What follows ``tokens``, from scratch for each token, without any cache, on the CPU.
+
+    Ends before a tie: where the two best tokens are too close to tell.
+    """
+    model, known = _on_cpu(vocab, num_layers), list(tokens)
+    for _ in range(count):
+        positions = torch.arange(len(known))
+        distance = positions[:, None] - positions
+        x = model.embed(torch.tensor(known), positions)
+        for layer in range(num_layers):
+            k, v = (each.expand(len(known), -1, -1) for each in model.keys_values(layer, x))
+            limit = window if layer and window else len(known)
+            x = model.layer(layer, x, k, v, (distance >= 0) & (distance < limit))
+        best, which = model.logits(x[-1]).topk(2)
+        if best[0] - best[1] < TIE:
+            break
+        known.append(1 + int(which[0]))
+    return known[len(tokens) :]
+
+
+class PagedTransformer(PagedModel):
+    """The transformer over the paged pools: layer 0 sees everything, the others the window."""
+
+    head_dim = STAMP_DIM + KEY_DIM
+
+    def __init__(self, config: EngineConfig, kv: KVCache) -> None:
+        super().__init__(config, kv)
+        self.model = Transformer(config.vocab, config.num_layers, config.device)
+
+    def forward(self, batch: ScheduleBatch) -> list[int]:
+        x = self.model.embed(batch.input_ids, batch.positions)
+        k_stamp, v_stamp = self.stamps(batch)
+        ends, longest = batch.positions + 1, max(batch.host_seq_lens)
+        for name, pool in self._kv.kv_pools.items():
+            table = self._kv.req_to_token_pool.req_to_token[name]
+            out_cache_loc = table[batch.out_rows, batch.positions]
+            window = self.window if name == "swa" else 0
+            loc, seen = self.visible(table, batch.out_rows, ends, longest, window)
+            for layer in pool.layers:
+                k, v = self.model.keys_values(layer, x)
+                tag = self._tags[layer]
+                k, v = torch.cat((k_stamp * tag, k), -1), torch.cat((v_stamp * tag, v), -1)
+                pool.set_kv_buffer(layer, out_cache_loc, k, v)
+                k, v = pool.get_kv_buffer(layer, loc)
+                x = self.model.layer(layer, x, k[..., STAMP_DIM:], v[..., STAMP_DIM:], seen)
+        best = self.model.logits(x[batch.last_tokens]).argmax(-1)
+        sampled: list[int] = (1 + best).tolist()
+        return sampled

@@ -1,7 +1,0 @@
-"""The reference spec of session-slot transitions, as data, and its readings.
-
-Start with :mod:`slotproof.model.state` (what a state is), then read
-:mod:`slotproof.model.transitions` and :mod:`slotproof.model.invariants` top to
-bottom: these three are the spec. Everything else here is a *reading* of it.
-Imports no torch and no hypothesis.
-"""
