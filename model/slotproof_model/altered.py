@@ -9,9 +9,9 @@ from slotproof_model.expr import App, Expr, Operand, Var, ite
 from slotproof_model.invariant import Invariant
 from slotproof_model.invariants import INVARIANTS
 from slotproof_model.memory import EMPTY, Interval, Mem
-from slotproof_model.obligations import Spec
 from slotproof_model.transition import Transition, assign
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from slotproof_model.expr import Expr, Sort, Var, lift, variables
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import ENVIRONMENT
 from slotproof_model.layout import INDEX, LAYOUT
-from slotproof_model.obligations import POOLS, Spec, conjuncts, tasks
+from slotproof_model.obligations import tasks
 from slotproof_model.prove import Prover
 from slotproof_model.symbolic import Symbols, Term
+from slotproof_model.whole import POOLS, Spec, conjuncts
 
 RLIMIT = 400_000_000
 """Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""

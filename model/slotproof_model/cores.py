@@ -17,7 +17,8 @@ from typing import Any
 from slotproof_model.expr import Expr, show
 from slotproof_model.invariants import INVARIANTS
 from slotproof_model.museum import EXHIBITS
-from slotproof_model.obligations import Result, Spec, Status, tasks
+from slotproof_model.obligations import Result, Status, tasks
+from slotproof_model.whole import Spec
 
 CORES_AT = 4
 """The page size whose cores are kept: the smallest at which rounding matters."""

@@ -15,9 +15,9 @@ from slotproof_model import state
 from slotproof_model.expr import App, Const, Expr, Op, Var, variables
 from slotproof_model.invariant import Kind
 from slotproof_model.layout import INDEX, Vector
-from slotproof_model.obligations import Spec, conjuncts
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 
 Params = Mapping[str, int]
 

@@ -22,12 +22,13 @@ from slotproof_model.invariant import Kind
 from slotproof_model.invariants import ENVIRONMENT
 from slotproof_model.museum import EXHIBITS
 from slotproof_model.mutate import Mutant, systematic
-from slotproof_model.obligations import LAYERS, POOLS, ROWS, Spec, anywhere, conjuncts, tasks
+from slotproof_model.obligations import anywhere, tasks
 from slotproof_model.pool import pool
 from slotproof_model.prove import Prover
 from slotproof_model.symbolic import Symbols, Term
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import LAYERS, POOLS, ROWS, Spec, conjuncts
 from slotproof_model.wrong import WRONG
 
 Fate = Literal["killed", "equivalent", "survives"]

@@ -15,9 +15,9 @@ from itertools import product
 from slotproof_model import state
 from slotproof_model.expr import Sort
 from slotproof_model.invariant import Kind
-from slotproof_model.obligations import Spec, conjuncts
 from slotproof_model.partly import Known, partly
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 
 
 @dataclass(frozen=True)

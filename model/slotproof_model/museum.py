@@ -14,7 +14,6 @@ from slotproof_model import transitions as t
 from slotproof_model.altered import changed, figure, less, only_if, unguarded
 from slotproof_model.expr import FALSE, Expr, ceil_page, floor_page, ite, maximum, minimum
 from slotproof_model.memory import Interval, Mem, Move, free, give_row, unlock
-from slotproof_model.obligations import Spec
 from slotproof_model.state import (
     MATCHED,
     NO_ROW,
@@ -30,6 +29,7 @@ from slotproof_model.state import (
     uncached,
 )
 from slotproof_model.transition import assign
+from slotproof_model.whole import Spec
 
 
 @dataclass(frozen=True)

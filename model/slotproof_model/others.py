@@ -22,9 +22,10 @@ from slotproof_model import pages, state
 from slotproof_model.expr import Expr, Var, ite, variables
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import ENVIRONMENT
-from slotproof_model.obligations import LAYERS, ROWS, Result, Spec, Status, anywhere, conjuncts
+from slotproof_model.obligations import Result, Status, anywhere
 from slotproof_model.symbolic import Symbols, Term, aligned_variables
 from slotproof_model.transition import Transition
+from slotproof_model.whole import LAYERS, ROWS, Spec, conjuncts
 
 _FRAME = frozenset(var.name for var in state.FRAME)
 _SHARED = (*state.POOLS, *state.CONFIG)

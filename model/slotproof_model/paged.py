@@ -18,11 +18,11 @@ from slotproof_model.expr import Expr, Var, substitute, walk
 from slotproof_model.invariant import Kind
 from slotproof_model.layout import EMPTY_ACTOR, LAYOUT
 from slotproof_model.memory import Interval, Move
-from slotproof_model.obligations import Spec, conjuncts
 from slotproof_model.places import NO_PAGE, has_lock, later
 from slotproof_model.state import own
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 from slotproof_model.world import Constants, World
 
 Row = dict[int, int]

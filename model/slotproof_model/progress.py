@@ -31,7 +31,7 @@ from slotproof_model.expr import (
 )
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import DERIVED, ENVIRONMENT
-from slotproof_model.obligations import Goal, Result, Spec, Task, conjuncts, own_facts, primed
+from slotproof_model.obligations import Goal, Result, Task, own_facts, primed
 from slotproof_model.profiles import PROFILES
 from slotproof_model.prove import Prover, Vacuity
 from slotproof_model.state import (
@@ -50,6 +50,7 @@ from slotproof_model.state import (
     swa,
 )
 from slotproof_model.transition import Transition
+from slotproof_model.whole import Spec, conjuncts
 
 NAME = "PROGRESS"
 

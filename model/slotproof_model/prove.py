@@ -18,9 +18,10 @@ import z3
 
 from slotproof_model import others, pages, state
 from slotproof_model.expr import Expr, Var, variables, walk
-from slotproof_model.obligations import INIT, Goal, Result, Spec, Status, Task, tasks
+from slotproof_model.obligations import INIT, Goal, Result, Status, Task, tasks
 from slotproof_model.pool import pool
 from slotproof_model.symbolic import Symbols, Term, aligned_variables
+from slotproof_model.whole import Spec
 
 PAGE_SIZES = (1, 4, 16, 64)
 OTHERS_AT = (4, None)

@@ -19,10 +19,11 @@ from typing import Literal
 import cvc5
 
 from slotproof_model import cores
-from slotproof_model.obligations import INIT, Spec
+from slotproof_model.obligations import INIT
 from slotproof_model.pool import pool
 from slotproof_model.prove import PAGE_SIZES
 from slotproof_model.smtlib import Script, scripts
+from slotproof_model.whole import Spec
 
 SOON, LIMIT = 3_000, 30_000
 """Milliseconds for a question with few hypotheses, and with all."""

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 from slotproof_model.expr import App, Const, Expr, Op, Sort, Var
-from slotproof_model.obligations import INIT, Goal, Spec, Task, tasks
+from slotproof_model.obligations import INIT, Goal, Task, tasks
 from slotproof_model.others import Pair, looks, touched
 from slotproof_model.prove import OTHERS_AT, framed, variables_of
 from slotproof_model.symbolic import aligned_variables
+from slotproof_model.whole import Spec
 
 LOGIC = "QF_LIA"
 SHORT = 48

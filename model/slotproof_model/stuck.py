@@ -17,8 +17,8 @@ from slotproof_model.explore_bounds import Bounds
 from slotproof_model.explore_moves import SESSION, Move
 from slotproof_model.expr import conj
 from slotproof_model.layout import OWN, Values
-from slotproof_model.obligations import Spec
 from slotproof_model.progress import ADMISSIBLE, EXTEND, able
+from slotproof_model.whole import Spec
 
 WORLD = Bounds(
     "one session, one request", requests=1, sessions=1, pages=2, tree=1, rows=2, width=2,

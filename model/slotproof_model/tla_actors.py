@@ -24,12 +24,12 @@ from slotproof_model.idioms import KINDS, PHASES, Form, form, words_of
 from slotproof_model.invariant import Invariant, Kind, about
 from slotproof_model.memory import EMPTY, Move
 from slotproof_model.named import named
-from slotproof_model.obligations import Spec
 from slotproof_model.pages import span
 from slotproof_model.profiles import PROFILES
 from slotproof_model.tla_formula import WORDS, at, bullets, identifier, page_of
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec
 
 MODULE = "SlotproofActors"
 _FIGURES = tuple(var for var in state.POOLS if var not in frozenset(state.TOTALS))

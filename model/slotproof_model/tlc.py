@@ -21,8 +21,8 @@ from pathlib import Path
 
 from slotproof_model import transitions as t
 from slotproof_model.altered import changed, unguarded
-from slotproof_model.obligations import Spec
 from slotproof_model.tla_actors import MODULE, PLAIN, SMALL, Bounds, module
+from slotproof_model.whole import Spec
 
 LIMIT = 600.0
 """Seconds for a model."""

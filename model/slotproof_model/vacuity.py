@@ -12,9 +12,10 @@ from slotproof_model import state
 from slotproof_model.expr import Expr, Var, walk
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import ENVIRONMENT
-from slotproof_model.obligations import LAYERS, Spec, conjuncts, tasks
+from slotproof_model.obligations import tasks
 from slotproof_model.profiles import PROFILES
 from slotproof_model.symbolic import Symbols, Term
+from slotproof_model.whole import LAYERS, Spec, conjuncts
 
 
 class _Witness:

@@ -22,9 +22,9 @@ from slotproof_model.expr import (
     substitute,
 )
 from slotproof_model.memory import Interval, Mem, Move, free
-from slotproof_model.obligations import Spec
 from slotproof_model.state import begun, config, is_turn, req, session, slot
 from slotproof_model.transition import Allowance, Transition, assign, given
+from slotproof_model.whole import Spec
 
 
 @dataclass(frozen=True)

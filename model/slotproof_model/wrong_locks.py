@@ -7,8 +7,8 @@ from dataclasses import replace
 from slotproof_model import transitions as t
 from slotproof_model.altered import Wrong, changed, guarded, unguarded
 from slotproof_model.expr import Var
-from slotproof_model.obligations import Spec
 from slotproof_model.state import frame, full
+from slotproof_model.whole import Spec
 
 
 def _breaks(name: str, sentence: str, by: str, *rules: str) -> Wrong:

@@ -9,10 +9,11 @@ from slotproof_model import cores, life, state
 from slotproof_model.expr import Expr, Var
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import ENVIRONMENT
-from slotproof_model.obligations import LAYERS, Spec, Task, conjuncts, tasks
+from slotproof_model.obligations import Task, tasks
 from slotproof_model.prove import Prover
 from slotproof_model.symbolic import Symbols
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import LAYERS, Spec, conjuncts
 
 SOME = ("T-RESTORE", "T-SAVE", "T-REFUSE", "T-INSERT")
 

@@ -12,21 +12,12 @@ from slotproof_model.bounded import Search
 from slotproof_model.expr import Expr, implies
 from slotproof_model.invariant import Kind
 from slotproof_model.invariants import DERIVED, ENVIRONMENT
-from slotproof_model.obligations import (
-    INIT,
-    POOLS,
-    ROWS,
-    Goal,
-    Spec,
-    Task,
-    anywhere,
-    conjuncts,
-    tasks,
-)
+from slotproof_model.obligations import INIT, Goal, Task, anywhere, tasks
 from slotproof_model.places import in_own, in_tree
 from slotproof_model.prove import Prover, prove
 from slotproof_model.symbolic import Symbols
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import POOLS, ROWS, Spec, conjuncts
 
 WAY = (
     "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH", "T-PLAIN-SUBMIT", "T-MATCH",

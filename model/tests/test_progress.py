@@ -11,7 +11,7 @@ from slotproof_model.altered import becomes, changed, guarded, less
 from slotproof_model.explore_bounds import Bounds
 from slotproof_model.expr import Expr, conj, is_aligned
 from slotproof_model.invariants import INVARIANTS
-from slotproof_model.obligations import Spec, framing
+from slotproof_model.obligations import framing
 from slotproof_model.profiles import PROFILES
 from slotproof_model.progress import (
     EVICT,
@@ -37,6 +37,7 @@ from slotproof_model.state import (
 )
 from slotproof_model.stuck import WORLD, look
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec
 
 DISCARD = frozenset(["T-DISCARD"])
 

@@ -15,10 +15,11 @@ from slotproof_model.invariants import INVARIANTS
 from slotproof_model.layout import INDEX, LAYOUT
 from slotproof_model.memory import Interval, Mem, Move
 from slotproof_model.museum import EXHIBITS
-from slotproof_model.obligations import Spec, conjuncts, framing, tasks
+from slotproof_model.obligations import framing, tasks
 from slotproof_model.prove import Prover, Result, prove
 from slotproof_model.symbolic import Symbols
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 
 
 @pytest.mark.slow

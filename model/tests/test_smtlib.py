@@ -14,12 +14,13 @@ import z3
 
 from slotproof_model import state
 from slotproof_model.invariant import Kind
-from slotproof_model.obligations import INIT, Spec, Task, conjuncts, tasks
+from slotproof_model.obligations import INIT, Task, tasks
 from slotproof_model.prove import PAGE_SIZES, Prover, framed, prove
 from slotproof_model.second import Discharged, ask, discharge, relevant, summary
 from slotproof_model.smtlib import Script, Text, scripts
 from slotproof_model.symbolic import Symbols
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 from slotproof_model.wrong import WRONG
 
 SIZES = (*PAGE_SIZES, None)

@@ -10,11 +10,12 @@ from slotproof_model.invariants import INVARIANTS
 from slotproof_model.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
 from slotproof_model.museum import EXHIBITS
 from slotproof_model.mutate import Mutant, systematic
-from slotproof_model.obligations import Spec, tasks
+from slotproof_model.obligations import tasks
 from slotproof_model.prove import Prover
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
 from slotproof_model.variants import VARIANTS
+from slotproof_model.whole import Spec
 from slotproof_model.wrong import WRONG
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}

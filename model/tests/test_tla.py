@@ -24,9 +24,10 @@ from slotproof_model.expr import Const, Expr, Sort, substitute, variables
 from slotproof_model.invariant import Kind, pool_of
 from slotproof_model.invariants import INVARIANTS
 from slotproof_model.layout import INDEX, LAYOUT
-from slotproof_model.obligations import INIT, Spec, tasks
+from slotproof_model.obligations import INIT, tasks
 from slotproof_model.tla_formula import identifier
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec
 
 Value = Any  # an integer, a boolean or a tuple of them
 SIZES = (1, 4)

@@ -7,12 +7,13 @@ import pytest
 from slotproof_model import state, transitions as t
 from slotproof_model.expr import lift
 from slotproof_model.invariants import INVARIANTS
-from slotproof_model.obligations import Spec, tasks
+from slotproof_model.obligations import tasks
 from slotproof_model.profiles import PROFILES
 from slotproof_model.prove import PAGE_SIZES, Prover
 from slotproof_model.transition import Transition
 from slotproof_model.transitions import TRANSITIONS
 from slotproof_model.vacuity import impossible, tautologies
+from slotproof_model.whole import Spec
 
 KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 

@@ -53,7 +53,8 @@ def proved(
         return CONFORMS
     try:
         from slotproof_model import prove as proofs
-        from slotproof_model.obligations import Spec, framing
+        from slotproof_model.obligations import framing
+        from slotproof_model.whole import Spec
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
     known_transitions(transition)

@@ -51,7 +51,8 @@ def mutant(
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
     from slotproof_model.museum import EXHIBITS
-    from slotproof_model.obligations import Spec, framing
+    from slotproof_model.obligations import framing
+    from slotproof_model.whole import Spec
 
     sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
     number(depth, 1, "--depth")

@@ -34,8 +34,8 @@ def smtlib(
         from slotproof_model import prove as proofs
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
-    from slotproof_model.obligations import Spec
     from slotproof_model.smtlib import scripts
+    from slotproof_model.whole import Spec
 
     known_transitions(transition)
     sizes = page_sizes(page_size, any_page_size, (*proofs.PAGE_SIZES, None))

@@ -19,8 +19,9 @@ from slotproof_model.invariant import Kind
 from slotproof_model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof_model.life import lives
 from slotproof_model.museum import EXHIBITS
-from slotproof_model.obligations import Spec, conjuncts, tasks
+from slotproof_model.obligations import tasks
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 
 ROOT = Path(__file__).parents[3]
 SPEC = ROOT / "docs" / "reference" / "spec"

@@ -19,8 +19,8 @@ from slotproof_model.evaluate import compiled
 from slotproof_model.expr import Expr, Sort, variables
 from slotproof_model.invariant import Kind
 from slotproof_model.layout import LAYOUT
-from slotproof_model.obligations import Spec, conjuncts
 from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.whole import Spec, conjuncts
 from tests.cover.telling import telling
 
 SORTS = {var.name: var.of for var in state.SEEN}
