@@ -27,6 +27,7 @@ from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee, Setup
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search import baseline as baselines, campaign, examples
 from slotproof.search.baseline import Baseline, Group
 from slotproof.search.causes import Known, cause
@@ -35,7 +36,7 @@ from slotproof.search.gate import Gate
 from slotproof.search.machine import machine_for
 from slotproof.search.plan import Plan
 from slotproof.traces import itf
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.record import rows_of
 
 FINDINGS = Path(__file__).parents[1] / "docs" / "findings"
 WAYS = ("plain", "mends", "marks", "doors")

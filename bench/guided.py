@@ -43,12 +43,12 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.guided import Explore, Explored, Kept, share
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
-from slotproof.traces.trace import Trace
 from slotproof_engine.mutants import MUTANTS
 from slotproof_engine.mutants.systematic import SystematicMutant, systematic
 

@@ -21,17 +21,17 @@ from pathlib import Path
 import torch
 from machine import described, record, usable
 
-from slotproof import garbage
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.examples import Search
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Turn
-from slotproof.traces.trace import Trace
+from slotproof.support import garbage
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
 """Configurations with a pool of about 64 tokens, none of them tight."""

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slotproof.logs.judging import validate
+    from slotproof.reports.scenario import Scenario
+    from slotproof.reports.trace import load_trace
     from slotproof.search.running import run
-    from slotproof.traces.itf import load as load_trace
-    from slotproof.traces.scenario import Scenario
 
 __version__ = "0.1.0"
 __all__ = ["Scenario", "__version__", "load_trace", "run", "validate"]
 
 _PLACES = {
-    "Scenario": ("traces.scenario", "Scenario"),
-    "load_trace": ("traces.itf", "load"),
+    "Scenario": ("reports.scenario", "Scenario"),
+    "load_trace": ("reports.trace", "load_trace"),
     "run": ("search.running", "run"),
     "validate": ("logs.judging", "validate"),
 }

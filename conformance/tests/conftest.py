@@ -19,9 +19,9 @@ from slotproof.lockstep.referee import Setup
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.traces.frames import Frame
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
 from tests.processes import Descent, finished
 
 STEP: Command = {"do": "step", "n": 1}

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SERVED = f"cmd:{sys.executable} -m slotproof.drivers.served reference"
+SERVED = f"cmd:{sys.executable} -m slotproof.engines.served reference"
 
 RUNS = {
     "here": ("run", "--engine", "reference"),

@@ -27,7 +27,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
 COST = ("--durations=10", "--durations-min=1")
 
 _COMMANDS = (
-    "conformance/slotproof/*.py",
+    "conformance/slotproof/support",
     "conformance/slotproof/campaigns",
     "conformance/slotproof/cli",
     "conformance/slotproof/engines",
@@ -35,21 +35,22 @@ _COMMANDS = (
     "conformance/slotproof/protocol",
     "conformance/slotproof/search",
     "conformance/slotproof/traces",
+    "conformance/slotproof/reports",
     "conformance/slotproof/matrices",
     "conformance/slotproof/driver_checks",
-    "conformance/slotproof/drivers/served.py",
-    "model/slotproof_model/pool.py",
+    "conformance/slotproof/engines/served.py",
+    "model/slotproof_model/proofs/pool.py",
 )
 """What deals with signals, processes and the ends of commands."""
 _REFEREE = (
     *(
-        "conformance/slotproof/*.py",
+        "conformance/slotproof/support",
         "conformance/slotproof/cli",
-        "conformance/slotproof/drivers/served.py",
+        "conformance/slotproof/engines/served.py",
     ),
     *(
         f"conformance/slotproof/{each}"
-        for each in ("engines", "lockstep", "protocol", "search", "traces")
+        for each in ("engines", "lockstep", "protocol", "reports", "search", "traces")
     ),
     *("impl", "model"),
 )
@@ -123,8 +124,12 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
-    "cvc5": Part((sys.executable, "-m", "slotproof_model.second"), inputs=("model",), on_ci=False),
-    "tlc": Part((sys.executable, "-m", "slotproof_model.tlc"), inputs=("model",), on_ci=False),
+    "cvc5": Part(
+        (sys.executable, "-m", "slotproof_model.exports.second"), inputs=("model",), on_ci=False
+    ),
+    "tlc": Part(
+        (sys.executable, "-m", "slotproof_model.exports.tlc"), inputs=("model",), on_ci=False
+    ),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(

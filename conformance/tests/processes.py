@@ -11,8 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from slotproof import children
-from slotproof.children import Argv
+from slotproof.support import children
+from slotproof.support.children import Argv
 
 _NAME = "SLOTPROOF_TEST_DESCENT"
 

@@ -20,9 +20,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from slotproof.matrices.known import name_of
-from slotproof.traces import forms, itf, sentences
-from slotproof.traces.trace import Trace
-from slotproof.traces.view import View
+from slotproof.reports import forms, sentences
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.reports.view import View
 
 DOCS = Path(__file__).resolve().parents[1]
 FOLDER = "findings"
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 def traces() -> dict[str, Trace]:
     """All that are committed, by where they are in the documents."""
     paths = sorted((DOCS / FOLDER).rglob(f"*{SUFFIX}"))
-    return {path.relative_to(DOCS).as_posix(): itf.load(path) for path in paths}
+    return {path.relative_to(DOCS).as_posix(): load_trace(path) for path in paths}
 
 
 def page_of(uri: str) -> str:
@@ -72,7 +72,7 @@ def page_of(uri: str) -> str:
 
 def frame(uri: str) -> str:
     """The page of a trace within another one, which has to be at the top."""
-    headline = sentences.headline(View(itf.load(DOCS / uri)))
+    headline = sentences.headline(View(load_trace(DOCS / uri)))
     return (
         f'<iframe class="counterexample" src="{quote(page_of(uri))}" '
         f'title="A counterexample: {escape(headline)}"></iframe>'
@@ -83,7 +83,7 @@ def ways(name: str) -> str:
     """Where a finding can be seen: pages, traces, script; the newest release first."""
     seen = defaultdict(list)
     for path in (DOCS / FOLDER).rglob(f"*-{name}{SUFFIX}"):
-        engine = itf.load(path).engine
+        engine = load_trace(path).engine
         if name_of(path, engine) == name and "traces" not in path.parts:
             seen[engine].append(os.path.relpath(path, DOCS / FOLDER))
     parts = [

@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 import z3
 
-from slotproof_model import cores, life, state
-from slotproof_model.expr import Expr, Var
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import ENVIRONMENT
-from slotproof_model.obligations import Task, tasks
-from slotproof_model.prove import Prover
-from slotproof_model.symbolic import Symbols
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import LAYERS, Spec, conjuncts
+from slotproof_model.proofs import cores
+from slotproof_model.proofs.obligations import Task, tasks
+from slotproof_model.proofs.prove import Prover
+from slotproof_model.proofs.symbolic import Symbols
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Expr, Var
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import ENVIRONMENT
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import LAYERS, Spec, conjuncts
+from slotproof_model.text import life
 
 SOME = ("T-RESTORE", "T-SAVE", "T-REFUSE", "T-INSERT")
 

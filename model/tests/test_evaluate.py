@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slotproof_model import state
-from slotproof_model.evaluate import (
+from slotproof_model.evaluation.evaluate import (
     _define,
     compile_step,
     contributions,
@@ -18,7 +17,9 @@ from slotproof_model.evaluate import (
     step_check,
     steps,
 )
-from slotproof_model.expr import (
+from slotproof_model.evaluation.layout import INDEX, LAYOUT
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import (
     App,
     Const,
     Expr,
@@ -32,11 +33,10 @@ from slotproof_model.expr import (
     minimum,
     variables,
 )
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.layout import INDEX, LAYOUT
-from slotproof_model.transition import Transition
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
 
 PAGES = (1, 4, 16)
 BOOLEANS = {var.name for var in (*state.STATE, *state.CONFIG) if var.sort is Sort.BOOL}

@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof_model.evaluate import outcomes
-from slotproof_model.explore import Explored, Explorer, State, explore
-from slotproof_model.explore_bounds import DEFAULT, Bounds, default
-from slotproof_model.explore_moves import REQUEST, SESSION
-from slotproof_model.explore_pages import PAGED, count_pages
-from slotproof_model.expr import TRUE
-from slotproof_model.layout import EMPTY_ACTOR
-from slotproof_model.memory import EMPTY, Mem, Move
-from slotproof_model.state import NO_ROW
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.world import World
+from slotproof_model.evaluation.evaluate import outcomes
+from slotproof_model.evaluation.explore import Explored, Explorer, State, explore
+from slotproof_model.evaluation.explore_bounds import DEFAULT, Bounds, default
+from slotproof_model.evaluation.explore_moves import REQUEST, SESSION
+from slotproof_model.evaluation.explore_pages import PAGED, count_pages
+from slotproof_model.evaluation.layout import EMPTY_ACTOR
+from slotproof_model.evaluation.world import World
+from slotproof_model.spec.expr import TRUE
+from slotproof_model.spec.memory import EMPTY, Mem, Move
+from slotproof_model.spec.state import NO_ROW
+from slotproof_model.spec.transitions import TRANSITIONS
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from slotproof_model.expr import (
+from slotproof_model.spec.expr import (
     FALSE,
     TRUE,
     App,

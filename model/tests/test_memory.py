@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof_model.expr import show
-from slotproof_model.layout import EMPTY_ACTOR, INDEX, OWN
-from slotproof_model.memory import (
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, INDEX, OWN
+from slotproof_model.evaluation.world import Constants, World
+from slotproof_model.spec.expr import show
+from slotproof_model.spec.memory import (
     Interval,
     Mem,
     Move,
@@ -24,10 +25,9 @@ from slotproof_model.memory import (
     take_row,
     unlock,
 )
-from slotproof_model.profiles import PROFILES
-from slotproof_model.state import slot
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.world import Constants, World
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.state import slot
+from slotproof_model.spec.transitions import TRANSITIONS
 
 NO_LOCK = {"u": 0, "swa_u": 0}
 

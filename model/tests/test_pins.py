@@ -7,17 +7,18 @@ from dataclasses import replace
 import pytest
 import z3
 
-from slotproof_model import others, pages, state, transitions as t
-from slotproof_model.bounded import Search
-from slotproof_model.expr import Expr, implies
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import DERIVED, ENVIRONMENT
-from slotproof_model.obligations import INIT, Goal, Task, anywhere, tasks
-from slotproof_model.places import in_own, in_tree
-from slotproof_model.prove import Prover, prove
-from slotproof_model.symbolic import Symbols
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import POOLS, ROWS, Spec, conjuncts
+from slotproof_model.proofs import others
+from slotproof_model.proofs.bounded import Search
+from slotproof_model.proofs.obligations import INIT, Goal, Task, anywhere, tasks
+from slotproof_model.proofs.prove import Prover, prove
+from slotproof_model.proofs.symbolic import Symbols
+from slotproof_model.spec import pages, state, transitions as t
+from slotproof_model.spec.expr import Expr, implies
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT
+from slotproof_model.spec.places import in_own, in_tree
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import POOLS, ROWS, Spec, conjuncts
 
 WAY = (
     "T-PLAIN-SUBMIT", "T-MATCH", "T-EXTEND", "T-PLAIN-FINISH", "T-PLAIN-SUBMIT", "T-MATCH",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof_model.profiles import CHOICES, PROFILES, Profile, profile_named
+from slotproof_model.spec.profiles import CHOICES, PROFILES, Profile, profile_named
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -6,14 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof_model import transitions as t
-from slotproof_model.altered import becomes, changed, guarded, less
-from slotproof_model.explore_bounds import Bounds
-from slotproof_model.expr import Expr, conj, is_aligned
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.obligations import framing
-from slotproof_model.profiles import PROFILES
-from slotproof_model.progress import (
+from slotproof_model.bugs.altered import becomes, changed, guarded, less
+from slotproof_model.evaluation.explore_bounds import Bounds
+from slotproof_model.proofs.obligations import framing
+from slotproof_model.proofs.progress import (
     EVICT,
     HELPERS,
     RANK,
@@ -22,8 +18,13 @@ from slotproof_model.progress import (
     prove_progress,
     tasks_of,
 )
-from slotproof_model.prove import Prover
-from slotproof_model.state import (
+from slotproof_model.proofs.prove import Prover
+from slotproof_model.proofs.stuck import WORLD, look
+from slotproof_model.spec import transitions as t
+from slotproof_model.spec.expr import Expr, conj, is_aligned
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.state import (
     PARKED,
     RUNNING,
     WAITING,
@@ -35,9 +36,8 @@ from slotproof_model.state import (
     rows,
     session,
 )
-from slotproof_model.stuck import WORLD, look
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec
 
 DISCARD = frozenset(["T-DISCARD"])
 
@@ -162,8 +162,8 @@ def test_no_step_writes_the_counts_of_others() -> None:
 
 def test_the_order_of_the_rank() -> None:
     """Lexicographic: an earlier place decides, whatever later ones do."""
-    from slotproof_model.expr import lift
-    from slotproof_model.paged import value
+    from slotproof_model.evaluation.paged import value
+    from slotproof_model.spec.expr import lift
 
     def below(now: tuple[int, ...], before: tuple[int, ...]) -> bool:
         a, b = ({n: lift(v) for n, v in zip(RANK, each, strict=True)} for each in (now, before))

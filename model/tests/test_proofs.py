@@ -6,20 +6,21 @@ import pytest
 import z3
 from hypothesis import given, settings, strategies as st
 
-from slotproof_model import others, state, transitions as t
-from slotproof_model.bounded import Search, replay, shortest, suspects
-from slotproof_model.evaluate import compile_step, source, state_check
-from slotproof_model.expr import App, Expr, Op, Sort
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.layout import INDEX, LAYOUT
-from slotproof_model.memory import Interval, Mem, Move
-from slotproof_model.museum import EXHIBITS
-from slotproof_model.obligations import framing, tasks
-from slotproof_model.prove import Prover, Result, prove
-from slotproof_model.symbolic import Symbols
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec, conjuncts
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.evaluation.evaluate import compile_step, source, state_check
+from slotproof_model.evaluation.layout import INDEX, LAYOUT
+from slotproof_model.proofs import others
+from slotproof_model.proofs.bounded import Search, replay, shortest, suspects
+from slotproof_model.proofs.obligations import framing, tasks
+from slotproof_model.proofs.prove import Prover, Result, prove
+from slotproof_model.proofs.symbolic import Symbols
+from slotproof_model.spec import state, transitions as t
+from slotproof_model.spec.expr import App, Expr, Op, Sort
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.memory import Interval, Mem, Move
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec, conjuncts
 
 
 @pytest.mark.slow

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
-from slotproof_model.cores import load
-from slotproof_model.evaluate import source
-from slotproof_model.expr import (
+from slotproof_model.evaluation.evaluate import source
+from slotproof_model.evaluation.layout import LAYOUT
+from slotproof_model.proofs.cores import load
+from slotproof_model.spec.expr import (
     FALSE,
     Const,
     Expr,
@@ -32,15 +33,14 @@ from slotproof_model.expr import (
     substitute,
     variables,
 )
-from slotproof_model.idioms import KINDS, PHASES
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.layout import LAYOUT
-from slotproof_model.life import edges, lives
-from slotproof_model.named import named
-from slotproof_model.render import WIDTH, block, formula, guard, moves, symbol, text
-from slotproof_model.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
-from slotproof_model.transitions import T_RESTORE, TRANSITIONS
-from slotproof_model.words import WORDS
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
+from slotproof_model.spec.transitions import T_RESTORE, TRANSITIONS
+from slotproof_model.text.idioms import KINDS, PHASES
+from slotproof_model.text.life import edges, lives
+from slotproof_model.text.named import named
+from slotproof_model.text.render import WIDTH, block, formula, guard, moves, symbol, text
+from slotproof_model.text.words import WORDS
 
 x, y, z = Var("x"), Var("y"), Var("z")
 a, b, c = (Var(name, Sort.BOOL) for name in "abc")

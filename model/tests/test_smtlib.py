@@ -1,6 +1,6 @@
 """The obligations as SMT-LIB: they say what the spec says, and a second solver proves them.
 
-All of them are discharged by `python -m slotproof_model.second`, a part of `make test-all`.
+All of them are discharged by `python -m slotproof_model.exports.second`, a part of `make test-all`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import z3
 
-from slotproof_model import state
-from slotproof_model.invariant import Kind
-from slotproof_model.obligations import INIT, Task, tasks
-from slotproof_model.prove import PAGE_SIZES, Prover, framed, prove
-from slotproof_model.second import Discharged, ask, discharge, relevant, summary
-from slotproof_model.smtlib import Script, Text, scripts
-from slotproof_model.symbolic import Symbols
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec, conjuncts
-from slotproof_model.wrong import WRONG
+from slotproof_model.bugs.wrong import WRONG
+from slotproof_model.exports.second import Discharged, ask, discharge, relevant, summary
+from slotproof_model.exports.smtlib import Script, Text, scripts
+from slotproof_model.proofs.obligations import INIT, Task, tasks
+from slotproof_model.proofs.prove import PAGE_SIZES, Prover, framed, prove
+from slotproof_model.proofs.symbolic import Symbols
+from slotproof_model.spec import state
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec, conjuncts
 
 SIZES = (*PAGE_SIZES, None)
 

@@ -7,13 +7,13 @@ import inspect
 
 import pytest
 
-from slotproof_model import invariants, state, steps, transitions
-from slotproof_model.expr import Sort, variables
-from slotproof_model.invariant import Invariant, Kind
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.layout import LAYOUT
-from slotproof_model.transition import Transition
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.evaluation.layout import LAYOUT
+from slotproof_model.spec import invariants, state, steps, transitions
+from slotproof_model.spec.expr import Sort, variables
+from slotproof_model.spec.invariant import Invariant, Kind
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
 
 DESIGNED_TRANSITIONS = [
     "T-OPEN",

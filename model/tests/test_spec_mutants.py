@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof_model import state, transitions as t
-from slotproof_model.expr import Expr, ceil_page, implies, is_aligned, maximum
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
-from slotproof_model.museum import EXHIBITS
-from slotproof_model.mutate import Mutant, systematic
-from slotproof_model.obligations import tasks
-from slotproof_model.prove import Prover
-from slotproof_model.transition import Transition
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.variants import VARIANTS
-from slotproof_model.whole import Spec
-from slotproof_model.wrong import WRONG
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.bugs.mutate import Mutant, systematic
+from slotproof_model.bugs.variants import VARIANTS
+from slotproof_model.bugs.wrong import WRONG
+from slotproof_model.proofs.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
+from slotproof_model.proofs.obligations import tasks
+from slotproof_model.proofs.prove import Prover
+from slotproof_model.spec import state, transitions as t
+from slotproof_model.spec.expr import Expr, ceil_page, implies, is_aligned, maximum
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
 

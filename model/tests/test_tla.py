@@ -18,16 +18,17 @@ import tree_sitter_tlaplus
 from hypothesis import Phase, given, settings, strategies as st
 from tree_sitter import Language, Node, Parser
 
-from slotproof_model import state, tla
-from slotproof_model.evaluate import source, steps
-from slotproof_model.expr import Const, Expr, Sort, substitute, variables
-from slotproof_model.invariant import Kind, pool_of
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.layout import INDEX, LAYOUT
-from slotproof_model.obligations import INIT, tasks
-from slotproof_model.tla_formula import identifier
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec
+from slotproof_model.evaluation.evaluate import source, steps
+from slotproof_model.evaluation.layout import INDEX, LAYOUT
+from slotproof_model.exports import tla
+from slotproof_model.exports.tla_formula import identifier
+from slotproof_model.proofs.obligations import INIT, tasks
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Const, Expr, Sort, substitute, variables
+from slotproof_model.spec.invariant import Kind, pool_of
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec
 
 Value = Any  # an integer, a boolean or a tuple of them
 SIZES = (1, 4)

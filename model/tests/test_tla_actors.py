@@ -1,6 +1,6 @@
 """The module with several actors: it is TLA+, it says what the spec says, and TLC's word is read.
 
-TLC explores it in `python -m slotproof_model.tlc`, a part of `make test-all`.
+TLC explores it in `python -m slotproof_model.exports.tlc`, a part of `make test-all`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import pytest
 import tree_sitter_tlaplus
 from tree_sitter import Language, Parser
 
-from slotproof_model import tlc, transitions as t
-from slotproof_model.altered import changed, unguarded
-from slotproof_model.expr import conj
-from slotproof_model.invariant import Kind, about
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.tla_actors import RULES, SMALL, Bounds, module, of_record
-from slotproof_model.tla_formula import formula, identifier
-from slotproof_model.tlc import HOLES, MODELS, check, main, read
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.bugs.altered import changed, unguarded
+from slotproof_model.exports import tlc
+from slotproof_model.exports.tla_actors import RULES, SMALL, Bounds, module, of_record
+from slotproof_model.exports.tla_formula import formula, identifier
+from slotproof_model.exports.tlc import HOLES, MODELS, check, main, read
+from slotproof_model.spec import transitions as t
+from slotproof_model.spec.expr import conj
+from slotproof_model.spec.invariant import Kind, about
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
 TINY = Bounds("tiny", actors=1, pages=1, rows=1, width=1)

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof_model import state, transitions as t
-from slotproof_model.expr import lift
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.obligations import tasks
-from slotproof_model.profiles import PROFILES
-from slotproof_model.prove import PAGE_SIZES, Prover
-from slotproof_model.transition import Transition
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.vacuity import impossible, tautologies
-from slotproof_model.whole import Spec
+from slotproof_model.proofs.obligations import tasks
+from slotproof_model.proofs.prove import PAGE_SIZES, Prover
+from slotproof_model.proofs.vacuity import impossible, tautologies
+from slotproof_model.spec import state, transitions as t
+from slotproof_model.spec.expr import lift
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec
 
 KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 

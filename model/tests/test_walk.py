@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slotproof_model.evaluate import outcomes
-from slotproof_model.layout import INDEX, OWN, Vector, initial_pools
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.world import Constants, World
+from slotproof_model.evaluation.evaluate import outcomes
+from slotproof_model.evaluation.layout import INDEX, OWN, Vector, initial_pools
+from slotproof_model.evaluation.world import Constants, World
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 ROWS = 3
 WALKS, LENGTH, DRAWS = 24, 80, 12

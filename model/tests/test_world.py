@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from slotproof_model import state
-from slotproof_model.layout import EMPTY_ACTOR, OWN, initial_pools
-from slotproof_model.profiles import PROFILES
-from slotproof_model.state import PLAIN, WAITING
-from slotproof_model.world import Constants, Problem, World
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, initial_pools
+from slotproof_model.evaluation.world import Constants, Problem, World
+from slotproof_model.spec import state
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.state import PLAIN, WAITING
 
 FRAME = state.FRAME
 LONGEST = list(state.CONTRIBUTIONS).index(state.frame.lock_max.name)

@@ -20,13 +20,13 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from slotproof import bounds, interrupts
 from slotproof.campaigns.sources import digest
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
 from slotproof.search.schedule import Stop
 from slotproof.search.workers import Done, Event, R, Task, no_matter
+from slotproof.support import bounds, interrupts
 
 LOCAL, HERE = "local", "auto"
 """Addresses: a cluster of this machine, for this call; the one that this machine belongs to."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from slotproof.campaigns.page import render
 from slotproof.campaigns.state import State
-from slotproof.files import write_whole
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder
+from slotproof.support.files import write_whole
 
 PAGE = "status.html"
 EVERY = 10.0

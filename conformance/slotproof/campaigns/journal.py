@@ -15,10 +15,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from slotproof import bounds, jsontext
 from slotproof.campaigns.lines import HEAD, LINE, Head
 from slotproof.campaigns.state import State
-from slotproof.jsontext import BadJson
+from slotproof.support import bounds, jsontext
+from slotproof.support.jsontext import BadJson
 
 NAME = "journal.jsonl"
 LOCK = "journal.lock"

@@ -20,12 +20,12 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import Offered
 from slotproof.protocol.shapes import Count, Name, Shape, Text, shape
+from slotproof.reports.trace import Trace, from_itf
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.guided import Explored, Kept
 from slotproof.traces import itf
 from slotproof.traces.itf import BadTrace
-from slotproof.traces.trace import Trace
-from slotproof_model.profiles import profile_named
+from slotproof_model.spec.profiles import profile_named
 
 FORMAT = 1
 """Of journals."""
@@ -321,7 +321,7 @@ def _may_be_read(document: dict[str, Any]) -> bool:
     if len(text) > STATES_BYTES:
         return False
     try:
-        itf.from_itf(json.loads(text))
+        from_itf(json.loads(text))
     except BadTrace:
         return False
     return True
@@ -329,7 +329,7 @@ def _may_be_read(document: dict[str, Any]) -> bool:
 
 def finding_of(line: Mapping[str, Any]) -> Finding:
     """The finding of a line. Raises ``ValueError``."""
-    trace = itf.from_itf(line["trace"])
+    trace = from_itf(line["trace"])
     if not trace.violations:
         raise ValueError("a finding without a violation")
     return Finding(Mark.from_json(line["mark"]), trace, line["first"])

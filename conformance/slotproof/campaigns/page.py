@@ -15,10 +15,10 @@ from markupsafe import Markup
 
 from slotproof.campaigns import sure
 from slotproof.campaigns.state import Point, State
-from slotproof.markup import digest, templates
 from slotproof.search.findings import Finding
 from slotproof.search.report import impossible
-from slotproof.terminal import duration
+from slotproof.support.markup import digest, templates
+from slotproof.support.terminal import duration
 
 POINTS = 300
 """Of a curve at most."""

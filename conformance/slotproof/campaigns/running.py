@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slotproof import interrupts
 from slotproof.campaigns import rounds
 from slotproof.campaigns.journal import Journal
 from slotproof.campaigns.lines import explored_line, finding_line
@@ -19,6 +18,7 @@ from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
 from slotproof.search.schedule import Clock
 from slotproof.search.workers import Workers
+from slotproof.support import interrupts
 
 PARTING = 0.1
 """Of the time, so much is left for shrinking what the last round finds..."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slotproof.campaigns.state import State
-from slotproof.terminal import labelled
+from slotproof.support.terminal import labelled
 
 RUN = 1400
 """Examples of a run by default, at which the mutants were counted."""

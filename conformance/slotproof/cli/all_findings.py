@@ -10,7 +10,7 @@ from slotproof.search import report
 from slotproof.search.campaign import Outcome
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
-from slotproof.terminal import labelled
+from slotproof.support.terminal import labelled
 
 
 def said(

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from slotproof import interrupts
-from slotproof.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
+from slotproof.support import interrupts
+from slotproof.support.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
 COMPLETE = "_SLOTPROOF_COMPLETE"
 """The environment variable by which a shell asks how a word may go on."""
@@ -120,7 +120,7 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
 
 
 def _wrong(text: str) -> int:
-    from slotproof import terminal
+    from slotproof.support import terminal
 
     if text:  # else there were no arguments at all, and help was shown
         terminal.complain(text)

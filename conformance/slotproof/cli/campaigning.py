@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof import interrupts
 from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.following import PAGE, Following
@@ -57,7 +56,8 @@ from slotproof.search.gate import Gate
 from slotproof.search.guided import MOST
 from slotproof.search.plan import Plan
 from slotproof.search.workers import Workers, workers_for
-from slotproof.terminal import complain, labelled, say_all, say_json
+from slotproof.support import interrupts
+from slotproof.support.terminal import complain, labelled, say_all, say_json
 
 FOLDER = Path("slotproof-campaigns")
 """Where journals are that nobody gave a name."""

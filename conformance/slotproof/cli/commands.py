@@ -24,7 +24,7 @@ from slotproof.cli.replaying import replay
 from slotproof.cli.running import run
 from slotproof.cli.showing import show
 from slotproof.cli.validating import validate
-from slotproof.terminal import say
+from slotproof.support.terminal import say
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -13,7 +13,7 @@ import shlex
 from contextlib import redirect_stdout
 
 from slotproof.cli.commands import app
-from slotproof.terminal import say_columns
+from slotproof.support.terminal import say_columns
 
 _BREAKS = re.compile(r"[:=]+")
 """What bash makes a word of its own (``COMP_WORDBREAKS``)."""

@@ -19,10 +19,10 @@ from slotproof.engines.base import demand
 from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec, mends_for
 from slotproof.protocol.commands import describe
-from slotproof.terminal import Painted, plain, say, say_json
-from slotproof.traces import forms, itf, sides
-from slotproof.traces.sides import Difference, Side
-from slotproof.traces.trace import Trace
+from slotproof.reports import forms, sides
+from slotproof.reports.sides import Difference, Side
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.support.terminal import Painted, plain, say, say_json
 
 _LABEL = 22
 """Characters of the column that says what differs."""
@@ -93,8 +93,8 @@ def diff(
     as_json: JsonOption = False,
 ) -> int:
     """The same commands on two builds: status 1 if they differ, 0 if not."""
-    given = [itf.load(Path(each)) if _recorded(each) else None for each in (a, b)]
-    commands = _commands([itf.load(trace) if trace is not None else None, *given])
+    given = [load_trace(Path(each)) if _recorded(each) else None for each in (a, b)]
+    commands = _commands([load_trace(trace) if trace is not None else None, *given])
     choices = known_profile(profile) or known_profile(commands.chosen_profile)
     played = []
     for text, python, known in zip((a, b), (python_a, python_b), given, strict=True):

@@ -9,7 +9,7 @@ import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import OUTPUT, JsonOption, writing
-from slotproof.terminal import say, say_json, say_text
+from slotproof.support.terminal import say, say_json, say_text
 
 FOLDER = Path("docs/reference/spec")
 
@@ -54,10 +54,10 @@ def docs(
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     from slotproof.spec_documents import contents, writing as folder
-    from slotproof_model import cores
+    from slotproof_model.proofs import cores
 
     if not tla and not cores.load().fresh:
-        return _tell(1, "stale", ["model/slotproof_model/cores.json"], as_json, _STALE_CORES)
+        return _tell(1, "stale", ["model/slotproof_model/proofs/cores.json"], as_json, _STALE_CORES)
     wanted = contents.tla_files() if tla else contents.documents()
     mark = "" if tla else contents.MARK
     if check:
@@ -72,8 +72,8 @@ def docs(
 
 
 _STALE_CORES = (
-    "stale: model/slotproof_model/cores.json says what the proofs of another spec used; "
-    "`slotproof prove export model/slotproof_model/cores.json` writes it anew"
+    "stale: model/slotproof_model/proofs/cores.json says what the proofs of another spec used; "
+    "`slotproof prove export model/slotproof_model/proofs/cores.json` writes it anew"
 )
 
 

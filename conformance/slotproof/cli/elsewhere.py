@@ -13,9 +13,9 @@ from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.matrices.known import Refused, again
-from slotproof.traces.calls import harness_of
-from slotproof.traces.issue import Elsewhere
-from slotproof.traces.trace import Trace
+from slotproof.reports.calls import harness_of
+from slotproof.reports.issue import Elsewhere
+from slotproof.reports.trace import Trace
 
 STEP_TIMEOUT = 60.0
 

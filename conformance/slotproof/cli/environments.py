@@ -15,7 +15,7 @@ from slotproof.cli.options import ENGINE, JsonOption
 from slotproof.engines.releases import starts
 from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.environments.use import environment, telling
-from slotproof.terminal import say, say_json
+from slotproof.support.terminal import say, say_json
 
 FolderOption = Annotated[
     Path | None,

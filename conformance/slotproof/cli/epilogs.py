@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE, USAGE
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE, USAGE
 
 _WRONG = {USAGE: "wrong usage, or an engine or a file that can't be used"}
 _SEARCHED = {
@@ -62,7 +62,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {CONFORMS: "no counterexample", FOUND: "a counterexample", **_WRONG},
     ),
     "prove smtlib": (("slotproof prove smtlib obligations --page-size 4",), _DONE),
-    "prove export": (("slotproof prove export model/slotproof_model/cores.json",), _PROVED),
+    "prove export": (("slotproof prove export model/slotproof_model/proofs/cores.json",), _PROVED),
     "explore": (
         ("slotproof explore", "slotproof explore --sessions 2 --pages 6 --depth 8"),
         {

@@ -6,7 +6,7 @@ import os
 import traceback
 from pathlib import Path
 
-from slotproof import terminal
+from slotproof.support import terminal
 
 DEBUG = "SLOTPROOF_DEBUG"
 """The environment variable that stands for ``--debug``."""

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 
 from slotproof.cli.options import BOUNDS, JsonOption, number
-from slotproof.statuses import FOUND, INCONCLUSIVE
-from slotproof.terminal import labelled, say, say_json
-from slotproof_model.evaluate import outcomes
-from slotproof_model.explore import Explored, explore as explore_spec
-from slotproof_model.explore_bounds import default
-from slotproof_model.explore_pages import PAGED, Counted, count_pages
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.support.statuses import FOUND, INCONCLUSIVE
+from slotproof.support.terminal import labelled, say, say_json
+from slotproof_model.evaluation.evaluate import outcomes
+from slotproof_model.evaluation.explore import Explored, explore as explore_spec
+from slotproof_model.evaluation.explore_bounds import default
+from slotproof_model.evaluation.explore_pages import PAGED, Counted, count_pages
+from slotproof_model.spec.transitions import TRANSITIONS
 
 Outcomes = dict[str, Any]
 

@@ -10,8 +10,8 @@ import typer
 from slotproof.cli.options import JsonOption, jobs_count, writable_file, writing, z3_missing
 from slotproof.cli.proof_options import ProofJobsOption
 from slotproof.cli.telling import progress_bar
-from slotproof.files import write_whole
-from slotproof.terminal import json_text, say, say_json
+from slotproof.support.files import write_whole
+from slotproof.support.terminal import json_text, say, say_json
 
 
 def export(
@@ -21,10 +21,10 @@ def export(
 ) -> int:
     """Prove everything, and refute every known bug; keep what the proofs used in a file."""
     try:
-        from slotproof_model import cores, prove as proofs
+        from slotproof_model.proofs import cores, prove as proofs
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
-    from slotproof_model.museum import EXHIBITS
+    from slotproof_model.bugs.museum import EXHIBITS
 
     writable_file(path, "FILE")
     workers = jobs_count(jobs, 0) or None

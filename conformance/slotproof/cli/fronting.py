@@ -32,8 +32,8 @@ from slotproof.frontend.running import Outcome, Plan
 from slotproof.frontend.scripts import MOST_CLIENTS
 from slotproof.search import baseline as baselines
 from slotproof.search.baseline import BadBaseline
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import say, say_all, say_json
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import say, say_all, say_json
 
 START = 600.0
 """Seconds for a start: three processes import the build, each compiling it the first time."""

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof import interrupts
 from slotproof.cli import results
 from slotproof.cli.all_findings import as_json as finding_as_json, lines
 from slotproof.cli.errors import UsageProblem
@@ -37,7 +36,6 @@ from slotproof.cli.options import (
 from slotproof.cli.telling import progress_bar
 from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
-from slotproof.files import write_whole
 from slotproof.protocol.config import chosen
 from slotproof.search import baseline as baselines, compared
 from slotproof.search.baseline import BadBaseline, Baseline
@@ -46,8 +44,10 @@ from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder, by_mark, unused
 from slotproof.search.gate import MENDED, Gate, Judged, beside
 from slotproof.search.plan import Plan
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import labelled, say_all, say_json
+from slotproof.support import interrupts
+from slotproof.support.files import write_whole
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import labelled, say_all, say_json
 from slotproof.traces import itf
 
 SECONDS = 300.0

@@ -11,11 +11,11 @@ from slotproof.cli.options import JsonOption
 from slotproof.engines.mutants import known_mutants
 from slotproof.environments.recipes import RECIPES
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
-from slotproof.terminal import say, say_json
-from slotproof_model.expr import show
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.support.terminal import say, say_json
+from slotproof_model.spec.expr import show
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 ENGINES = {
     "reference": "the reference engine, in this process",

@@ -9,7 +9,7 @@ from pathlib import Path
 from slotproof.cli.errors import UsageProblem
 from slotproof.engines.base import Engine
 from slotproof.logs.writer import LoggedEngine
-from slotproof.terminal import complain
+from slotproof.support.terminal import complain
 
 
 @contextmanager

@@ -32,15 +32,15 @@ from slotproof.cli.running import known
 from slotproof.cli.telling import progress_bar
 from slotproof.engines.base import torch_missing
 from slotproof.engines.mutants import known_mutants
-from slotproof.files import write_whole
 from slotproof.matrices import builds
 from slotproof.matrices.known import SUFFIX, Known, load
 from slotproof.matrices.table import Table, markdown, write
 from slotproof.protocol.config import chosen
 from slotproof.search.campaign import Progress
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import json_text, say, say_json, say_text
+from slotproof.support.files import write_whole
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import json_text, say, say_json, say_text
 
 Keep = Callable[[Table], None]
 
@@ -255,13 +255,13 @@ def _builds(
 def _spec(jobs: int, out: Path, as_json: bool) -> int:
     """Status 1 if a mutant of the spec survives."""
     try:
-        from slotproof_model.kill import judge_all
+        from slotproof_model.proofs.kill import judge_all
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
     from slotproof.matrices.spec import collect
-    from slotproof_model.museum import EXHIBITS
-    from slotproof_model.mutate import systematic
-    from slotproof_model.wrong import WRONG
+    from slotproof_model.bugs.museum import EXHIBITS
+    from slotproof_model.bugs.mutate import systematic
+    from slotproof_model.bugs.wrong import WRONG
 
     count = len(EXHIBITS) + len(WRONG) + sum(1 for _ in systematic())
     with progress_bar(not as_json) as tell:

@@ -12,8 +12,8 @@ import typer
 
 from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
-from slotproof.files import is_special
-from slotproof_model.profiles import PROFILES
+from slotproof.support.files import is_special
+from slotproof_model.spec.profiles import PROFILES
 
 LONGEST = 86_400.0
 """Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""

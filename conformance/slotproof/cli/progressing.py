@@ -23,17 +23,17 @@ from slotproof.cli.options import (
 )
 from slotproof.cli.proof_options import AnyOption, PageSizeOption, page_sizes
 from slotproof.cli.telling import progress_bar
-from slotproof.files import write_whole
-from slotproof.statuses import CONFORMS, FOUND
-from slotproof.terminal import json_text, labelled, say, say_all, say_json
+from slotproof.support.files import write_whole
+from slotproof.support.statuses import CONFORMS, FOUND
+from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode, encode
 from slotproof.traces.spec_trace import transitions
-from slotproof_model import cores
+from slotproof_model.proofs import cores
 
 if TYPE_CHECKING:
-    from slotproof_model.obligations import Result
-    from slotproof_model.prove import Vacuity
-    from slotproof_model.stuck import Looked, Stuck
+    from slotproof_model.proofs.obligations import Result
+    from slotproof_model.proofs.prove import Vacuity
+    from slotproof_model.proofs.stuck import Looked, Stuck
 
 OUT = Path("slotproof-traces")
 THEOREM = (
@@ -63,11 +63,11 @@ def progress(
 ) -> int:
     """Prove that whoever waits can be brought to run; or show who waits for ever."""
     try:
-        from slotproof_model import prove as proving
+        from slotproof_model.proofs import prove as proving
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
-    from slotproof_model.progress import EVICT, HELPERS, prove_progress as proofs
-    from slotproof_model.stuck import look
+    from slotproof_model.proofs.progress import EVICT, HELPERS, prove_progress as proofs
+    from slotproof_model.proofs.stuck import look
 
     sizes = page_sizes(page_size, any_page_size, (*proving.PAGE_SIZES, None))
     known_profile(profile)
@@ -111,7 +111,7 @@ def _document(
     missing: frozenset[str],
     profile: str | None,
 ) -> dict[str, Any]:
-    from slotproof_model.progress import ADMISSIBLE, EVICT, HELPERS, SENTENCES
+    from slotproof_model.proofs.progress import ADMISSIBLE, EVICT, HELPERS, SENTENCES
 
     failed = [each for each in results if each.status != "proved"]
     empty = [each for each in vacuity if each.vacuous]
@@ -161,7 +161,7 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
         what = f"the invariants: all {count} obligations of `slotproof prove` {where}"
         yield from _said("rests on", what)
     else:
-        how = "slotproof prove export model/slotproof_model/cores.json"
+        how = "slotproof prove export model/slotproof_model/proofs/cores.json"
         yield f"NOT proved on this spec: the invariants; `{how}`"
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved, "
@@ -200,8 +200,8 @@ def _counterexample(
 
 def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
     """The way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
-    from slotproof_model import state
-    from slotproof_model.stuck import named
+    from slotproof_model.proofs.stuck import named
+    from slotproof_model.spec import state
 
     pools = [var.name for var in state.POOLS]
     states = []

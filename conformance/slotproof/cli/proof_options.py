@@ -10,7 +10,7 @@ import typer
 from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import PROOF, number
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 INIT = "INIT"
 

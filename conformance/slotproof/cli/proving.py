@@ -26,12 +26,12 @@ from slotproof.cli.proof_options import (
 from slotproof.cli.refuting import mutant
 from slotproof.cli.scripting import smtlib
 from slotproof.cli.telling import progress_bar
-from slotproof.statuses import CONFORMS
-from slotproof.terminal import say_all, say_json
-from slotproof_model.cores import needed_a_proof
+from slotproof.support.statuses import CONFORMS
+from slotproof.support.terminal import say_all, say_json
+from slotproof_model.proofs.cores import needed_a_proof
 
 if TYPE_CHECKING:
-    from slotproof_model.prove import Result, Vacuity
+    from slotproof_model.proofs.prove import Result, Vacuity
 
 prove = typer.Typer(rich_markup_mode="rich")
 
@@ -52,9 +52,9 @@ def proved(
             raise UsageProblem(f"options go after the subcommand: slotproof prove {name} …")
         return CONFORMS
     try:
-        from slotproof_model import prove as proofs
-        from slotproof_model.obligations import framing
-        from slotproof_model.whole import Spec
+        from slotproof_model.proofs import prove as proofs
+        from slotproof_model.proofs.obligations import framing
+        from slotproof_model.spec.whole import Spec
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
     known_transitions(transition)

@@ -13,7 +13,7 @@ from slotproof.logs.files import NoFiles, files_of
 from slotproof.logs.following import BadState
 from slotproof.logs.format import BadLog
 from slotproof.logs.traced import trace_of
-from slotproof.traces.trace import Trace
+from slotproof.reports.trace import Trace
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import PROOF, JsonOption, number, writing, z3_missing
 from slotproof.cli.proof_options import PageSizeOption
-from slotproof.files import write_whole
-from slotproof.terminal import json_text, labelled, say, say_all, say_json
+from slotproof.support.files import write_whole
+from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode, encode
 from slotproof.traces.spec_trace import transitions
 
 if TYPE_CHECKING:
-    from slotproof_model.bounded import Counterexample
+    from slotproof_model.proofs.bounded import Counterexample
 
 OUT = Path("slotproof-traces")
 ITSELF = "spec"
@@ -47,12 +47,12 @@ def mutant(
     Where a bug can't be seen at a page size at all, that is proved first, by induction.
     """
     try:
-        from slotproof_model.bounded import Inconclusive, replay, shortest, suspects
+        from slotproof_model.proofs.bounded import Inconclusive, replay, shortest, suspects
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
-    from slotproof_model.museum import EXHIBITS
-    from slotproof_model.obligations import framing
-    from slotproof_model.whole import Spec
+    from slotproof_model.bugs.museum import EXHIBITS
+    from slotproof_model.proofs.obligations import framing
+    from slotproof_model.spec.whole import Spec
 
     sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
     number(depth, 1, "--depth")

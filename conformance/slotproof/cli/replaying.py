@@ -31,9 +31,11 @@ from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec, is_ours, mends_for
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.referee import play
-from slotproof.terminal import say, say_all, say_json
-from slotproof.traces import forms, itf, text
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.reports import forms, text
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.support.terminal import say, say_all, say_json
+from slotproof.traces import itf
+from slotproof.traces.record import rows_of
 
 
 def replay(
@@ -78,7 +80,7 @@ def replay(
     as_json: JsonOption = False,
 ) -> int:
     """Run a trace again: status 1 if a clause is violated, 0 if none is."""
-    old = itf.load(trace)
+    old = load_trace(trace)
     writable_file(out)
     if engine is None and not is_ours(old.spec):
         raise UsageProblem(

@@ -12,9 +12,9 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from slotproof.files import append
-from slotproof.terminal import json_text, plain, plain_lines
-from slotproof_model.invariants import INVARIANTS
+from slotproof.support.files import append
+from slotproof.support.terminal import json_text, plain, plain_lines
+from slotproof_model.spec.invariants import INVARIANTS
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT = "slotproofIdentity/v1"

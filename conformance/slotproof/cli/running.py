@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof import interrupts
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.logging import logged, stop_log
@@ -42,15 +41,16 @@ from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.protocol.config import chosen
 from slotproof.protocol.snapshot import nonsense
+from slotproof.reports import forms, text
+from slotproof.reports.trace import Trace
 from slotproof.search import baseline as baselines, campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.search.workers import workers_for
-from slotproof.terminal import Painted, labelled, say_all, say_json
-from slotproof.traces import forms, text
-from slotproof.traces.trace import Trace
+from slotproof.support import interrupts
+from slotproof.support.terminal import Painted, labelled, say_all, say_json
 
 
 def run(

@@ -17,9 +17,9 @@ from slotproof.cli.proof_options import (
     known_transitions,
     page_sizes,
 )
-from slotproof.files import write_whole
-from slotproof.terminal import say, say_json
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.support.files import write_whole
+from slotproof.support.terminal import say, say_json
+from slotproof_model.spec.transitions import TRANSITIONS
 
 
 def smtlib(
@@ -31,11 +31,11 @@ def smtlib(
 ) -> int:
     """Write the obligations as SMT-LIB: a file for each transition, layer and page size."""
     try:
-        from slotproof_model import prove as proofs
+        from slotproof_model.proofs import prove as proofs
     except ModuleNotFoundError as error:
         raise z3_missing(error) from None
-    from slotproof_model.smtlib import scripts
-    from slotproof_model.whole import Spec
+    from slotproof_model.exports.smtlib import scripts
+    from slotproof_model.spec.whole import Spec
 
     known_transitions(transition)
     sizes = page_sizes(page_size, any_page_size, (*proofs.PAGE_SIZES, None))

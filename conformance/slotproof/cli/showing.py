@@ -10,17 +10,26 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof import bounds, jsontext
 from slotproof.cli.elsewhere import elsewhere
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import OUTPUT, JsonOption, writing
 from slotproof.cli.recorded import beside, end_of
-from slotproof.files import write_whole
 from slotproof.logs.files import is_log
-from slotproof.statuses import CONFORMS, USAGE
-from slotproof.terminal import complain, json_text, labelled, say, say_all, say_json, say_text
-from slotproof.traces import foreign, forms, issue, itf, spec_trace, text
-from slotproof.traces.trace import Trace
+from slotproof.reports import forms, issue, text
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import write_whole
+from slotproof.support.statuses import CONFORMS, USAGE
+from slotproof.support.terminal import (
+    complain,
+    json_text,
+    labelled,
+    say,
+    say_all,
+    say_json,
+    say_text,
+)
+from slotproof.traces import foreign, itf, spec_trace
 
 JSON = "json"
 _ENDINGS = {**forms.ENDINGS, JSON: ".json"}
@@ -192,11 +201,11 @@ def _load(path: Path) -> Trace | dict[str, Any]:
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
-        document = None  # itf.load says what is wrong
+        document = None  # load_trace says what is wrong
     if spec_trace.is_one(document) or foreign.is_one(document):
         assert isinstance(document, dict)
         return document
-    return itf.load(path, to_run=False)
+    return load_trace(path, to_run=False)
 
 
 def _states(document: dict[str, Any], path: Path) -> str:
@@ -221,7 +230,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     paths = list(dict.fromkeys(paths))
     for path in paths:
         try:
-            traces[str(path)] = end_of(path) if is_log(path) else itf.load(path, to_run=False)
+            traces[str(path)] = end_of(path) if is_log(path) else load_trace(path, to_run=False)
         except (itf.BadTrace, UsageProblem) as bad:
             tell(bad)
     with writing(out):

@@ -13,8 +13,8 @@ import sys
 from io import TextIOWrapper
 from typing import Any
 
-from slotproof.statuses import CONFORMS, USAGE
-from slotproof.terminal import complain
+from slotproof.support.statuses import CONFORMS, USAGE
+from slotproof.support.terminal import complain
 
 _STREAMS = {1: "stdout", 2: "stderr"}
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from slotproof.campaigns.following import Show
 from slotproof.campaigns.state import State
 from slotproof.search.campaign import Progress as Tell
-from slotproof.terminal import complain, duration, plain
+from slotproof.support.terminal import complain, duration, plain
 
 EVERY = 60.0
 """Seconds from one line to the next: what takes less says nothing."""

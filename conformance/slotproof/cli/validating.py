@@ -27,8 +27,9 @@ from slotproof.logs.files import STDIN
 from slotproof.logs.format import Log
 from slotproof.logs.judging import Found, Verdict
 from slotproof.logs.traced import trace_of
-from slotproof.terminal import say, say_all, say_json
-from slotproof.traces import itf, text
+from slotproof.reports import text
+from slotproof.support.terminal import say, say_all, say_json
+from slotproof.traces import itf
 
 _SHOWN = 0.2
 """Seconds between two lines of progress."""

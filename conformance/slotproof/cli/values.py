@@ -14,8 +14,8 @@ from slotproof.environments.recipes import RECIPES
 from slotproof.environments.store import Store, default_folder
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import baseline as baselines
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 Complete = Callable[[str], list[str]]
 
@@ -47,7 +47,7 @@ def _engines() -> Iterator[str]:
 
 def _exhibits() -> Iterator[str]:
     try:
-        from slotproof_model.museum import EXHIBITS
+        from slotproof_model.bugs.museum import EXHIBITS
     except ModuleNotFoundError:  # Z3
         return
     yield from EXHIBITS

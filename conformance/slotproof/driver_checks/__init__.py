@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slotproof import bounds
 from slotproof.driver_checks import answers, meanings, snapshots
 from slotproof.driver_checks.driver import Answer, Check, Driver, NotAsked
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
@@ -14,6 +13,7 @@ from slotproof.engines.process import not_started
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
 from slotproof.protocol.shapes import quoted
+from slotproof.support import bounds
 
 CHECKS: tuple[Check, ...] = (
     answers.handshake,

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof import bounds, jsontext
 from slotproof.engines.base import Capabilities, EngineFailed
 from slotproof.engines.pipe import Pipe
 from slotproof.engines.process import START_TIMEOUT
@@ -19,7 +18,8 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import PROTOCOL
 from slotproof.protocol.shapes import quoted
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
-from slotproof_model.profiles import PROFILES, Choices
+from slotproof.support import bounds, jsontext
+from slotproof_model.spec.profiles import PROFILES, Choices
 
 Answer = dict[str, Any]
 ASKED = 120

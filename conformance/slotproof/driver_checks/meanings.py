@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from slotproof import bounds
 from slotproof.driver_checks.driver import Driver, Life, NotAsked, checks
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.abstraction import abstract
@@ -15,7 +14,8 @@ from slotproof.lockstep.client import Client
 from slotproof.lockstep.misread import ORDER, misread, unborn
 from slotproof.lockstep.referee import Setup
 from slotproof.protocol.snapshot import Snapshot, token_hash
-from slotproof_model.world import Constants
+from slotproof.support import bounds
+from slotproof_model.evaluation.world import Constants
 
 _TURNED = "pages where tokens are meant"
 

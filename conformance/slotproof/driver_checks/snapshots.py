@@ -11,7 +11,7 @@ from slotproof.driver_checks.meanings import in_units
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 OPEN: Command = {"do": "open", "session": "s1"}
 TURN: Command = {

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 from slotproof.protocol.commands import ALWAYS, Command
 from slotproof.protocol.config import LATER, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):

@@ -10,13 +10,13 @@ import contextlib
 import json
 from typing import Any
 
-from slotproof import jsontext
 from slotproof.engines.base import Engine, EngineFailed, its_own_fault, miscounted
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import RECOMPUTED
 from slotproof.protocol.shapes import Shape
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.support import jsontext
 
 
 class CheckedEngine:

@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from slotproof.engines.registry import MODELS
 from slotproof.environments.recipes import RECIPES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 Methods = Mapping[str, tuple[str, ...]]
 """By transition, the outermost first."""

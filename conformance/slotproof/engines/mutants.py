@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from slotproof.files import write_whole
-from slotproof.terminal import json_text, say
+from slotproof.support.files import write_whole
+from slotproof.support.terminal import json_text, say
 
 FILE = Path(__file__).with_name("mutants.json")
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from subprocess import PIPE
 from typing import Literal
 
-from slotproof import bounds
-from slotproof.children import Child
-from slotproof.draining import Drain
 from slotproof.engines.base import EngineFailed, EngineUnusable
+from slotproof.support import bounds
+from slotproof.support.children import Child
+from slotproof.support.draining import Drain
 
 
 class Pipe:

@@ -7,10 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from slotproof import jsontext
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable, miscounted
 from slotproof.engines.pipe import Pipe
-from slotproof.jsontext import BadJson
 from slotproof.protocol.commands import Command, describe
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import (
@@ -24,6 +22,8 @@ from slotproof.protocol.messages import (
 )
 from slotproof.protocol.shapes import Shape
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot
+from slotproof.support import jsontext
+from slotproof.support.jsontext import BadJson
 
 START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""

@@ -44,8 +44,8 @@ from slotproof_engine.mutants import MUTANTS, mutant_named
 from slotproof_engine.parts import Parts
 from slotproof_engine.req import KVRecord, Req
 from slotproof_engine.transformer import expected_tokens
-from slotproof_model.state import config
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.state import config
+from slotproof_model.spec.transitions import TRANSITIONS
 
 COMMANDS = frozenset(FIELDS) - {"draft"}
 

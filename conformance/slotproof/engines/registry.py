@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotproof import children
 from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, torch_missing
 from slotproof.engines.checked import CheckedEngine
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
@@ -20,7 +19,8 @@ from slotproof.engines.releases import of_release
 from slotproof.engines.timed import TimedEngine
 from slotproof.environments.processes import clean_environment
 from slotproof.environments.recipes import RECIPES
-from slotproof.files import slug
+from slotproof.support import children
+from slotproof.support.files import slug
 
 MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
@@ -114,7 +114,7 @@ class EngineSpec:
         self._without_python()
         if name == "cmd":
             return self._command(rest)
-        served = "slotproof.drivers.served"
+        served = "slotproof.engines.served"
         return [sys.executable, "-m", served, self.text]
 
     def _family(self) -> str | None:

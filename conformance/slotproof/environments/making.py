@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slotproof import bounds, jsontext
 from slotproof.environments import pip
 from slotproof.environments.processes import Done, Runner, Tell, run
 from slotproof.environments.recipes import EnvironmentProblem, Recipe
 from slotproof.environments.store import Entry, Store
-from slotproof.files import write_whole
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import write_whole
 
 Check = Callable[[Path, Recipe], str]
 """Starts a build, given its Python; says why it does not start, or nothing."""

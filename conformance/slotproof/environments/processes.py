@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from subprocess import PIPE
 
-from slotproof import bounds
-from slotproof.children import Child
-from slotproof.draining import Drain, Ends
+from slotproof.support import bounds
+from slotproof.support.children import Child
+from slotproof.support.draining import Drain, Ends
 
 Tell = Callable[[str], None]
 """Is told, in a few words, what is being done right now."""

@@ -21,11 +21,11 @@ from packaging.version import InvalidVersion, Version
 from platformdirs import user_cache_path
 from pydantic import TypeAdapter
 
-from slotproof import bounds, jsontext
 from slotproof.environments.processes import Tell
 from slotproof.environments.recipes import EnvironmentProblem
-from slotproof.files import TEMPORARY, write_whole
-from slotproof.terminal import json_text
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import TEMPORARY, write_whole
+from slotproof.support.terminal import json_text
 
 MARKER = "slotproof-environment.json"
 VARIABLE = "SLOTPROOF_ENVS"

@@ -15,7 +15,7 @@ from slotproof.environments.making import Check, Maker
 from slotproof.environments.processes import Tell
 from slotproof.environments.recipes import parse
 from slotproof.environments.store import Entry, Store
-from slotproof.terminal import complain, plain
+from slotproof.support.terminal import complain, plain
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds, jsontext
-from slotproof.files import slug, write_whole
 from slotproof.frontend.running import Found, Plan
 from slotproof.frontend.scripts import MOST_CLIENTS, Script
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.shapes import Shape, Text, shape
-from slotproof.terminal import json_text
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import slug, write_whole
+from slotproof.support.terminal import json_text
 
 _Name = Annotated[Text, Field(min_length=1)]
 _Small = Annotated[int, Field(ge=0, le=10_000)]

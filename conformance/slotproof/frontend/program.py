@@ -9,11 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from slotproof import interrupts, jsontext
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.pipe import Pipe
 from slotproof.environments.processes import clean_environment
 from slotproof.frontend.scripts import Action, Script
+from slotproof.support import interrupts, jsontext
 
 PACKAGE = "slotproof_sglang.frontend"
 """What the environment of the build runs, from the folder of its driver."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from slotproof.frontend.oracle import NOT_OBSERVED
 from slotproof.frontend.running import Outcome, Plan
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import duration, labelled
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import duration, labelled
 
 
 def status(outcome: Outcome) -> int:

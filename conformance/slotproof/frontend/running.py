@@ -19,7 +19,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from slotproof import interrupts
 from slotproof.engines.base import EngineFailed
 from slotproof.frontend import oracle
 from slotproof.frontend.program import Build, Program
@@ -29,6 +28,7 @@ from slotproof.logs.format import BadLog, Log
 from slotproof.logs.judging import Judge, kind_of
 from slotproof.protocol.config import EngineConfig
 from slotproof.search.findings import mark
+from slotproof.support import interrupts
 
 LIFE = 300.0
 """Seconds that an engine is played on at most: a start takes half a minute."""

@@ -13,9 +13,19 @@
 from __future__ import annotations
 
 from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
-from slotproof_model.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
-from slotproof_model.state import KINDS, NO_ROW, PHASES, PLAIN, Pool, Request, Rows, Session, Slot
-from slotproof_model.world import Constants, World
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
+from slotproof_model.evaluation.world import Constants, World
+from slotproof_model.spec.state import (
+    KINDS,
+    NO_ROW,
+    PHASES,
+    PLAIN,
+    Pool,
+    Request,
+    Rows,
+    Session,
+    Slot,
+)
 
 _NO_POOL = Pool(total=0, available=0, evictable=0, protected=0)
 _NO_SESSION, _NO_SLOT, _NO_REQUEST = (EMPTY_ACTOR[part] for part in (SESSION, SLOT, REQUEST))

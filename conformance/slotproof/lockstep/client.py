@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Hashed, Message, SessionView, Tokens, joined
-from slotproof_model.profiles import PROFILES, Choices
+from slotproof_model.spec.profiles import PROFILES, Choices
 
 
 @dataclass

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof_model.evaluate import outcomes
-from slotproof_model.layout import EMPTY_ACTOR, OWN, Vector
-from slotproof_model.state import RUNNING, req
-from slotproof_model.world import World
+from slotproof_model.evaluation.evaluate import outcomes
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, Vector
+from slotproof_model.evaluation.world import World
+from slotproof_model.spec.state import RUNNING, req
 
 _COUNTS = ("transitions", "decoding", "checked", "set_aside")
 _PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]

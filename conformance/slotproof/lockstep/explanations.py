@@ -1,7 +1,7 @@
 """What explains a finding: a single change of the spec after which it ends where the engine is.
 
 The events of the breaking iteration are carried out once more, with one transition of them done
-wrongly (:mod:`slotproof_model.deviations`). Where that leads to the engine's own state, the
+wrongly (:mod:`slotproof_model.bugs.deviations`). Where that leads to the engine's own state, the
 engine behaves as if it did so. A change that contradicts an earlier iteration of the example
 explains less than one that does not: the engine would have gone wrong there already.
 """
@@ -17,10 +17,10 @@ from slotproof.lockstep.misread import twin
 from slotproof.lockstep.oracles.steps import differences
 from slotproof.lockstep.referee import Referee, empty_snapshot, with_totals
 from slotproof.protocol.snapshot import Event
-from slotproof_model.deviations import READABLE, Deviation, additions, as_told, deviations
-from slotproof_model.evaluate import Step, steps
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.world import World
+from slotproof_model.bugs.deviations import READABLE, Deviation, additions, as_told, deviations
+from slotproof_model.evaluation.evaluate import Step, steps
+from slotproof_model.evaluation.world import World
+from slotproof_model.spec.transitions import TRANSITIONS
 
 MOST = 3
 """Kept at most."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from slotproof_model.evaluate import compiled
-from slotproof_model.expr import App, Const, Expr, Op, Sort, Var, walk
-from slotproof_model.idioms import words_of
-from slotproof_model.render import formula, symbol
+from slotproof_model.evaluation.evaluate import compiled
+from slotproof_model.spec.expr import App, Const, Expr, Op, Sort, Var, walk
+from slotproof_model.text.idioms import words_of
+from slotproof_model.text.render import formula, symbol
 
 LONGEST = 60
 """Characters of a term that is written out."""
@@ -27,8 +27,8 @@ def figures(
 
     ``after`` is the state after a step, ``said`` the parameters of an event.
 
-    >>> from slotproof_model.layout import INDEX
-    >>> from slotproof_model.state import rows, slot
+    >>> from slotproof_model.evaluation.layout import INDEX
+    >>> from slotproof_model.spec.state import rows, slot
     >>> state = [0] * len(INDEX)
     >>> state[INDEX["rows.total"]], state[INDEX["slot.row"]] = 4, 2
     >>> figures((rows.free == rows.total) & (rows.free >= 0), 1, state)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.oracles.steps import differences, follow
 from slotproof.protocol.snapshot import Event
-from slotproof_model.layout import EMPTY_ACTOR, OWN
-from slotproof_model.state import req, session
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.world import World
+from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN
+from slotproof_model.evaluation.world import World
+from slotproof_model.spec.state import req, session
+from slotproof_model.spec.transitions import TRANSITIONS
 
 ORDER = "order"
 MOST = 30

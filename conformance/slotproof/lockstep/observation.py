@@ -13,8 +13,8 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.published import Published
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import RequestView, SlotView, Snapshot
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.world import World
+from slotproof_model.evaluation.world import World
+from slotproof_model.spec.invariants import INVARIANTS
 
 TERMS = ("available", "evictable", "protected", "held", "uncached")
 """The five figures of a pool whose sum is its total."""

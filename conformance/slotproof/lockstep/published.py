@@ -13,8 +13,8 @@ from typing import Any
 from slotproof.lockstep.client import Client
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Event, Snapshot, differ
-from slotproof_model.memory import Move
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.memory import Move
+from slotproof_model.spec.transitions import TRANSITIONS
 
 PUBLISHES, EVICTS = (
     frozenset(

@@ -11,7 +11,7 @@ from slotproof.lockstep.referee import Iteration, empty_snapshot
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Message, Snapshot
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 _Node: TypeAlias = "dict[int, _Node]"
 

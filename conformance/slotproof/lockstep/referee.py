@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slotproof import interrupts
 from slotproof.engines.base import Capabilities, Engine, EngineFailed
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import CLOSES, Client
@@ -22,8 +21,9 @@ from slotproof.lockstep.published import Published
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Event, Hashed, Snapshot, nonsense
-from slotproof_model.profiles import Profile, profile_named
-from slotproof_model.world import Constants, World
+from slotproof.support import interrupts
+from slotproof_model.evaluation.world import Constants, World
+from slotproof_model.spec.profiles import Profile, profile_named
 
 
 @dataclass

@@ -18,15 +18,15 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from slotproof import interrupts, jsontext
-from slotproof.files import write_whole
 from slotproof.lockstep.client import Sent
 from slotproof.logs.format import Header, Log, Place
 from slotproof.logs.judging import ENDS, Found, Judge, Life, Verdict
 from slotproof.protocol.hidden import hashed
 from slotproof.protocol.snapshot import Tokens
+from slotproof.support import interrupts, jsontext
+from slotproof.support.files import write_whole
 from slotproof.traces.record import Row
-from slotproof_model.world import World
+from slotproof_model.evaluation.world import World
 
 VERSION = 2
 POLL = 0.2

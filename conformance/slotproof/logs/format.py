@@ -13,7 +13,6 @@ from gzip import GzipFile
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from slotproof import bounds, jsontext
 from slotproof.engines.base import Capabilities
 from slotproof.logs.files import UNREADABLE, NoFiles, files_of, number, opened, shown, why
 from slotproof.logs.lines import (
@@ -30,8 +29,9 @@ from slotproof.protocol.commands import FIELDS
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded, hashed
 from slotproof.protocol.shapes import Shape, quoted
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.support import bounds, jsontext
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 NO_LOG = (
     "a log is lines of JSON, as a recorder writes them; what an engine's own text says: "

@@ -22,8 +22,7 @@ from slotproof.protocol.snapshot import Hashed, Snapshot
 from slotproof.search.findings import Mark, mark
 from slotproof.traces.frames import Frame, said_in
 from slotproof.traces.itf import FIGURES
-from slotproof.traces.record import Row
-from slotproof.traces.trace import rows_of
+from slotproof.traces.record import Row, rows_of
 
 CONTEXT = 24
 """Commands and iterations up to a bad line that are kept to be shown."""

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ty
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.commands import Tokens
 from slotproof.protocol.config import SOME
 from slotproof.protocol.hidden import Hidden
@@ -26,6 +25,7 @@ from slotproof.protocol.snapshot import (
     Used,
     pools_of,
 )
+from slotproof.support import bounds
 
 VERSION = 3
 READ = (1, 2, VERSION)

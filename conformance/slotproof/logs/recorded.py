@@ -24,8 +24,8 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.hidden import hashed
 from slotproof.protocol.snapshot import Message, Snapshot, nonsense
-from slotproof_model.layout import initial_pools
-from slotproof_model.world import World
+from slotproof_model.evaluation.layout import initial_pools
+from slotproof_model.evaluation.world import World
 
 _KEPT = 256
 """Answered requests that are remembered, so that a second answer is noticed; answers that wait to

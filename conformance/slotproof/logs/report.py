@@ -10,9 +10,9 @@ from slotproof.lockstep.observation import Violation
 from slotproof.logs.files import shown
 from slotproof.logs.judging import Verdict
 from slotproof.search.report import checked, left_out
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import labelled
-from slotproof_model.invariants import INVARIANTS, ON_ENGINES
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import labelled
+from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 
 
 def status(verdict: Verdict) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slotproof import bounds
 from slotproof.logs.judging import Found, Verdict
 from slotproof.logs.report import not_observed
+from slotproof.reports.trace import Trace
+from slotproof.support import bounds
 from slotproof.traces.record import Later, Recorded
-from slotproof.traces.trace import Trace
 
 
 def trace_of(verdict: Verdict, shown: Found, profile: str | None = None) -> Trace:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from slotproof.engines.base import Engine, EngineFailed
-from slotproof.files import open_stream
 from slotproof.logs.lines import VERSION
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.support.files import open_stream
 
 
 class LoggedEngine:

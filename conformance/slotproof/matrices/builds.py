@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slotproof import interrupts
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.files import slug
 from slotproof.matrices.known import Known, Refused, Seen, again, look
 from slotproof.matrices.table import Cell, Row, Table
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.campaign import Progress
 from slotproof.search.findings import Finding, mark
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.plan import Plan
 from slotproof.search.workers import workers_for
-from slotproof.traces.trace import Trace
-from slotproof_model.invariants import INVARIANTS
+from slotproof.support import interrupts
+from slotproof.support.files import slug
+from slotproof_model.spec.invariants import INVARIANTS
 
 _NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
 _PYTHON = re.compile(r"(?P<engine>[^@]+)@(?P<python>[^@]*/[^@]*)")

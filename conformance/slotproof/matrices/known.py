@@ -13,12 +13,12 @@ from pathlib import Path
 
 from slotproof.engines.base import Engine
 from slotproof.environments.recipes import RECIPES
-from slotproof.files import slug
 from slotproof.lockstep.referee import Iteration, play
 from slotproof.matrices.table import Cell
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search.findings import lead, mark
+from slotproof.support.files import slug
 from slotproof.traces import itf
-from slotproof.traces.trace import Trace
 
 SUFFIX = ".itf.json"
 
@@ -71,7 +71,7 @@ def load(folder: Path) -> list[Known]:
     """All traces of a folder, by name. Raises :class:`itf.BadTrace`, ``OSError``."""
     found: dict[str, list[tuple[Path, Trace]]] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        trace = itf.load(path)
+        trace = load_trace(path)
         if not trace.violations:
             raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
         if trace.mends:

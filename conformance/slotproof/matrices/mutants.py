@@ -16,18 +16,18 @@ from multiprocessing.synchronize import Event
 from statistics import median
 from threading import Thread
 
-from slotproof import bounds, interrupts
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import play
 from slotproof.matrices.finders import FINDERS
 from slotproof.matrices.table import Cell, Row, Table
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import planned
-from slotproof.traces.trace import Trace
+from slotproof.support import bounds, interrupts
 from slotproof_engine.mutants import MUTANTS
-from slotproof_model.museum import EXHIBITS
-from slotproof_model.pool import Pool
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.proofs.pool import Pool
 
 SHRUNK = "of the trace, shrunk"
 WHO = (

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slotproof_model.kill import Verdict
+    from slotproof_model.proofs.kill import Verdict
 
 
 @dataclass

@@ -32,8 +32,8 @@ from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign, report
 from slotproof.search.findings import Finding
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.statuses import CONFORMS
-from slotproof.terminal import say, say_all
+from slotproof.support.statuses import CONFORMS
+from slotproof.support.terminal import say, say_all
 from slotproof_engine.mutants.systematic import SystematicMutant, drawn, systematic
 
 RECORD = Path(__file__).with_name("survivors.toml")

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from slotproof.files import write_whole
-from slotproof.markup import target, templates, text
-from slotproof.terminal import json_text
+from slotproof.support.files import write_whole
+from slotproof.support.markup import target, templates, text
+from slotproof.support.terminal import json_text
 
 LEFT, TOP, CELL, LINE = 330, 96, 74, 24
 """Pixels of the picture: of the names, of the slanted heads, of a column, of a row."""

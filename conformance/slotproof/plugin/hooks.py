@@ -147,7 +147,7 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     """The engine under test, started once for all items of this process."""
     from slotproof.engines.base import EngineUnusable
     from slotproof.engines.registry import EngineSpec
-    from slotproof.terminal import plain
+    from slotproof.support.terminal import plain
 
     option = pytestconfig.getoption
     spec = EngineSpec(

@@ -13,8 +13,8 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import known_profile, number
 from slotproof.cli.running import known
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.files import slug
 from slotproof.protocol.config import CONFIGS, BadConfig, chosen
+from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run
 from slotproof.search.causes import Known
@@ -23,8 +23,8 @@ from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import LEAST, planned
-from slotproof.terminal import plain
-from slotproof.traces import text
+from slotproof.support.files import slug
+from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace
 
 

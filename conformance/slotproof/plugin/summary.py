@@ -10,7 +10,7 @@ import pytest
 
 from slotproof.protocol.config import chosen
 from slotproof.search.report import impossible, left_out
-from slotproof.terminal import labelled, plain
+from slotproof.support.terminal import labelled, plain
 
 
 class Summary:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import FailFast, Field
 
-from slotproof import bounds
 from slotproof.protocol.shapes import Name, Shape, tagged
+from slotproof.support import bounds
 
 Command: TypeAlias = dict[str, Any]
 """A command as it is handled: a dictionary of one of the types below."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.shapes import Shape, shape
+from slotproof.support import bounds
 
 
 class BadConfig(ValueError):

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.commands import COMMAND, TokenIds
 from slotproof.protocol.config import CONFIG
 from slotproof.protocol.shapes import (
@@ -23,6 +22,7 @@ from slotproof.protocol.shapes import (
     tagged,
 )
 from slotproof.protocol.snapshot import PoolName
+from slotproof.support import bounds
 
 PROTOCOL = 2
 READ = (1, PROTOCOL)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from slotproof import bounds
+from slotproof.support import bounds
 
 shape = with_config(ConfigDict(extra="forbid", strict=True))
 """A dictionary with these keys and no others; ``64.0`` and ``true`` are no integers."""

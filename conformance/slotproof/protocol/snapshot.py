@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field, GetPydanticSchema, Strict
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.shapes import Count, Hash, Int, Ints, Name, Shape, Text, open_shape, shape
+from slotproof.support import bounds
 
 Sequence = Strict(False)
 """JSON has no tuples: a list of the right length is one."""

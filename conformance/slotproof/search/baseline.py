@@ -15,13 +15,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds, jsontext
-from slotproof.files import slug, write_whole
 from slotproof.protocol.shapes import Shape, Text, shape
-from slotproof.terminal import json_text
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import slug, write_whole
+from slotproof.support.terminal import json_text
 from slotproof.traces import itf, older
-from slotproof.traces.trace import Trace
-from slotproof_model.invariants import INVARIANTS
+from slotproof_model.spec.invariants import INVARIANTS
 
 TO_EXPLAIN = "to be explained"
 """The reason of a group that a run wrote."""
@@ -130,7 +130,7 @@ class Baseline:
     def trace(self, file: str) -> Trace:
         """One of its traces; see :meth:`check`."""
         path = self.folder / file
-        trace = itf.load(path)
+        trace = load_trace(path)
         if not trace.violations:
             raise itf.BadTrace(f"{path} violates nothing: it is the trace of no finding")
         return trace

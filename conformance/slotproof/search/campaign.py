@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from slotproof import interrupts
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.config import SERVED, EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search.causes import Known
 from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
@@ -29,7 +29,7 @@ from slotproof.search.plan import Plan
 from slotproof.search.schedule import Clock, Schedule, Turn
 from slotproof.search.shrinking import Shrink
 from slotproof.search.workers import Here, Workers
-from slotproof.traces.trace import Trace
+from slotproof.support import interrupts
 
 Progress = Callable[[str, int, int], None]
 """(configuration, examples done, examples in all)."""

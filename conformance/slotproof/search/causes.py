@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotproof.lockstep.observation import Violation
+from slotproof.reports.trace import Trace
 from slotproof.search.findings import LATER, Mark
-from slotproof.traces.trace import Trace
-from slotproof_model.invariants import INVARIANTS
+from slotproof_model.spec.invariants import INVARIANTS
 
 ACTOR = "an actor"
 """Departs so: a session or a request is there for one of the two only."""

@@ -10,7 +10,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotproof import interrupts
 from slotproof.engines.registry import EngineSpec
 from slotproof.search import campaign, report
 from slotproof.search.baseline import Baseline
@@ -20,6 +19,7 @@ from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.plan import Plan
 from slotproof.search.workers import workers_for
+from slotproof.support import interrupts
 
 
 @dataclass

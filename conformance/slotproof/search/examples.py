@@ -17,11 +17,11 @@ import hypothesis
 from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
-from slotproof import bounds, garbage, interrupts
 from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import OutOfTime, Referee
+from slotproof.reports.trace import Trace
 from slotproof.search.causes import Known
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.judging import Judging, Tell
@@ -29,7 +29,7 @@ from slotproof.search.machine import machine_for
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Stop, Turn
 from slotproof.search.sending import Leave
-from slotproof.traces.trace import Trace
+from slotproof.support import bounds, garbage, interrupts
 
 _SEEDS = 1009
 """Turns of a campaign whose seeds are consecutive."""

@@ -32,14 +32,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slotproof.files import slug
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration
-from slotproof.traces.trace import Trace
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.state import RUNNING, TURN, WAITING, req, session
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.reports.trace import Trace
+from slotproof.support.files import slug
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.state import RUNNING, TURN, WAITING, req, session
+from slotproof_model.spec.transitions import TRANSITIONS
 
 _ALL = TRANSITIONS.values()
 _RUNNING = {req.kind.name: TURN, req.phase.name: RUNNING, session.inflight.name: True}

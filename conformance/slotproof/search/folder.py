@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from slotproof.files import slug
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search.findings import Finding
+from slotproof.support.files import slug
 from slotproof.traces import itf
-from slotproof.traces.trace import Trace
 
 SUFFIX = ".itf.json"
 Name = Callable[[int, Finding], str]
@@ -66,7 +66,7 @@ class Folder:
         """Where it is written: not over the trace of another build, which stands there already."""
         if path not in self._places:
             try:
-                other = path.exists() and itf.load(path).engine != trace.engine
+                other = path.exists() and load_trace(path).engine != trace.engine
             except (OSError, ValueError):
                 other = False  # no trace
             name = path.name.removesuffix(SUFFIX)

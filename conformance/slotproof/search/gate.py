@@ -13,18 +13,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slotproof import interrupts
 from slotproof.engines.base import Engine
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Referee, play
 from slotproof.protocol.commands import Command
+from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
 from slotproof.search.causes import Bug, Cause, Known, cause, near, same
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.support import interrupts
+from slotproof.traces.record import rows_of
 
 AT_LEAST = 120.0
 """Seconds that shrinking what the search left has, if the search had less."""

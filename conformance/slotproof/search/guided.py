@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from slotproof import garbage, interrupts
 from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.protocol.commands import Command
+from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
 from slotproof.search.causes import Known
 from slotproof.search.features import Features, features
@@ -29,7 +29,7 @@ from slotproof.search.plan import Plan
 from slotproof.search.rules import clients_for, rules_of
 from slotproof.search.schedule import Stop
 from slotproof.search.sending import Leave
-from slotproof.traces.trace import Trace
+from slotproof.support import garbage, interrupts
 
 FRESH = 0.25
 """Of the examples, so many are drawn afresh where there is something to go on from."""

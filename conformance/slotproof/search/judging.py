@@ -10,10 +10,11 @@ from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
+from slotproof.reports.trace import Trace
 from slotproof.search.causes import Known, cause
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.record import rows_of
 
 Tell = Callable[[Finding | int], None]
 """Told of each finding as soon as there is one, and of each example."""

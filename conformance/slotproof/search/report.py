@@ -8,16 +8,16 @@ from typing import Any
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.config import EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import FLOOR
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.terminal import labelled
-from slotproof.traces.trace import Trace
-from slotproof_model.invariants import INVARIANTS, ON_ENGINES
-from slotproof_model.museum import EXHIBITS
-from slotproof_model.profiles import Choices, profile_named
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from slotproof.support.terminal import labelled
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
+from slotproof_model.spec.profiles import Choices, profile_named
+from slotproof_model.spec.transitions import TRANSITIONS
 
 NAMED = 3
 """Configurations that a line names; more are counted."""

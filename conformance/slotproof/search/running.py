@@ -10,11 +10,11 @@ from typing import Any
 
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.terminal import plain
-from slotproof.traces.trace import Trace
+from slotproof.support.terminal import plain
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Protocol
 
-from slotproof import bounds
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.reached import Reached
 from slotproof.lockstep.referee import Referee
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.search.drawing import Chosen, Prompt, Text, family
+from slotproof.support import bounds
 
 DRAIN_STEPS = 600
 """More than INV-PROGRESS.starved waits."""

@@ -20,7 +20,7 @@ from slotproof.search.findings import Finding, Mark, explained, mark
 from slotproof.search.judging import Tell
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Stop
-from slotproof.traces.trace import rows_of
+from slotproof.traces.record import rows_of
 
 HANG = 50
 """Replays that one which hangs counts for: each of them waits for the whole timeout."""

@@ -15,13 +15,13 @@ from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
 
-from slotproof import bounds, interrupts
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
 from slotproof.search.judging import Tell
 from slotproof.search.schedule import Stop
-from slotproof_model.pool import Pool
+from slotproof.support import bounds, interrupts
+from slotproof_model.proofs.pool import Pool
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TypedDict
 
 import slotproof_model
-from slotproof import children
-from slotproof_model.outline import Outline, outline
+from slotproof.support import children
+from slotproof_model.text.outline import Outline, outline
 
 MODEL = Path(slotproof_model.__file__).resolve().parent
 PLACE = "model/slotproof_model"
 """Where a checkout has it."""
-READERS = ("idioms.py", "named.py", "outline.py", "render.py")
+READERS = tuple(f"text/{name}.py" for name in ("idioms", "named", "outline", "render"))
 """Modules of today that read the spec of then: what differs is then the spec."""
 _READ = """
 import json, pathlib, slotproof_model
-from slotproof_model.outline import outline
+from slotproof_model.text.outline import outline
 there = pathlib.Path("model/slotproof_model").resolve()
 assert pathlib.Path(slotproof_model.__file__).parent == there
 print(json.dumps(outline()))

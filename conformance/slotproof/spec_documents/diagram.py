@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slotproof.markup import templates
-from slotproof_model.life import Life
+from slotproof.support.markup import templates
+from slotproof_model.text.life import Life
 
 BOX, GAP, MARGIN = 136, 96, 24
 LINE = 14
@@ -55,7 +55,7 @@ class _Arc:
 def picture(life: Life) -> str:
     """The life as an SVG document.
 
-    >>> from slotproof_model.life import lives
+    >>> from slotproof_model.text.life import lives
     >>> picture(lives()["slot"]).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     True
     """

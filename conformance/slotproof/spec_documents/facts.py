@@ -9,14 +9,14 @@ from functools import cache
 from slotproof.engines.methods import methods_of, newest
 from slotproof.engines.mutants import Known, known_mutants
 from slotproof.environments.recipes import RECIPES
-from slotproof_model import cores
-from slotproof_model.expr import variables
-from slotproof_model.invariant import Invariant, Kind, about
-from slotproof_model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
-from slotproof_model.museum import EXHIBITS, Exhibit
-from slotproof_model.profiles import CHOICES
-from slotproof_model.transition import Stage, Transition
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.bugs.museum import EXHIBITS, Exhibit
+from slotproof_model.proofs import cores
+from slotproof_model.spec.expr import variables
+from slotproof_model.spec.invariant import Invariant, Kind, about
+from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
+from slotproof_model.spec.profiles import CHOICES
+from slotproof_model.spec.transition import Stage, Transition
+from slotproof_model.spec.transitions import TRANSITIONS
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from itertools import pairwise
 
-from slotproof import bounds
+from slotproof.support import bounds
 
 
 def limits() -> Iterator[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from slotproof.files import write_whole
+from slotproof.support.files import write_whole
 
 
 def write_all(documents: Mapping[str, str], folder: Path, mark: str) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.config import SOME
 from slotproof.protocol.messages import READ, MendName
 from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
+from slotproof.support import bounds
 from slotproof.traces.runs import PATTERN
 
 Numbers = dict[Name, Int]

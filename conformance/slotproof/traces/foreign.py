@@ -13,9 +13,9 @@ from typing import Annotated, Any, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.shapes import Count, Name, Shape, Text, open_shape
-from slotproof.terminal import plain
+from slotproof.support import bounds
+from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace
 
 LONGEST = 2_000

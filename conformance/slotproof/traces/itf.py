@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from slotproof import bounds, jsontext
-from slotproof.files import write_whole
-from slotproof.jsontext import BadJson
 from slotproof.lockstep.explanations import Explanation
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.commands import FIELDS, Command, check
@@ -24,12 +21,14 @@ from slotproof.protocol.hidden import check_recorded
 from slotproof.protocol.messages import PROTOCOL, READ
 from slotproof.protocol.shapes import quoted
 from slotproof.protocol.snapshot import Hashed
-from slotproof.terminal import json_text
+from slotproof.support import bounds, jsontext
+from slotproof.support.files import write_whole
+from slotproof.support.jsontext import BadJson
+from slotproof.support.terminal import json_text
 from slotproof.traces import older
 from slotproof.traces.document import TRACE, State
 from slotproof.traces.frames import Frame
-from slotproof.traces.record import Later, Recorded, Row
-from slotproof.traces.trace import Trace
+from slotproof.traces.record import Later, Record, Recorded, Row
 
 FIGURES = ("pools", "sessions", "slots", "requests")
 VARS = ("transitions", *FIGURES, "iterations")
@@ -101,7 +100,7 @@ def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
         yield key, decode(pair[1])
 
 
-def to_itf(trace: Trace) -> dict[str, Any]:
+def to_itf(trace: Record) -> dict[str, Any]:
     """The trace as an ITF document; without variables where it has no states."""
     variables = VARS if trace.states else ()
     states = []
@@ -167,7 +166,7 @@ def to_itf(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _explained(trace: Trace) -> list[dict[str, Any]]:
+def _explained(trace: Record) -> list[dict[str, Any]]:
     return [dict(vars(each)) for each in trace.explained or ()]
 
 
@@ -192,7 +191,7 @@ def _map(values: dict[str, Any]) -> dict[str, Any]:
     return {"#map": [[key, encode(value)] for key, value in values.items()]}
 
 
-def from_itf(data: Any) -> Trace:
+def from_itf(data: Any) -> Record:
     """The trace of an ITF document. Raises :class:`BadTrace`."""
     meta = data.get("#meta") if isinstance(data, dict) else None
     if not isinstance(meta, dict) or "states" not in data:
@@ -223,7 +222,7 @@ def from_itf(data: Any) -> Trace:
     else:
         later = tuple(Later(**each) for each in recorded["later"])
         recorded = Recorded(**{**recorded, "later": later})
-    return Trace(
+    return Record(
         engine=mine["engine"],
         spec=mine["spec"],
         profile=mine["profile"],
@@ -321,12 +320,12 @@ def _row(number: int, state: dict[str, Any], checked: Callable[[Any], Command]) 
     return Row(command, list(state.get("transitions", [])), **rest, frames=frames)
 
 
-def save(trace: Trace, path: Path) -> None:
+def save(trace: Record, path: Path) -> None:
     """Write the file; the old one stays until the new one is whole. Raises ``OSError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> rows = [Row({"do": "open", "session": "s1"})]
-    >>> trace = Trace("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> trace = Record("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
     >>> with TemporaryDirectory() as folder:
     ...     save(trace, Path(folder) / "mine.itf.json")
     ...     load(Path(folder) / "mine.itf.json") == trace
@@ -335,7 +334,7 @@ def save(trace: Trace, path: Path) -> None:
     write_whole(path, _text(trace))
 
 
-def _text(trace: Trace) -> str:
+def _text(trace: Record) -> str:
     """The document. One that no reader would take is written without its states, one that was
     recorded without its first ones."""
     for each in _shorter(trace):
@@ -345,7 +344,7 @@ def _text(trace: Trace) -> str:
     return text
 
 
-def _shorter(trace: Trace) -> Iterator[Trace]:
+def _shorter(trace: Record) -> Iterator[Record]:
     yield trace
     while trace.recorded is not None and len(trace.rows) > 1:
         trace = trace.last(len(trace.rows) // 2)
@@ -353,7 +352,7 @@ def _shorter(trace: Trace) -> Iterator[Trace]:
     yield trace.without_states()
 
 
-def load(path: str | Path, to_run: bool = True) -> Trace:
+def load(path: str | Path, to_run: bool = True) -> Record:
     """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
     for a trace of a log where it is ``to_run`` again.
 

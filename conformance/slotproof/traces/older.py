@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from slotproof.lockstep.observation import actor_of
-from slotproof_model.layout import LAYOUT
+from slotproof_model.evaluation.layout import LAYOUT
 
 _DIFFERS = re.compile(
     r"(?:\S+ )?(?P<variable>\w+\.\w+) is (?P<engine>-?\d+)(?: after \S+)?, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration, Setup
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
-from slotproof.traces.frames import Frame
+from slotproof.traces.frames import Frame, frame_of
 
 
 @dataclass(frozen=True)
@@ -134,3 +135,21 @@ class Record:
         if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
             return f"{name}=={release}"
         return self.spec
+
+
+def row_of(entry: Iteration, last: Row) -> Row:
+    """A command and what it led to; ``last`` is the row before it."""
+    frames = [frame_of(seen) for seen in entry.observations]
+    transitions = [event["transition"] for frame in frames for event in frame.events]
+    shown = frames[-1] if frames else last
+    return Row(
+        entry.command, transitions, shown.pools, shown.sessions, shown.slots, shown.requests, frames
+    )
+
+
+def rows_of(log: Iterable[Iteration]) -> list[Row]:
+    """The rows of what a referee logged."""
+    result: list[Row] = []
+    for entry in log:
+        result.append(row_of(entry, result[-1] if result else Row(entry.command)))
+    return result

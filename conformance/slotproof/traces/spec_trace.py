@@ -10,13 +10,13 @@ from typing import Annotated, Any, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof import bounds
 from slotproof.protocol.shapes import Count, Int, Name, Shape, open_shape
-from slotproof.terminal import plain
+from slotproof.support import bounds
+from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace, decode
-from slotproof_model.expr import Sort
-from slotproof_model.idioms import words_of
-from slotproof_model.state import ACTOR, PAGE
+from slotproof_model.spec.expr import Sort
+from slotproof_model.spec.state import ACTOR, PAGE
+from slotproof_model.text.idioms import words_of
 
 FLAGS = frozenset(var.name for var in (*ACTOR, *PAGE) if var.sort is Sort.BOOL)
 Value = Int | bool | Name

@@ -9,8 +9,8 @@ from slotproof.campaigns.lines import Head, offers
 from slotproof.campaigns.state import Place, Point, State
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import load_trace
 from slotproof.search.findings import Finding, Mark
-from slotproof.traces import itf
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +26,7 @@ def state() -> State:
         )
     made.places["p1"] = Place(examples=90_000, seen={"x"})
     for path in sorted((ROOT / "docs" / "findings").glob("sglang-0.5.23-*.itf.json")):
-        trace = itf.load(path)
+        trace = load_trace(path)
         mark = Mark(trace.violations[0].clause, (path.name,), "step")
         made.findings.add(Finding(mark, trace, 7))
     first, *_ = made.findings.all()

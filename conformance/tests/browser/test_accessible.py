@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.traces import forms, itf
+from slotproof.reports import forms
+from slotproof.reports.trace import load_trace
 from tests.browser import pages
 
 pytestmark = pytest.mark.browser
@@ -70,14 +71,14 @@ def serious(page: Any, path: Path) -> list[str]:
 @pytest.mark.parametrize("name", TRACES)
 def test_a_counterexample(name: str, page: Any, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    trace = itf.load(FINDINGS / f"{TRACES[name]}.itf.json")
+    trace = load_trace(FINDINGS / f"{TRACES[name]}.itf.json")
     path.write_text(forms.form("html", trace, "trace.itf.json"))
     assert serious(page, path) == []
 
 
 def test_an_index_of_counterexamples(page: Any, tmp_path: Path) -> None:
     path = FINDINGS / f"{TRACES['lost']}.itf.json"
-    forms.write_all({str(path): itf.load(path)}, tmp_path)
+    forms.write_all({str(path): load_trace(path)}, tmp_path)
     assert serious(page, tmp_path / "index.html") == []
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.traces import forms, itf
-from slotproof.traces.trace import Trace
+from slotproof.reports import forms
+from slotproof.reports.trace import Trace, load_trace
 
 pytestmark = pytest.mark.browser
 
@@ -68,7 +68,7 @@ def steps(page: Any) -> list[str]:
 @pytest.mark.parametrize("path", [*FINDINGS, OLD], ids=lambda path: path.stem)
 def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
     """The page opens on it, and no other is marked; no console error."""
-    trace = itf.load(path)
+    trace = load_trace(path)
     page = opened(trace)
     last = page.locator("[data-panel]").count()
     assert shown(page) == steps(page)[-1]
@@ -85,7 +85,7 @@ def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
 
 
 def test_arrows_step_through(opened: Open) -> None:
-    page = opened(itf.load(FINDINGS[0]))
+    page = opened(load_trace(FINDINGS[0]))
     ids = steps(page)
     last = len(ids)
     for key, wanted in (
@@ -105,7 +105,7 @@ def test_arrows_step_through(opened: Open) -> None:
 
 
 def test_buttons_rows_and_links_step_too(opened: Open) -> None:
-    page = opened(itf.load(FINDINGS[0]))
+    page = opened(load_trace(FINDINGS[0]))
     page.click("#back")
     assert shown(page) == steps(page)[-2]
     page.click("#on")
@@ -121,7 +121,7 @@ def test_buttons_rows_and_links_step_too(opened: Open) -> None:
 def test_the_picture_moves_with_the_step(opened: Open) -> None:
     """A page that is lost at the last step is its slot's before."""
     path = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-hidden-leak.itf.json"
-    page = opened(itf.load(path))
+    page = opened(load_trace(path))
     lost = page.locator("[data-panel]:visible .pages .lost")
     assert lost.count() == 1
     assert "?" in lost.inner_text()
@@ -132,14 +132,14 @@ def test_the_picture_moves_with_the_step(opened: Open) -> None:
 
 
 def test_without_a_script_everything_is_there(opened: Open) -> None:
-    page = opened(itf.load(FINDINGS[0]), java_script_enabled=False)
+    page = opened(load_trace(FINDINGS[0]), java_script_enabled=False)
     panels = page.locator("[data-panel]")
     assert panels.count() == page.locator("[data-panel]:visible").count() > 1
 
 
 def test_on_paper_every_iteration_is_there(opened: Open) -> None:
     """Chromium tells the page before it prints; commands that wait need no page of paper."""
-    page = opened(itf.load(FINDINGS[0]))
+    page = opened(load_trace(FINDINGS[0]))
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     ran = page.locator("[data-panel]:not(.waits, .repeats)").count()
@@ -155,7 +155,7 @@ def test_on_paper_every_iteration_is_there(opened: Open) -> None:
 def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
     """Nothing makes the page itself scroll sideways."""
     size = {"width": width, "height": 800}
-    page = opened(itf.load(FINDINGS[0]), viewport=size, color_scheme=scheme)
+    page = opened(load_trace(FINDINGS[0]), viewport=size, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
@@ -166,7 +166,7 @@ def test_it_fits_the_window(width: int, scheme: str, opened: Open) -> None:
 def test_the_sum_is_seen_without_scrolling(width: int, name: str, opened: Open) -> None:
     """Of the step that is shown, and of every row of the table."""
     path = ROOT / "docs" / "findings" / f"sglang-{name}.itf.json"
-    page = opened(itf.load(path), viewport={"width": width, "height": 900})
+    page = opened(load_trace(path), viewport={"width": width, "height": 900})
     sums = page.locator("[data-panel]:visible .eq .sum, .steps .sum:visible")
     boxes = [sums.nth(index).bounding_box() for index in range(sums.count())]
     assert len(boxes) >= 3 and all(box["x"] + box["width"] <= width for box in boxes)
@@ -178,7 +178,7 @@ def test_the_sum_is_seen_without_scrolling(width: int, name: str, opened: Open) 
 def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
     """Of 17 iterations those are printed in which something was new, and the last."""
     path = ROOT / "docs" / "findings" / "sglang-0.5.23-idle-session-pins.itf.json"
-    page = opened(itf.load(path))
+    page = opened(load_trace(path))
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     printed = page.locator("[data-panel]:visible")
@@ -191,7 +191,7 @@ def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
 
 def test_who_has_it_in_a_frame_says_light_or_dark(browser: Any, tmp_path: Path) -> None:
     """Whatever the system says: as the site does, which can't look into a file beside it."""
-    (tmp_path / "page.html").write_text(forms.form("html", itf.load(OLD), "x"))
+    (tmp_path / "page.html").write_text(forms.form("html", load_trace(OLD), "x"))
     (tmp_path / "site.html").write_text("<iframe src=page.html></iframe>")
     context = browser.new_context(offline=True, color_scheme="light")
     page = context.new_page()
@@ -221,7 +221,7 @@ def test_nothing_of_a_hostile_trace_is_run(opened: Open, hostile: Trace) -> None
 def test_the_policy_forbids_other_scripts(browser: Any, tmp_path: Path) -> None:
     """Even what would get through the escaping is not run."""
     path = tmp_path / "page.html"
-    path.write_text(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    path.write_text(forms.form("html", load_trace(FINDINGS[0]), "x"))
     page = browser.new_page()
     page.goto(path.as_uri())
     blocked = page.evaluate(
@@ -242,7 +242,7 @@ def test_the_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path)
     """Steps by keyboard, its script and no other; it can't reach the notebook."""
     wrong: list[str] = []
     cell = tmp_path / "cell.html"
-    cell.write_text(f"<p>before</p>{itf.load(OLD)._repr_html_()}<p>after</p>")
+    cell.write_text(f"<p>before</p>{load_trace(OLD)._repr_html_()}<p>after</p>")
     context = browser.new_context(offline=True)
     page = context.new_page()
     page.on("console", lambda message: wrong.append(message.text))

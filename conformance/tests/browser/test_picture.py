@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from slotproof.traces import forms, itf
+from slotproof.reports import forms
+from slotproof.reports.trace import load_trace
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +29,7 @@ DRAWN_FROM = DOCS / "images" / "counterexample.sha256"
 
 
 def test_it_shows_the_page_as_it_is(browser: Any, tmp_path: Path) -> None:
-    page = forms.form("html", itf.load(TRACE), TRACE.name)
+    page = forms.form("html", load_trace(TRACE), TRACE.name)
     digest = hashlib.sha256(page.encode()).hexdigest() + "\n"
     if os.environ.get("SLOTPROOF_UPDATE_SNAPSHOTS") == "1":
         draw(browser, page, tmp_path / "page.html")

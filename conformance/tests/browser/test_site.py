@@ -25,7 +25,7 @@ PAGES = (
     "findings/matrix/matrix",
     "findings/matrix-vllm/matrix",
     "how-to/review-a-pull-request",
-    "project/model/slotproof_model/memory.py",
+    "project/model/slotproof_model/spec/memory.py",
 )
 
 

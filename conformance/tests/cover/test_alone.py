@@ -18,14 +18,14 @@ from slotproof.cli import showing
 from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.commands import Command
-from slotproof.traces import alone, forms, issue, itf
-from slotproof.traces.calls import calls
-from slotproof.traces.front_end import objections
-from slotproof.traces.issue import Elsewhere
+from slotproof.reports import alone, forms, issue
+from slotproof.reports.calls import calls
+from slotproof.reports.front_end import objections
+from slotproof.reports.issue import Elsewhere
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.reports.view import View
 from slotproof.traces.itf import NoForm
 from slotproof.traces.record import Recorded, Row
-from slotproof.traces.trace import Trace
-from slotproof.traces.view import View
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = {
@@ -54,7 +54,7 @@ WITHOUT = {
 
 
 def given(name: str) -> Trace:
-    return itf.load(FINDINGS[name])
+    return load_trace(FINDINGS[name])
 
 
 def script(trace: Trace) -> str:
@@ -155,7 +155,11 @@ def of(engine: str) -> Callable[[Trace], Trace]:
 
 RETRACT: Command = {"do": "retract"}
 REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
-    (PINS, lambda trace: itf.load(REFERENCE), "sglang and vllm, and this trace is of 'reference:"),
+    (
+        PINS,
+        lambda trace: load_trace(REFERENCE),
+        "sglang and vllm, and this trace is of 'reference:",
+    ),
     (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
     (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
     (PINS, lambda trace: replace(trace, mends=("retract-finishes",)), "(retract-finishes)"),
@@ -309,7 +313,7 @@ def test_releases_that_nobody_can_ask(
 
 
 def test_forms_that_a_trace_has_not_are_left_out(tmp_path: Path) -> None:
-    forms.write_all({"x.itf.json": itf.load(REFERENCE), "y.itf.json": given(PINS)}, tmp_path)
+    forms.write_all({"x.itf.json": load_trace(REFERENCE), "y.itf.json": given(PINS)}, tmp_path)
     made = {path.name for path in tmp_path.iterdir()}
     assert {"y.issue.md", "y.alone.py"} <= made
     assert not {"x.issue.md", "x.alone.py"} & made

@@ -18,7 +18,7 @@ from slotproof.search import campaign, report
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Plan
 from slotproof.search.sending import drain
-from slotproof.statuses import CONFORMS, INCONCLUSIVE
+from slotproof.support.statuses import CONFORMS, INCONCLUSIVE
 
 MUTANT = "leak-full"
 ONE = Plan({"p1": CONFIGS["p1"]}, examples=60)

@@ -18,6 +18,7 @@ from slotproof.lockstep.referee import Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
 from slotproof.search.causes import Known
@@ -27,8 +28,6 @@ from slotproof.search.folder import Folder, by_mark
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Turn
 from slotproof.search.workers import Processes
-from slotproof.traces import itf
-from slotproof.traces.trace import Trace
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +61,7 @@ def test_every_finding_has_a_file_that_replays(both: tuple[Outcome, Path]) -> No
     names = {f"both-seed0-{each.mark.slug}.itf.json" for each in found.findings}
     assert {path.name for path in out.iterdir()} == names
     for each in found.findings:
-        trace = itf.load(out / f"both-seed0-{each.mark.slug}.itf.json")
+        trace = load_trace(out / f"both-seed0-{each.mark.slug}.itf.json")
         log = play(InProcessEngine(BOTH), trace.setup, trace.commands).log
         assert each.mark.clause in {violation.clause for violation in log[-1].violations}
 

@@ -31,10 +31,10 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.shapes import shape
+from slotproof.reports.trace import load_trace
 from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
 from slotproof.search.workers import Here, Processes, Workers
-from slotproof.traces import itf
 
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
@@ -551,7 +551,7 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     (found,) = first["findings"]
     assert found["id"] == "INV-SUM-FULL.reported@T-RESTORE" and found["minimal"]
     assert Path(found["trace"]).parent == tmp_path / "night" / "traces"
-    again = itf.load(Path(found["trace"]))
+    again = load_trace(Path(found["trace"]))
     assert again.states and len(again.rows) == 5
     code, second = ran(capfd, *argv, "--examples", 25)
     assert code == 1 and second["examples"] == 25 and second["findings"] == first["findings"]

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from slotproof import bounds
-from slotproof.children import Child, run
-from slotproof.draining import Drain
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.pipe import Pipe
-from slotproof_model.pool import pool
+from slotproof.support import bounds
+from slotproof.support.children import Child, run
+from slotproof.support.draining import Drain
+from slotproof_model.proofs.pool import pool
 from tests.processes import Descent
 
 TOP = Path(__file__).parents[3]
@@ -46,7 +46,7 @@ while True:
 
 PARENT = f"""
 import os, sys, threading, time
-from slotproof.children import PIPE, Child
+from slotproof.support.children import PIPE, Child
 child = Child([sys.executable, "-c", {FAMILY!r}], stdout=PIPE)
 for _ in range(4):
     child.process.stdout.readline()
@@ -147,7 +147,7 @@ def test_ctrl_c_of_a_terminal_is_not_for_a_program() -> None:
 
 POOL = r"""
 import itertools, multiprocessing, os, signal, sys, time
-from slotproof_model.pool import pool
+from slotproof_model.proofs.pool import pool
 
 def busy(number):
     os.write(1, b"up\n")

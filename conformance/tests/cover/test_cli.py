@@ -18,12 +18,13 @@ from slotproof.cli.options import jobs_count
 from slotproof.lockstep.oracles import matches
 from slotproof.protocol.config import CONFIGS, SERVED
 from slotproof.protocol.messages import PROTOCOL
+from slotproof.reports.trace import from_itf, load_trace
 from slotproof.traces import itf
 from slotproof_engine.mutants import MUTANTS
 from slotproof_engine.tree import PrefixTree
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.profiles import PROFILES
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.transitions import TRANSITIONS
 
 SMALL = ["--config", "p1", "--examples", "3", "--steps", "5"]
 SOME = ["--config", "p1", "--examples", "20"]
@@ -200,12 +201,12 @@ def test_status_1_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert err == "", "quiet in a pipe"
     path = tmp_path / "reference-leak-full-seed0.itf.json"
     assert f"slotproof replay {path} --engine {MUTANT}" in out
-    assert itf.load(path).violations
+    assert load_trace(path).violations
     assert status([*argv, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["status"] == 1 and document["trace"] == str(path)
     assert document["violated"]
-    assert itf.from_itf(document["itf"]) == itf.load(path)
+    assert from_itf(document["itf"]) == load_trace(path)
 
 
 def test_an_out_folder_that_can_not_be_written(
@@ -260,9 +261,9 @@ def test_replay_reproduces_and_the_reference_conforms(
     assert status(["replay", str(found), "--engine", "reference:27228b-batch-equality"]) in (0, 1)
     capsys.readouterr()
     assert status(["replay", str(found), "--json"]) == 1
-    again = itf.from_itf(json.loads(capsys.readouterr().out))
-    assert again.rows == itf.load(found).rows
-    assert again.violations == itf.load(found).violations
+    again = from_itf(json.loads(capsys.readouterr().out))
+    assert again.rows == load_trace(found).rows
+    assert again.violations == load_trace(found).violations
 
 
 def test_show_gives_text_and_json(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,7 +273,7 @@ def test_show_gives_text_and_json(found: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == text
     assert f"again: slotproof replay {found}" in text
     assert status(["show", str(found), "--json"]) == 0
-    assert itf.from_itf(json.loads(capsys.readouterr().out)) == itf.load(found)
+    assert from_itf(json.loads(capsys.readouterr().out)) == load_trace(found)
 
 
 THINGS: dict[str, Any] = {

@@ -24,8 +24,8 @@ from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search.findings import Finding, Mark
-from slotproof.traces.trace import Trace
 from tests.processes import Descent, finished
 
 MUTANT = "reference:22213-double-count"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slotproof.cli.app import status
+from slotproof.reports.trace import load_trace
 from slotproof.traces import itf
 
 ROOT = Path(__file__).parents[3]
@@ -64,7 +65,7 @@ def test_a_trace_without_states_is_no_side(
 ) -> None:
     """Nothing to compare is not "the same"; its commands can be played."""
     bare = tmp_path / "bare.itf.json"
-    itf.save(itf.load(Path(TRACE)).without_states(), bare)
+    itf.save(load_trace(Path(TRACE)).without_states(), bare)
     assert status(["diff", str(bare), TRACE]) == 2
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -14,14 +14,14 @@ import pytest
 
 from slotproof.cli.app import status
 from slotproof.spec_documents import changes, contents, facts
-from slotproof_model import cores
-from slotproof_model.invariant import Kind
-from slotproof_model.invariants import DERIVED, ENVIRONMENT, INVARIANTS
-from slotproof_model.life import lives
-from slotproof_model.museum import EXHIBITS
-from slotproof_model.obligations import tasks
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec, conjuncts
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.proofs import cores
+from slotproof_model.proofs.obligations import tasks
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec, conjuncts
+from slotproof_model.text.life import lives
 
 ROOT = Path(__file__).parents[3]
 SPEC = ROOT / "docs" / "reference" / "spec"

@@ -25,7 +25,7 @@ EXAMPLES = [
     if test.examples
 ]
 """Not pytest's --doctest-modules: that loads each file once more, as `model.expr` beside
-`slotproof_model.expr`, and what it runs is the copy."""
+`slotproof_model.spec.expr`, and what it runs is the copy."""
 
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=lambda test: test.name.removeprefix("slotproof."))

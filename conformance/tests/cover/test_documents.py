@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from slotproof.traces import itf
-from slotproof.traces.text import render
+from slotproof.reports.text import render
+from slotproof.reports.trace import load_trace
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
@@ -24,7 +24,7 @@ def test_links_resolve(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.itf.json")), ids=lambda p: p.stem)
 def test_every_finding_can_be_read(path: Path) -> None:
     """A shipped trace loads, and says what it violated."""
-    trace = itf.load(path)
+    trace = load_trace(path)
     assert trace.violations and trace.rows
     assert render(trace, path.name)
 
@@ -32,6 +32,6 @@ def test_every_finding_can_be_read(path: Path) -> None:
 def test_findings_have_states_and_the_matrix_has_none() -> None:
     """Issue 13, point 8: a replay makes them; the page of a finding shows its own."""
     findings = ROOT / "docs" / "findings"
-    assert all(itf.load(path).states for path in findings.glob("*.itf.json"))
+    assert all(load_trace(path).states for path in findings.glob("*.itf.json"))
     of_matrix = list(findings.glob("matrix*/traces/*.itf.json"))
-    assert of_matrix and not any(itf.load(path).states for path in of_matrix)
+    assert of_matrix and not any(load_trace(path).states for path in of_matrix)

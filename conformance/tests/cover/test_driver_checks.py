@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from slotproof import bounds
 from slotproof.cli.app import status
 from slotproof.cli.running import _sign
 from slotproof.driver_checks import (
@@ -33,6 +32,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
+from slotproof.support import bounds
 from slotproof_engine.mutants import MUTANTS
 from tests.cover.drivers import misreading
 

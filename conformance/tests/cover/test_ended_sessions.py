@@ -7,7 +7,7 @@ from slotproof.lockstep.client import Client
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
-from slotproof_model.profiles import PROFILES
+from slotproof_model.spec.profiles import PROFILES
 
 STEP: Command = {"do": "step", "n": 1}
 

@@ -119,8 +119,8 @@ def test_what_a_killed_one_started_holds_the_lock(tmp_path: Path) -> None:
 
 def test_output_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a line of pip's nor its standard error; the beginning and the end are there."""
-    monkeypatch.setattr("slotproof.bounds.INSTALLER_FIRST", 1000)
-    monkeypatch.setattr("slotproof.bounds.INSTALLER_LAST", 1000)
+    monkeypatch.setattr("slotproof.support.bounds.INSTALLER_FIRST", 1000)
+    monkeypatch.setattr("slotproof.support.bounds.INSTALLER_LAST", 1000)
     code = "import os; os.write(1, b'a' + b'x' * 999_998 + b'b'); os.write(2, b'c' * 999_999)"
     told: list[str] = []
     done = run([sys.executable, "-c", code], [], told.append)

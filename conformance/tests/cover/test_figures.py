@@ -14,13 +14,13 @@ from slotproof.lockstep.figures import figures
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS
-from slotproof_model import state
-from slotproof_model.evaluate import compiled
-from slotproof_model.expr import Expr, Sort, variables
-from slotproof_model.invariant import Kind
-from slotproof_model.layout import LAYOUT
-from slotproof_model.transitions import TRANSITIONS
-from slotproof_model.whole import Spec, conjuncts
+from slotproof_model.evaluation.evaluate import compiled
+from slotproof_model.evaluation.layout import LAYOUT
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Expr, Sort, variables
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec, conjuncts
 from tests.cover.telling import telling
 
 SORTS = {var.name: var.of for var in state.SEEN}

@@ -12,16 +12,17 @@ import pytest
 
 from slotproof.cli import replaying
 from slotproof.cli.app import status
-from slotproof.files import open_stream, write_whole
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Table, write
 from slotproof.protocol.config import EngineConfig
+from slotproof.reports import forms
+from slotproof.reports.trace import Trace
 from slotproof.search import baseline as baselines
 from slotproof.search.baseline import Baseline, Group
-from slotproof.terminal import json_text
-from slotproof.traces import forms, itf
+from slotproof.support.files import open_stream, write_whole
+from slotproof.support.terminal import json_text
+from slotproof.traces import itf
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
 
 SURROGATE = "before \ud800 after"
 TRACE = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"

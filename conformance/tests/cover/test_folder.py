@@ -11,13 +11,13 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.folder import Folder, by_mark, by_number
 from slotproof.search.plan import Plan
 from slotproof.traces import itf
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
 
 
 def finding(transition: str, length: int = 1) -> Finding:
@@ -32,7 +32,7 @@ SAVE, CLOSE = finding("T-SAVE", 2), finding("T-CLOSE", 3)
 
 
 def lengths(out: Path) -> dict[str, int]:
-    return {path.name: len(itf.load(path).rows) for path in out.iterdir()}
+    return {path.name: len(load_trace(path).rows) for path in out.iterdir()}
 
 
 def test_files_by_number_follow_the_order_of_findings(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
         "x-INV-OWNER.lost@T-SAVE-e-2-b.itf.json": 2,
     }
     second = tmp_path / "x-INV-OWNER.lost@T-SAVE-e-2-b.itf.json"
-    assert itf.load(second).engine == "e 2/b"
+    assert load_trace(second).engine == "e 2/b"
     folder = Folder(tmp_path, by_mark("x"))
     folder.keep([other])
     assert folder.path(other) == str(second)
@@ -96,7 +96,9 @@ def test_what_is_no_finding_any_more_goes(tmp_path: Path) -> None:
         "x-of-last-week.itf.json",
         "x-INV-OWNER.lost@T-SAVE.itf.json",
     }
-    assert len(itf.load(tmp_path / "x-INV-OWNER.lost@T-SAVE.itf.json").rows) == 1, "the shorter one"
+    assert len(load_trace(tmp_path / "x-INV-OWNER.lost@T-SAVE.itf.json").rows) == 1, (
+        "the shorter one"
+    )
 
 
 def test_what_can_not_be_written_is_told_of_that_finding(

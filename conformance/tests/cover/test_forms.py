@@ -17,9 +17,10 @@ import pytest
 from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.traces import forms, itf, scripted, text
-from slotproof.traces.scenario import Scenario, Violated
-from slotproof.traces.trace import Trace
+from slotproof.reports import forms, scripted, text
+from slotproof.reports.scenario import Scenario, Violated
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.traces import itf
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
@@ -50,7 +51,7 @@ class Page(HTMLParser):
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("form", ALWAYS)
 def test_every_finding_in_every_form(path: Path, form: str) -> None:
-    trace = itf.load(path)
+    trace = load_trace(path)
     shown = forms.form(form, trace, path.name)
     assert "\x1b" not in shown
     if form == "html":
@@ -66,7 +67,7 @@ def test_every_finding_in_every_form(path: Path, form: str) -> None:
 
 def test_the_page_loads_nothing() -> None:
     """It opens from disk, without a network."""
-    page = Page(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    page = Page(forms.form("html", load_trace(FINDINGS[0]), "x"))
     assert not [attrs for _, attrs in page.tags if "src" in attrs]
     links = [attrs["href"] or "" for _, attrs in page.tags if "href" in attrs]
     assert links
@@ -77,7 +78,7 @@ def test_the_page_loads_nothing() -> None:
 def test_nothing_of_a_hostile_trace_becomes_markup(hostile: Trace) -> None:
     """The page has the tags that it has for any trace, and the one script."""
     shown = forms.form("html", hostile, hostile.engine)
-    page, honest = Page(shown), Page(forms.form("html", itf.load(FINDINGS[0]), "x"))
+    page, honest = Page(shown), Page(forms.form("html", load_trace(FINDINGS[0]), "x"))
     # (q: what the engine's own check says)
     assert {tag for tag, _ in page.tags} <= {tag for tag, _ in honest.tags} | {"q"}
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
@@ -159,7 +160,7 @@ def test_the_pytest_file_fails_on_the_bug_and_passes_without_it(tmp_path: Path) 
 
 
 def test_a_release_is_named_where_the_trace_has_one() -> None:
-    trace = itf.load(ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json")
+    trace = load_trace(ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json")
     assert trace.found_on == "sglang==0.5.23"
     assert 'FOUND_ON = "sglang==0.5.23"' in scripted.render(trace)
     assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
@@ -267,7 +268,7 @@ def test_the_form_is_taken_from_the_end_of_the_file(name: str, tmp_path: Path) -
     out, again = (tmp_path / f"{stem}{forms.ENDINGS[name]}" for stem in ("a", "b"))
     asks = ["--format", name, "--out", str(again)]
     assert status(["show", str(OF_A_RELEASE), *asks]) == 0
-    wanted = forms.form(name, itf.load(OF_A_RELEASE, to_run=False), str(OF_A_RELEASE))
+    wanted = forms.form(name, load_trace(OF_A_RELEASE, to_run=False), str(OF_A_RELEASE))
     assert again.read_text() == wanted
     assert status(["show", str(OF_A_RELEASE), "--out", str(out)]) == 0
     assert out.read_text() == wanted
@@ -276,7 +277,7 @@ def test_the_form_is_taken_from_the_end_of_the_file(name: str, tmp_path: Path) -
 def test_an_end_that_says_nothing_is_text_and_json_is_json(tmp_path: Path) -> None:
     for name in ("plain", "a.out"):
         assert status(["show", str(TRACE), "--out", str(tmp_path / name)]) == 0
-        assert (tmp_path / name).read_text() == forms.form("text", itf.load(TRACE), str(TRACE))
+        assert (tmp_path / name).read_text() == forms.form("text", load_trace(TRACE), str(TRACE))
     assert status(["show", str(TRACE), "--out", str(tmp_path / "x.json")]) == 0
     assert "where_to_look" in json.loads((tmp_path / "x.json").read_text())
 
@@ -319,7 +320,7 @@ def test_a_page_is_opened(
     assert status(["show", str(TRACE), "--open"]) == 0
     (page,) = tmp_path.glob("slotproof-*/page.html")
     assert asked == [page.as_uri()] and f" {page}\n" in capsys.readouterr().out
-    assert page.read_text() == forms.form("html", itf.load(TRACE), str(TRACE))
+    assert page.read_text() == forms.form("html", load_trace(TRACE), str(TRACE))
     assert status(["show", "--all", "--open", "--out", str(tmp_path / "all"), str(TRACE)]) == 0
     assert asked[1:] == [(tmp_path / "all" / "index.html").as_uri()]
     capsys.readouterr()
@@ -377,6 +378,6 @@ def test_a_trace_of_the_spec_alone(
 @pytest.mark.parametrize("name", ["text", "markdown", "mermaid", "html"])
 def test_a_trace_without_states_says_so(name: str) -> None:
     """Nothing is made up about steps that nobody kept; no command is shown that can't work."""
-    shown = forms.form(name, itf.load(TRACE).without_states(), "T.itf.json")
+    shown = forms.form(name, load_trace(TRACE).without_states(), "T.itf.json")
     assert "no states" in shown and "--out FILE" in shown
     assert "Waits in the inbox" not in shown and "slotproof diff" not in shown

@@ -21,6 +21,7 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command, check
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
 from slotproof.search.domains import Domain
 from slotproof.search.features import features
@@ -28,7 +29,6 @@ from slotproof.search.findings import Finding
 from slotproof.search.guided import Explore, Explored, Kept, share
 from slotproof.search.plan import Plan
 from slotproof.search.rules import Rule, clients_for, rules_of
-from slotproof.traces.trace import Trace
 
 OFFERED = InProcessEngine().capabilities.commands
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from slotproof import interrupts
 from slotproof.cli import listing
 from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
@@ -22,12 +21,14 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports import sides
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.examples import Search, Searched
 from slotproof.search.plan import Plan
-from slotproof.traces import sides
-from slotproof.traces.trace import Trace, rows_of
-from slotproof_model import pool
+from slotproof.support import interrupts
+from slotproof.traces.record import rows_of
+from slotproof_model.proofs import pool
 from tests.interrupting import RUNS, interrupt
 
 pytestmark = pytest.mark.slow

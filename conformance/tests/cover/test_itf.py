@@ -14,11 +14,11 @@ from hypothesis import given, settings, strategies as st
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.commands import FIELDS, Command, check, describe
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import Trace, from_itf, load_trace
 from slotproof.traces import itf
 from slotproof.traces.document import PoolFigures, RequestFigures, SessionFigures, SlotFigures
 from slotproof.traces.frames import Frame
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="#"), min_size=1, max_size=5)
 values: st.SearchStrategy[Any] = st.recursive(
@@ -144,7 +144,7 @@ def test_values_survive(value: Any) -> None:
 @given(traces)
 def test_traces_survive(trace: Trace) -> None:
     """Through the document, JSON and back."""
-    assert itf.from_itf(json.loads(json.dumps(itf.to_itf(trace)))) == trace
+    assert from_itf(json.loads(json.dumps(itf.to_itf(trace)))) == trace
 
 
 @quick
@@ -160,7 +160,7 @@ def test_plain_integers_are_accepted(trace: Trace) -> None:
             return int(value["#bigint"]) if bare else {k: plain(v) for k, v in value.items()}
         return value
 
-    assert itf.from_itf(plain(itf.to_itf(trace))) == trace
+    assert from_itf(plain(itf.to_itf(trace))) == trace
 
 
 @quick
@@ -191,7 +191,7 @@ def document() -> dict[str, Any]:
 def test_save_and_load(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "t.itf.json"
     itf.save(STEP_TRACE, path)
-    assert itf.load(path) == STEP_TRACE
+    assert load_trace(path) == STEP_TRACE
     assert [each.name for each in path.parent.iterdir()] == ["t.itf.json"], "no temporary file left"
 
 
@@ -291,7 +291,7 @@ def test_what_is_no_trace_is_refused_in_one_line(
     path = tmp_path / "bad.itf.json"
     path.write_text(json.dumps(document))
     with pytest.raises(itf.BadTrace) as caught:
-        itf.load(path)
+        load_trace(path)
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and text in message and "\n" not in message
 
@@ -318,7 +318,7 @@ def test_files_that_are_something_else(content: bytes, text: str, tmp_path: Path
     path = tmp_path / "bad.itf.json"
     path.write_bytes(content)
     with pytest.raises(itf.BadTrace, match=text) as caught:
-        itf.load(path)
+        load_trace(path)
     assert "\n" not in str(caught.value)
 
 
@@ -328,16 +328,16 @@ def test_an_older_trace_says_in_words_what_has_fields_now(document: dict[str, An
     differs = {**said, "conjunct": "state", "detail": "s1 turn.C is 3, the spec says -4"}
     guard = {**said, "conjunct": "guard", "detail": "T-EXTEND needs “t” (r2 of s1)"}
     document["#meta"]["slotproof"]["violated"] = [differs, guard, {**guard, "guard": "q"}]
-    first, second, third = itf.from_itf(document).violations
+    first, second, third = from_itf(document).violations
     assert (first.variable, first.engine, first.spec) == ("req.C", 3, -4)
     assert (second.guard, third.guard) == ("t", "q")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(itf.BadTrace, match="No such file or directory"):
-        itf.load(tmp_path / "none")
+        load_trace(tmp_path / "none")
     with pytest.raises(itf.BadTrace, match="Is a directory"):
-        itf.load(tmp_path)
+        load_trace(tmp_path)
 
 
 def test_what_has_no_form_in_itf() -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from slotproof import bounds
 from slotproof.cli.app import status
 from slotproof.logs import judging, report, traced
 from slotproof.logs.files import files_of
-from slotproof.traces import forms, itf
+from slotproof.reports import forms
+from slotproof.reports.trace import load_trace
+from slotproof.support import bounds
+from slotproof.traces import itf
 from tests.recordings import Recording
 
 Line = dict[str, Any]
@@ -137,7 +139,7 @@ def test_a_trace_of_a_log_is_shown_as_the_log_is(
     assert f"trace: {out}" in capfd.readouterr().out
     for form in FORMS:
         assert shown(out, form) == shown(file, form)
-    assert itf.load(out, to_run=False).rows[-1].frames
+    assert load_trace(out, to_run=False).rows[-1].frames
     for argv in (
         ["replay", str(out), "--engine", "reference"],
         ["diff", str(out), "reference"],
@@ -290,7 +292,7 @@ def test_the_end_is_as_long_as_it_can_be(tmp_path: Path, monkeypatch: pytest.Mon
     out = tmp_path / "x.itf.json"
     monkeypatch.setattr(bounds, "TRACE_BYTES", 20_000)
     itf.save(trace, out)
-    less = itf.load(out, to_run=False)
+    less = load_trace(out, to_run=False)
     assert 1 < len(less.rows) < judging.CONTEXT and less.rows[-1].frames
     assert less.rows == trace.rows[-len(less.rows) :]
     assert trace.recorded is not None and less.recorded is not None

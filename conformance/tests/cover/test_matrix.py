@@ -13,8 +13,8 @@ from slotproof.matrices import builds, mutants
 from slotproof.matrices.known import SUFFIX, load
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import load_trace
 from slotproof.search.plan import Plan
-from slotproof.traces import itf
 from slotproof_engine.mutants import MUTANTS
 
 SMALL = ["--config", "p1", "--examples", "12"]
@@ -59,7 +59,7 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(
     whole = tmp_path / "whole.itf.json"
     assert status(["replay", str(kept), "--engine", NOISE, "--out", str(whole)]) == 1
     assert "INV-SUM-FULL.reported" in capsys.readouterr().out.partition("reproduced: ")[2]
-    assert itf.load(kept) == itf.load(whole).without_states()
+    assert load_trace(kept) == load_trace(whole).without_states()
     assert status(["show", str(whole)]) == 0
     assert "again: slotproof replay" in capsys.readouterr().out.splitlines()[-1]
 

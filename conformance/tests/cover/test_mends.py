@@ -16,7 +16,9 @@ from slotproof.drivers.sglang.slotproof_sglang import mends
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.recipes import SGLANG
-from slotproof.traces import itf, scripted
+from slotproof.reports import scripted
+from slotproof.reports.trace import load_trace
+from slotproof.traces import itf
 
 from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 
@@ -136,23 +138,23 @@ def test_the_command_that_starts_it_again_has_the_mends() -> None:
 
 
 def test_a_trace_says_with_which_mends_it_was_found(tmp_path: Path) -> None:
-    old = itf.load(TRACE)
+    old = load_trace(TRACE)
     assert old.mends == ()
     itf.save(replace(old, mends=("queued-abort",)), tmp_path / "t.itf.json")
-    new = itf.load(tmp_path / "t.itf.json")
+    new = load_trace(tmp_path / "t.itf.json")
     assert new.mends == ("queued-abort",)
     assert 'mends=["queued-abort"]' in scripted.render(new)
     text = (tmp_path / "t.itf.json").read_text()
     (tmp_path / "t.itf.json").write_text(text.replace('"queued-abort"', '"--start-timeout"'))
     with pytest.raises(itf.BadTrace, match="mends"):
-        itf.load(tmp_path / "t.itf.json")
+        load_trace(tmp_path / "t.itf.json")
 
 
 def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "t.itf.json"
-    itf.save(replace(itf.load(TRACE), mends=("queued-abort",)), path)
+    itf.save(replace(load_trace(TRACE), mends=("queued-abort",)), path)
     assert status(["replay", str(path), "--engine", "reference"]) == 0
     assert "mended" not in capfd.readouterr().out
 

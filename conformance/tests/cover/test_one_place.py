@@ -78,4 +78,4 @@ def test_there_is_one_place(what: Callable[[ast.AST], bool], where: list[str]) -
 def test_files_are_written_in_one_place() -> None:
     """Whole, or line by line; a benchmark's results may be half written."""
     ours = [path for path in places(writes) if path.startswith("conformance/")]
-    assert ours == ["conformance/slotproof/files.py"] * 2
+    assert ours == ["conformance/slotproof/support/files.py"] * 2

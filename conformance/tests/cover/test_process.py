@@ -17,11 +17,13 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.reports import text
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.findings import mark
 from slotproof.search.plan import Plan
-from slotproof.traces import itf, text
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces import itf
+from slotproof.traces.record import rows_of
 
 DRIVERS = Path(__file__).parent / "drivers"
 STEP = {"do": "step", "n": 1}
@@ -98,7 +100,7 @@ def test_a_driver_that_does_not_read_is_a_hang() -> None:
 
 
 def test_a_line_without_end_is_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotproof.bounds.LINE_BYTES", 100_000)
+    monkeypatch.setattr("slotproof.support.bounds.LINE_BYTES", 100_000)
     pipe = Pipe([sys.executable, "-c", "print('x' * 1_000_000)"])
     try:
         with pytest.raises(EngineFailed, match="garbage on the wire: a line of over 100000 bytes"):
@@ -123,7 +125,7 @@ def test_what_a_driver_said_when_it_died_is_in_the_trace(toy: Open, tmp_path: Pa
     assert violation.said == "first line\nout of memory\n"
     trace = Trace("toy 7", "cmd:", "reference", SMALL, 0, rows_of(referee.log), [violation], False)
     itf.save(trace, tmp_path / "died.itf.json")
-    again = itf.load(tmp_path / "died.itf.json")
+    again = load_trace(tmp_path / "died.itf.json")
     assert again.violations[0].said == violation.said
     assert "    | first line\n    | out of memory\n" in text.render(again)
 

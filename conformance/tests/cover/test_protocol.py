@@ -21,9 +21,9 @@ from slotproof.protocol.messages import HELLO
 from slotproof.protocol.snapshot import SNAPSHOTS, token_hash
 from slotproof.search.drawing import family
 from slotproof_engine.config import EngineConfig as ImplConfig
-from slotproof_model.layout import OWN
-from slotproof_model.profiles import PROFILES
-from slotproof_model.world import Constants
+from slotproof_model.evaluation.layout import OWN
+from slotproof_model.evaluation.world import Constants
+from slotproof_model.spec.profiles import PROFILES
 
 TURN: Command = {
     "do": "submit",

@@ -12,11 +12,11 @@ from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.spec import collect
 from slotproof.protocol.config import EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search.report import compare
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
-from slotproof_model import cores, prove as proofs
-from slotproof_model.kill import Verdict
+from slotproof_model.proofs import cores, prove as proofs
+from slotproof_model.proofs.kill import Verdict
 from tests.cover.test_cli import wrong
 
 

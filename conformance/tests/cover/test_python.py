@@ -17,8 +17,8 @@ import slotproof
 from slotproof import Scenario, load_trace, run, validate
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.traces.scenario import Violated
-from slotproof.traces.trace import Trace
+from slotproof.reports.scenario import Violated
+from slotproof.reports.trace import Trace
 
 ROOT = Path(__file__).parents[3]
 TRACE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"

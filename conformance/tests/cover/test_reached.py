@@ -16,7 +16,7 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.search import campaign, report
 from slotproof.search.plan import Plan
-from slotproof.statuses import CONFORMS, INCONCLUSIVE
+from slotproof.support.statuses import CONFORMS, INCONCLUSIVE
 
 OPEN: Command = {"do": "open", "session": "s"}
 CLOSE: Command = {"do": "close", "session": "s"}

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from slotproof import bounds
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.process import ProcessEngine
 from slotproof.engines.reference import InProcessEngine
@@ -23,7 +22,8 @@ from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
-from slotproof.traces.trace import rows_of
+from slotproof.support import bounds
+from slotproof.traces.record import rows_of
 
 OPEN: Command = {"do": "open", "session": "s1"}
 SUBMIT: Command = {

@@ -27,7 +27,7 @@ from slotproof.drivers.sglang.slotproof_sglang import (
 )
 from slotproof.drivers.sglang.slotproof_sglang.dialects import checks
 from slotproof.drivers.sglang.slotproof_sglang.free_list import FreeList
-from slotproof_model.layout import LAYOUT
+from slotproof_model.evaluation.layout import LAYOUT
 
 from slotproof_driver.usage import UsageError  # isort: skip  # the driver's package finds it
 

@@ -14,10 +14,11 @@ from slotproof.lockstep.referee import Iteration, Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.search.findings import Finding, mark
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Log, Shown, Shrink, Spent, _simpler, _size, minimise, renamed
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.record import rows_of
 
 
 def toy(bad: Callable[[list[Command]], bool], other: int = 10**9) -> Shown:

@@ -14,14 +14,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from slotproof import markup
 from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Cell, Row as TableRow, Table, markdown, write
-from slotproof.traces import forms, itf, scripted, spec_trace, text
-from slotproof.traces.scenario import Scenario, Violated
-from slotproof.traces.trace import Trace
+from slotproof.reports import forms, scripted, text
+from slotproof.reports.scenario import Scenario, Violated
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.support import markup
+from slotproof.traces import itf, spec_trace
 
 HERE = Path(__file__).parents[1] / "snapshots"
 TRACE = HERE / "double-count.itf.json"
@@ -56,7 +57,7 @@ NAMES = [
 
 
 def named(spec: str) -> Trace:
-    return replace(itf.load(TRACE), spec=spec, engine="x 1")
+    return replace(load_trace(TRACE), spec=spec, engine="x 1")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -148,7 +149,7 @@ def bare(line: str) -> str:
 
 def test_where_to_look_escapes_what_it_names() -> None:
     """`how` has the request of an event in it."""
-    trace = itf.load(DETAILED)
+    trace = load_trace(DETAILED)
     last = trace.rows[-1]
     frame = last.frames[-1]
     events = [

@@ -109,7 +109,7 @@ def test_every_kind_of_import_counts() -> None:
     """Else the tests below could be passed by hiding one."""
     path = Path("conformance/slotproof/lockstep/referee.py")
     text = """
-import slotproof_model.world as w
+import slotproof_model.evaluation.world as w
 from slotproof import bounds
 from slotproof.protocol.commands import Command
 from . import client
@@ -120,13 +120,13 @@ def function():
     from slotproof_engine import build
 """
     assert sorted(imported(path, text)) == [
-        "slotproof.bounds",
+        "slotproof.support.bounds",
         "slotproof.lockstep.client",
         "slotproof.protocol.commands",
         "slotproof.protocol.config",
         "slotproof_engine",
-        "slotproof_model.expr",
-        "slotproof_model.world",
+        "slotproof_model.spec.expr",
+        "slotproof_model.evaluation.world",
     ]
     assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
     assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from slotproof.traces import itf
+from slotproof.reports.trace import load_trace
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
     }
     assert properties["slotproof_clause"] == "INV-SUM-FULL.equation"
     assert properties["slotproof_engine"] == "reference 1 with leak-full"
-    assert itf.load(pytester.path / properties["slotproof_trace"]).violations
+    assert load_trace(pytester.path / properties["slotproof_trace"]).violations
 
 
 def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pytester) -> None:

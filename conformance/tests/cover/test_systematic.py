@@ -21,8 +21,8 @@ from slotproof_engine.mutants.answers import OneMoreRuns
 from slotproof_engine.mutants.systematic import SystematicMutant, drawn, of_source, systematic
 from slotproof_engine.req import Session
 from slotproof_engine.scheduler import Scheduler
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 EVERY = {each.name: each for each in systematic()}
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from slotproof import terminal
 from slotproof.cli.app import status
-from slotproof.terminal import Painted
+from slotproof.reports.trace import Trace
+from slotproof.support import terminal
+from slotproof.support.terminal import Painted
 from slotproof.traces import itf
-from slotproof.traces.trace import Trace
 
 PACKAGE = Path(__file__).parents[2] / "slotproof"
 TOY = PACKAGE / "drivers" / "examples" / "toy.py"

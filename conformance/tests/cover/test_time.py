@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import stateful
 
-from slotproof import bounds
 from slotproof.cli.app import status
 from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
@@ -21,12 +20,13 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.reports.trace import Trace
 from slotproof.search import campaign, examples
 from slotproof.search.examples import Search
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import FLOOR, Schedule, Turn
-from slotproof.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.traces.trace import Trace
+from slotproof.support import bounds
+from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 
 pytestmark = pytest.mark.slow
 

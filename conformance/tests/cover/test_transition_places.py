@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 
 from slotproof.search import report
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
 MAY_NAME = {
-    "model/slotproof_model/transitions.py": "the spec",
-    "model/slotproof_model/museum.py": "known bugs, each a transition with something wrong",
-    "model/slotproof_model/wrong_memory.py": "the same, by hand",
-    "model/slotproof_model/wrong_life.py": "the same",
-    "model/slotproof_model/wrong_locks.py": "the same",
-    "model/slotproof_model/variants.py": "each a transition built otherwise",
-    "model/slotproof_model/progress.py": "prescribes the step that helps, for each kind of actor",
-    "model/slotproof_model/stuck.py": "looks for who waits where one of them is missing",
-    "model/slotproof_model/tla_actors.py": "what a move does to pages, a second time on purpose",
-    "model/slotproof_model/tlc.py": "holes to put back there",
+    "model/slotproof_model/spec/transitions.py": "the spec",
+    "model/slotproof_model/bugs/museum.py": "known bugs, each a transition with something wrong",
+    "model/slotproof_model/bugs/wrong_memory.py": "the same, by hand",
+    "model/slotproof_model/bugs/wrong_life.py": "the same",
+    "model/slotproof_model/bugs/wrong_locks.py": "the same",
+    "model/slotproof_model/bugs/variants.py": "each a transition built otherwise",
+    "model/slotproof_model/proofs/progress.py": "the step that helps each kind of actor",
+    "model/slotproof_model/proofs/stuck.py": "looks for who waits where one of them is missing",
+    "model/slotproof_model/exports/tla_actors.py": "a move of pages, a second time on purpose",
+    "model/slotproof_model/exports/tlc.py": "holes to put back there",
     "conformance/slotproof/cli/progressing.py": "which of them may be left out",
     "conformance/slotproof/cli/epilogs.py": "examples to copy",
-    "conformance/slotproof/traces/wording.py": "a conjunct that means another thing there",
+    "conformance/slotproof/reports/wording.py": "a conjunct that means another thing there",
     "impl": "an engine says what it does where it does it",
     "conformance/slotproof/drivers": "so does a driver, which imports nothing of slotproof",
 }

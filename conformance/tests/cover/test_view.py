@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from slotproof import bounds
 from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS
-from slotproof.traces import html, itf, markdown, mermaid, sentences, wording
+from slotproof.reports import html, markdown, mermaid, sentences, wording
+from slotproof.reports.localisation import suspects
+from slotproof.reports.page_map import Cell, page_maps
+from slotproof.reports.sequence import LANES, WAYS
+from slotproof.reports.trace import Trace, load_trace
+from slotproof.reports.view import View
+from slotproof.support import bounds
 from slotproof.traces.frames import Frame, frame_of
-from slotproof.traces.localisation import suspects
-from slotproof.traces.page_map import Cell, page_maps
-from slotproof.traces.record import Row
+from slotproof.traces.record import Row, rows_of
 from slotproof.traces.runs import runs_in, spans
-from slotproof.traces.sequence import LANES, WAYS
-from slotproof.traces.trace import Trace, rows_of
-from slotproof.traces.view import View
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 FINDINGS = Path(__file__).parents[3] / "docs" / "findings"
 
@@ -186,7 +186,7 @@ def test_where_to_look_names_who_should_have_written(lost: View) -> None:
 )
 def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, ...]) -> None:
     """The transition whose code has the bug is among those named."""
-    view = View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))
+    view = View(load_trace(FINDINGS / f"sglang-{finding}.itf.json"))
     first = suspects(view)[0]
     assert (first.how, first.events) == (how, events)
     name = events[0].split()[0]
@@ -203,18 +203,18 @@ def test_where_to_look_in_a_finding(finding: str, how: str, events: tuple[str, .
 )
 def test_which_way_round_they_disagree(finding: str, says: str) -> None:
     """INV-INFLIGHT.iff."""
-    assert sentences.headline(View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == says
+    assert sentences.headline(View(load_trace(FINDINGS / f"sglang-{finding}.itf.json"))) == says
 
 
 def test_only_what_may_have_done_it_is_marked() -> None:
     """INV-STEP.state names the last step of the actor: T-EXTEND writes no session.inflight."""
-    view = View(itf.load(FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"))
+    view = View(load_trace(FINDINGS / "sglang-0.5.23-stub-clears-inflight.itf.json"))
     assert any(each.transition == "T-EXTEND" for each in view.trace.violations)
     assert not [arrow for arrow in view.steps[-1].arrows if arrow.bad]
 
 
 def test_a_step_that_is_forbidden_is_marked_with_its_reason() -> None:
-    view = View(itf.load(FINDINGS / "sglang-0.5.10.post1-doomed-turn.itf.json"))
+    view = View(load_trace(FINDINGS / "sglang-0.5.10.post1-doomed-turn.itf.json"))
     marked = {arrow.label: arrow.reasons for arrow in view.steps[-1].arrows if arrow.bad}
     assert marked["T-EXTEND"][0] == "INV-STEP.guard: T-EXTEND needs “t” (r2 of s1)"
 
@@ -246,14 +246,14 @@ def test_several_pages_of_one_kind_are_told_in_the_plural() -> None:
 
 def test_a_lost_and_a_shared_page_cancel_out() -> None:
     """INV-OWNER: the sum is right, and the page says that it hides something."""
-    last = View(itf.load(FINDINGS / "sglang-0.5.18-swa-deferred-free.itf.json")).steps[-1]
+    last = View(load_trace(FINDINGS / "sglang-0.5.18-swa-deferred-free.itf.json")).steps[-1]
     assert [pool.name for pool in last.pools if last.hidden(pool)] == ["swa"]
     assert last.check["verdict"] == "ok" and last.wrongly
 
 
 def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
     """INV-BACKED.protected: beside the pages of the tree that are."""
-    view = View(itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json"))
+    view = View(load_trace(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json"))
     page_map = view.steps[-1].maps["full"]
     assert page_map is not None
     (mine,) = [each for each in page_map.holdings if each.name == "r2"]
@@ -261,19 +261,19 @@ def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
 
 
 def test_a_guard_is_shown_with_its_formula() -> None:
-    view = View(itf.load(FINDINGS / "sglang-0.5.18-swa-chunked-prompt.itf.json"))
+    view = View(load_trace(FINDINGS / "sglang-0.5.18-swa-chunked-prompt.itf.json"))
     why = suspects(view)[0].why
     assert why.startswith("T-INSERT needs “dup” (r1 of s1): what it frees") and "(0 ≤ dup" in why
 
 
 @pytest.mark.parametrize("finding", ["0.5.10.post1-double-count", "0.5.23-two-first-turns"])
 def test_nowhere_to_look_where_only_the_check_is_wrong_or_nothing_is_left(finding: str) -> None:
-    assert suspects(View(itf.load(FINDINGS / f"sglang-{finding}.itf.json"))) == []
+    assert suspects(View(load_trace(FINDINGS / f"sglang-{finding}.itf.json"))) == []
 
 
 def test_iterations_in_which_nothing_changes_are_told_once() -> None:
     """A stall of 16 iterations: the second has 14 like it, the last breaks the clause."""
-    view = View(itf.load(FINDINGS / "sglang-0.5.23-page-16-waits.itf.json"))
+    view = View(load_trace(FINDINGS / "sglang-0.5.23-page-16-waits.itf.json"))
     assert [step.label for step in view.steps if step.like_it] == ["4.2"]
     assert [step.label for step in view.steps if step.repeats] == [
         f"4.{part}" for part in range(3, 17)
@@ -343,7 +343,7 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
 def test_an_old_trace_has_figures_and_says_why_no_pages() -> None:
     """Traces were written without iterations once."""
     path = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
-    view = View(itf.load(path))
+    view = View(load_trace(path))
     assert not view.detailed
     assert [step.ran for step in view.steps] == [False, False, True, False, True]
     assert "older" in view.undrawn["full"]
@@ -405,7 +405,7 @@ def test_a_huge_pool_is_not_drawn() -> None:
 
 def test_a_page_that_is_read_and_not_kept() -> None:
     """INV-BACKED.protected, as in SGLang 0.5.12 with a sliding window."""
-    trace = itf.load(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json")
+    trace = load_trace(FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json")
     view = View(trace)
     assert sentences.whose(view)[0].startswith(
         "page 1 of the full pool: r2 reads it, and it belongs to the free list"
@@ -442,7 +442,7 @@ def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
     assert '"reads": "1 3-4"' in text
     named = tmp_path / "wild.itf.json"
     named.write_text(text.replace('"reads": "1 3-4"', f'"reads": "{wild}"'))
-    page = html.render(View(itf.load(named)))
+    page = html.render(View(load_trace(named)))
     assert f"reads -3, {bounds.INTEGER}, not kept for it" in page
 
 

@@ -16,7 +16,7 @@ from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Hashed
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
-from slotproof_model.profiles import PROFILES
+from slotproof_model.spec.profiles import PROFILES
 
 VLLM = CONFIGS["p4-vllm"]
 OWN: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ from slotproof.drivers.vllm.slotproof_vllm import boot, clients, content, layout
 from slotproof.engines.base import Capabilities
 from slotproof.engines.methods import methods_of
 from slotproof.protocol.config import CONFIGS
-from slotproof_model.layout import LAYOUT
+from slotproof_model.evaluation.layout import LAYOUT
 
 DRIVER = Path(boot.__file__).parent
 

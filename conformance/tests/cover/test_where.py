@@ -17,12 +17,12 @@ from slotproof.engines import methods
 from slotproof.engines.methods import methods_of
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Violation
-from slotproof.traces import forms, itf
-from slotproof.traces.crash import crashed_at
-from slotproof.traces.localisation import suspects
-from slotproof.traces.trace import Trace
-from slotproof.traces.view import View
-from slotproof_model.transitions import TRANSITIONS
+from slotproof.reports import forms
+from slotproof.reports.crash import crashed_at
+from slotproof.reports.localisation import suspects
+from slotproof.reports.trace import Trace, from_itf, load_trace
+from slotproof.reports.view import View
+from slotproof_model.spec.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[3]
 DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "sglang"
@@ -81,7 +81,7 @@ def test_the_reference_engine_is_asked_by_its_source() -> None:
 
 def shown(path: Path, **changes: Any) -> dict[str, str]:
     """A trace in the forms that say where to look; of each the part that does."""
-    trace = replace(itf.load(path), **changes)
+    trace = replace(load_trace(path), **changes)
     whole = {each: forms.form(each, trace, "x") for each in ("text", "markdown", "html")}
     whole["json"] = json.dumps(forms.document(trace)["where_to_look"], ensure_ascii=False)
     ends = {"text": "\nseed ", "markdown": "| | command", "html": "</ul>\n</div>", "json": "\0"}
@@ -114,8 +114,8 @@ def test_the_release_of_the_trace_decides() -> None:
 
 
 def test_what_is_shown_for_machines_can_be_read_again() -> None:
-    trace = itf.load(RETRACTS)
-    assert itf.from_itf(forms.document(trace)) == trace
+    trace = load_trace(RETRACTS)
+    assert from_itf(forms.document(trace)) == trace
     assert [each.to_json() for each in suspects(View(trace))] == forms.document(trace)[
         "where_to_look"
     ]
@@ -141,7 +141,7 @@ AT = "sglang/srt/mem_cache/radix_cache.py:412 in _delete_leaf"
 
 
 def crash(said: str, engine: str, spec: str, fault: str | None = None) -> str:
-    trace: Trace = replace(itf.load(RETRACTS), engine=engine, spec=spec)
+    trace: Trace = replace(load_trace(RETRACTS), engine=engine, spec=spec)
     return crashed_at(trace, Violation("INV-ALIVE", "crash", "KeyError: 3", said=said, fault=fault))
 
 
@@ -215,7 +215,7 @@ def test_the_headline_of_a_crash_says_where(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    served = f"cmd:{sys.executable} -m slotproof.drivers.served mine:Mine"
+    served = f"cmd:{sys.executable} -m slotproof.engines.served mine:Mine"
     engine = "mine:Mine" if way == "in process" else served
     argv = ["--config", "p1", "--examples", "3", "--out", str(tmp_path / "out")]
     assert status(["run", "--engine", engine, *argv]) == 1
@@ -223,9 +223,9 @@ def test_the_headline_of_a_crash_says_where(
     head = capsys.readouterr().out.splitlines()[0]
     assert head.startswith("INV-ALIVE.crash violated by mine ") and head.endswith(f", at {where}")
     (path,) = (tmp_path / "out").glob("*.itf.json")
-    page = forms.form("html", itf.load(path), "x")
+    page = forms.form("html", load_trace(path), "x")
     assert f"(at {where})</h1>" in page.replace("&#39;", "'")
-    title = forms.form("markdown", itf.load(path), "x").splitlines()[0]
+    title = forms.form("markdown", load_trace(path), "x").splitlines()[0]
     assert title.startswith("## The engine crashed: JSONDecodeError") and "delete\\_leaf" in title
     for name in ("mine", "mine.tree", "hooks"):
         sys.modules.pop(name, None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slotproof.lockstep.observation import Violation
+from slotproof.reports.wording import CLAUSES, GUARDS, clause_words, guard_words
 from slotproof.search import baseline
-from slotproof.traces.wording import CLAUSES, GUARDS, clause_words, guard_words
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 
 def test_every_clause_has_a_sentence() -> None:

@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from slotproof.drivers.served import Served
 from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.served import Served
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import PROTOCOL
+from slotproof.reports.trace import Trace
 from slotproof.traces.itf import to_itf
 from slotproof.traces.record import Row
-from slotproof.traces.trace import Trace
 from tests.fuzz.seeds import LIVES, SEED
 
 NOBODY = 1 << 22

@@ -23,10 +23,11 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.logs.writer import LoggedEngine
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
+from slotproof.reports.trace import Trace
 from slotproof.search import baseline
 from slotproof.search.baseline import Baseline, Group
 from slotproof.traces import itf
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.record import rows_of
 
 FOLDER = Path(__file__).parent / "corpus"
 
@@ -200,8 +201,8 @@ def _put(path: Path, document: Any) -> None:
 
 def _spec_trace() -> Any:
     from slotproof.cli.refuting import to_itf
-    from slotproof_model.bounded import shortest
-    from slotproof_model.museum import EXHIBITS
+    from slotproof_model.bugs.museum import EXHIBITS
+    from slotproof_model.proofs.bounded import shortest
 
     found = shortest(EXHIBITS[SPEC_MUTANT].spec, 1, 12)
     assert found is not None

@@ -24,7 +24,7 @@ import pytest
 
 from slotproof.campaigns.journal import canonical
 from slotproof.environments.store import MARKER
-from slotproof.traces import itf
+from slotproof.reports.trace import load_trace
 from tests.processes import Descent, finished
 from tests.quality import environments
 
@@ -38,7 +38,7 @@ SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
 SLOTPROOF = [sys.executable, "-m", "slotproof.cli.app"]
 STUCK = Path(__file__).with_name("stuck.py")
 LEAK = "cmd:" + shlex.join(
-    [sys.executable, "-m", "slotproof.drivers.served", "reference:22213-double-count"]
+    [sys.executable, "-m", "slotproof.engines.served", "reference:22213-double-count"]
 )
 
 
@@ -189,7 +189,7 @@ def whole(folder: Path, number: signal.Signals) -> None:
     """Every file can be read; one that was being written has not its name yet."""
     for path in (each for each in folder.rglob("*") if each.is_file()):
         if path.name.endswith(".itf.json"):
-            itf.load(path)
+            load_trace(path)
         elif path.suffix == ".json":
             json.loads(path.read_text())
         elif number != signal.SIGKILL:
@@ -302,4 +302,4 @@ def test_a_campaign_that_is_killed_and_goes_on_is_the_same(
     names = [[path.name for path in each] for each in traces]
     assert names[0] == names[1]
     for one, other in zip(*traces, strict=True):
-        assert itf.load(one) == itf.load(other)
+        assert load_trace(one) == load_trace(other)

@@ -15,14 +15,15 @@ from slotproof.driver_checks.meanings import sign
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import play
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports import forms, scripted
+from slotproof.reports.localisation import suspects
+from slotproof.reports.scenario import Violated
+from slotproof.reports.trace import Trace, from_itf
+from slotproof.reports.view import View
 from slotproof.search import campaign
 from slotproof.search.examples import Search, Searched
 from slotproof.search.plan import Plan
-from slotproof.traces import forms, itf, scripted
-from slotproof.traces.localisation import suspects
-from slotproof.traces.scenario import Violated
-from slotproof.traces.trace import Trace
-from slotproof.traces.view import View
+from slotproof.traces import itf
 from slotproof_engine.mutants import MUTANTS
 from tests.cover.telling import telling
 
@@ -96,7 +97,7 @@ def test_a_mutant_is_found_shrunk_and_replayed(
     assert violations(trace, None) == []
     assert again(trace, name, monkeypatch, tmp_path) == trace
     document = json.loads(json.dumps(itf.to_itf(trace)))
-    assert itf.from_itf(document) == trace
+    assert from_itf(document) == trace
     made = forms.write_all({f"{name}.itf.json": trace}, tmp_path / "forms")
     assert len(made) == len({*forms.FORMS} - {"issue", "script"}) + 1  # which are of releases
     (test,) = (tmp_path / "forms").glob("test_*.py")

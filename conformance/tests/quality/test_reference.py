@@ -8,7 +8,7 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign, report
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.statuses import CONFORMS
+from slotproof.support.statuses import CONFORMS
 
 pytestmark = pytest.mark.quality
 

@@ -108,7 +108,7 @@ def test_the_source_distribution_has_what_it_takes_to_build(built: Path) -> None
         "pyproject.toml",
         "LICENSE",
         "conformance/README.md",
-        "model/slotproof_model/transitions.py",
+        "model/slotproof_model/spec/transitions.py",
     } <= names
     assert [name for name in names if "tests/" in name] == []
 
@@ -146,4 +146,4 @@ def test_it_has_types(installed: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("from slotproof import run\nreveal_type(run(examples=1).trace)\n")
     argv = [sys.executable, "-m", "mypy", "--python-executable", installed / "python", file]
-    assert "slotproof.traces.trace.Trace | None" in ran(argv, tmp_path)
+    assert "slotproof.reports.trace.Trace | None" in ran(argv, tmp_path)

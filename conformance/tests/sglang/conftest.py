@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from slotproof.children import Child
 from slotproof.engines.base import Engine
 from slotproof.engines.registry import EngineSpec
 from slotproof.engines.releases import of_release
+from slotproof.support.children import Child
 from tests.selecting import only_releases
 
 SCRIPTS = Path(__file__).parents[3] / "docs" / "findings" / "scripts"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from slotproof.cli.elsewhere import elsewhere
-from slotproof.traces import forms, itf
+from slotproof.reports import forms
+from slotproof.reports.trace import load_trace
 from tests.processes import finished
 from tests.sglang.conftest import Run
 
@@ -65,7 +66,7 @@ MENDED = [
 def made(trace: str, folder: Path, form: str = "script") -> Path:
     path = FINDINGS / f"{trace}.itf.json"
     out = folder / f"{trace}.py"
-    out.write_text(forms.form(form, itf.load(path), path.name))
+    out.write_text(forms.form(form, load_trace(path), path.name))
     return out
 
 
@@ -112,7 +113,7 @@ def test_the_script_of_a_report_needs_the_engine_alone(
 def test_which_releases_have_a_finding(release: str, python_of: Callable[[str], Path]) -> None:
     """Of those whose environments are made."""
     python_of(release)
-    trace = itf.load(FINDINGS / f"sglang-{release}-two-first-turns.itf.json")
+    trace = load_trace(FINDINGS / f"sglang-{release}-two-first-turns.itf.json")
     found = {each.release: each for each in elsewhere(trace)}
     assert found[release].says == "yes"
     assert re.fullmatch(r"torch \S+, Python 3\.\d+", found[release].versions)

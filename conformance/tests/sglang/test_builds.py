@@ -14,10 +14,11 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.matrices.known import again
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports import scripted
+from slotproof.reports.scenario import Violated
+from slotproof.reports.trace import load_trace
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
-from slotproof.traces import itf, scripted
-from slotproof.traces.scenario import Violated
 
 pytestmark = pytest.mark.sglang
 
@@ -81,7 +82,7 @@ def test_every_finding_replays_on_its_release(
     path: Path, on_a_build: Callable[[Path, str], None]
 ) -> None:
     """By the file that `show --format pytest` makes of its trace: it fails there."""
-    trace = itf.load(path)
+    trace = load_trace(path)
     with pytest.raises(Violated) as broken:
         on_a_build(path, trace.found_on)
     said = {re.split(" at |[:,]", line)[0] for line in str(broken.value).splitlines()}
@@ -105,7 +106,7 @@ def test_the_file_of_a_finding_starts_its_build_itself(
 
 def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pytest file of a trace, in this process, on an engine."""
-    trace = itf.load(path)
+    trace = load_trace(path)
     monkeypatch.setenv("SLOTPROOF_ENGINE", engine)
     monkeypatch.delenv("SLOTPROOF_PYTHON", raising=False)
     test = folder / "test_it.py"
@@ -122,7 +123,7 @@ def test_every_cell_of_the_matrix_replays(release: str, start: Callable[[str], E
     linked = [(row, cell["link"]) for row, cell in cells if cell["kind"] == "bad"]
     assert linked
     for row, link in linked:
-        trace = itf.load(FINDINGS / "matrix" / link)
+        trace = load_trace(FINDINGS / "matrix" / link)
         log = again(engine, trace)
         clauses = {each.clause for each in log[-1].violations}
         assert clauses & {trace.violations[0].clause, row["name"].partition("@")[0]}, row["name"]

@@ -15,13 +15,13 @@ from subprocess import PIPE
 
 import pytest
 
-from slotproof.children import Child
 from slotproof.frontend import running
 from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
 from slotproof.frontend.running import Outcome, Plan
 from slotproof.logs import judging
 from slotproof.search import baseline
+from slotproof.support.children import Child
 from tests.processes import Descent
 
 pytestmark = pytest.mark.sglang

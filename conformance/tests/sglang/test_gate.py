@@ -15,11 +15,12 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import Trace
 from slotproof.search.baseline import load
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.gate import STILL_THERE, Gate
 from slotproof.search.plan import Plan
-from slotproof.traces.trace import Trace, rows_of
+from slotproof.traces.record import rows_of
 
 pytestmark = pytest.mark.sglang
 

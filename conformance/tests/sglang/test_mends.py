@@ -12,7 +12,7 @@ from slotproof.drivers.sglang.slotproof_sglang.mends import Source, names
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import play
-from slotproof.traces import itf
+from slotproof.reports.trace import load_trace
 
 pytestmark = pytest.mark.sglang
 
@@ -69,7 +69,7 @@ def mended() -> Iterator[Callable[[str], Engine]]:
 def test_the_trace_of_a_finding_is_clean_with_the_mends(
     release: str, path: Path, mended: Callable[[str], Engine]
 ) -> None:
-    trace = itf.load(path)
+    trace = load_trace(path)
     log = play(mended(release), trace.setup, trace.commands, trace.passes).log
     assert [str(each) for each in log[-1].violations] == []
     assert len(log) == len(trace.commands)

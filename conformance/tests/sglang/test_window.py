@@ -15,7 +15,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
-from slotproof.traces import itf
+from slotproof.reports.trace import load_trace
 
 pytestmark = pytest.mark.sglang
 
@@ -100,7 +100,7 @@ def test_a_fault_in_the_second_pool_is_seen(
 )
 def test_what_old_releases_got_wrong_is_mended(name: str, start: Callable[[str], Engine]) -> None:
     """`test_builds.py` replays the same traces on the releases that have the bugs."""
-    trace = itf.load(FINDINGS / f"{name}.itf.json")
+    trace = load_trace(FINDINGS / f"{name}.itf.json")
     build = start(f"sglang=={NEW}")
     log = play(build, trace.setup, trace.commands).log
     assert not log[-1].violations

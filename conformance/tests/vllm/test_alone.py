@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.traces import forms, itf
+from slotproof.reports import forms
+from slotproof.reports.trace import load_trace
 from tests.processes import finished
 
 pytestmark = pytest.mark.vllm
@@ -34,7 +35,7 @@ def test_a_script_does_what_its_report_says(
     build: str, trace: str, words: str, python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path, script = FINDINGS / f"{trace}.itf.json", tmp_path / "repro.py"
-    script.write_text(forms.form("script", itf.load(path), path.name))
+    script.write_text(forms.form("script", load_trace(path), path.name))
     done = finished([python_of(build), "-I", script], timeout=300)
     assert done.returncode == int(bool(words)), done.stdout + done.stderr
     assert done.stdout.startswith(f"vLLM {build}\n")

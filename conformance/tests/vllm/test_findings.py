@@ -15,7 +15,7 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.matrices.known import again
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
-from slotproof.traces import itf
+from slotproof.reports.trace import load_trace
 from tests.processes import finished
 
 pytestmark = pytest.mark.vllm
@@ -72,7 +72,7 @@ def test_every_finding_has_a_page_a_script_and_a_trace() -> None:
 @pytest.mark.parametrize("build", BUILDS, scope="module")
 @pytest.mark.parametrize("path", TRACES, ids=named)
 def test_a_trace_shows_its_finding_where_the_release_has_it(path: Path, engine: Engine) -> None:
-    trace = itf.load(path)
+    trace = load_trace(path)
     found = {each.clause for each in again(engine, trace)[-1].violations}
     assert (trace.violations[0].clause in found) == shows(named(path), engine.version), found
 
@@ -105,7 +105,7 @@ def test_a_trace_that_takes_an_option_of_the_driver(
     option: str, path: Path, build: str, python_of: Callable[[str], Path]
 ) -> None:
     """Turns that are looked at alone; requests of different priorities."""
-    trace = itf.load(path)
+    trace = load_trace(path)
     spec = EngineSpec(f"cmd:{python_of(build)} {DRIVER} --{option}", step_timeout=60)
     with closing(spec.open()) as opened:
         found = {each.clause for each in again(opened, trace)[-1].violations}

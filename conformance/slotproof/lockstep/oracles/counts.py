@@ -13,9 +13,9 @@ from typing import Any
 from slotproof.lockstep.figures import figures, in_a_line
 from slotproof.lockstep.observation import TERMS, Observation, Violation, actor_of, violated
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.expr import Expr, variables
-from slotproof_model.invariants import INVARIANTS
-from slotproof_model.state import NO_ROW
+from slotproof_model.spec.expr import Expr, variables
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.state import NO_ROW
 
 EQUATIONS = {"INV-SUM-FULL": "full", "INV-SUM-SWA": "swa"}
 """The pool that an equation is about."""

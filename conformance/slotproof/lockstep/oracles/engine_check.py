@@ -10,9 +10,9 @@ from slotproof.lockstep.observation import TERMS, Observation, Violation, all_of
 from slotproof.lockstep.oracles import owners
 from slotproof.lockstep.oracles.counts import EQUATIONS, expected_report
 from slotproof.protocol.snapshot import CheckerView
-from slotproof_model.memory import Move
-from slotproof_model.state import NO_ROW
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.memory import Move
+from slotproof_model.spec.state import NO_ROW
+from slotproof_model.spec.transitions import TRANSITIONS
 
 BATCHES = frozenset(
     name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from slotproof.lockstep.observation import Observation, Violation, violated
 from slotproof.lockstep.published import PUBLISHES, known_tokens
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.transitions import TRANSITIONS
 
 MATCHES, SHARES, LEAVES = (
     next(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
-from slotproof_model.state import PARKED, req
-from slotproof_model.transitions import TRANSITIONS
+from slotproof_model.spec.state import PARKED, req
+from slotproof_model.spec.transitions import TRANSITIONS
 
 RETRACTS = frozenset(
     name

@@ -12,13 +12,13 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.figures import figures
 from slotproof.lockstep.observation import Observation, Violation, actor_of, violated
 from slotproof.protocol.snapshot import Event
-from slotproof_model.evaluate import compiled
-from slotproof_model.idioms import words_of
-from slotproof_model.layout import LAYOUT, OWN, POOLS, Vector
-from slotproof_model.state import slot
-from slotproof_model.steps import STEPS
-from slotproof_model.transitions import TRANSITIONS, reusable
-from slotproof_model.world import Problem, World
+from slotproof_model.evaluation.evaluate import compiled
+from slotproof_model.evaluation.layout import LAYOUT, OWN, POOLS, Vector
+from slotproof_model.evaluation.world import Problem, World
+from slotproof_model.spec.state import slot
+from slotproof_model.spec.steps import STEPS
+from slotproof_model.spec.transitions import TRANSITIONS, reusable
+from slotproof_model.text.idioms import words_of
 
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""

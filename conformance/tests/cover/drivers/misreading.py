@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from slotproof.drivers.served import Served
 from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.served import Served
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot

@@ -1,0 +1,132 @@
+"""Every form of a trace, by name; all of them for many traces, with an index, in one folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from slotproof.reports import alone, html, issue, markdown, mermaid, scripted, sentences, text
+from slotproof.reports.localisation import suspects
+from slotproof.reports.trace import Trace
+from slotproof.reports.view import View
+from slotproof.support.files import slug, write_whole
+from slotproof.traces import itf
+from slotproof.traces.itf import BadTrace, NoForm
+
+FORMS: Mapping[str, Callable[[View, str], str]] = {
+    "text": lambda view, path: text.render(view.trace, path),
+    "markdown": markdown.render,
+    "mermaid": lambda view, _: mermaid.render(view),
+    "html": html.render,
+    "pytest": lambda view, _: _again(view),
+    "issue": lambda view, _: issue.render(view),
+    "script": lambda view, _: alone.render(view),
+}
+ENDINGS = {
+    "text": ".txt",
+    "markdown": ".md",
+    "mermaid": ".mmd",
+    "html": ".html",
+    "pytest": ".py",
+    "issue": ".issue.md",
+    "script": ".alone.py",
+}
+
+
+def _again(view: View) -> str:
+    """The commands of a log can't be run again."""
+    if view.trace.recorded is not None:
+        raise NoForm("the commands of a log can't be run again")
+    return scripted.render(view.trace)
+
+
+def form(name: str, trace: Trace, path: str) -> str:
+    """A trace in one form. Raises :class:`BadTrace` where its figures make no sense,
+    :class:`NoForm` where it has no such form."""
+    return made(FORMS[name], trace, path, name)
+
+
+def made(render: Callable[[View, str], str], trace: Trace, path: str, name: str) -> str:
+    """The same, by what renders it."""
+    try:
+        return render(View(trace), path)
+    except NoForm as reason:
+        raise NoForm(f"{path}: there is no {name} form: {reason}") from None
+    except ODD as error:
+        raise odd(path, error) from None
+
+
+def document(trace: Trace) -> dict[str, Any]:
+    """A trace for machines: as it is in a file, and what follows from it."""
+    found = suspects(View(trace)) if trace.violations else []
+    return {**itf.to_itf(trace), "where_to_look": [each.to_json() for each in found]}
+
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What figures that make no sense raise where they are put together; a trace is untrusted."""
+
+
+def odd(path: str, error: Exception) -> BadTrace:
+    """What to tell of them."""
+    return BadTrace(f"{path}: a figure is missing or no number: {error}")
+
+
+def _stop(bad: BadTrace) -> None:
+    raise bad
+
+
+def write_all(
+    traces: Mapping[str, Trace], out: Path, tell: Callable[[BadTrace], None] = _stop
+) -> list[Path]:
+    """Every form of every trace, and ``index.html``; the files. ``traces`` is by path.
+
+    ``tell`` of those whose figures make no sense, which are left out; or raises :class:`BadTrace`
+    before anything is written. Raises ``OSError``.
+    """
+    names = _names(list(traces))
+    documents: dict[str, str] = {}
+    entries = []
+    for (path, trace), name in zip(traces.items(), names, strict=True):
+        try:
+            made, texts = _every_form(trace, path, name)
+            entries.append((trace, sentences.headline(View(trace)), made))
+        except BadTrace as bad:
+            tell(bad)
+        else:
+            documents |= texts
+    if not entries:
+        return []
+    documents["index.html"] = (
+        html.environment().get_template("index.html.jinja").render(entries=entries)
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, document in documents.items():
+        write_whole(out / name, document)
+    return [out / name for name in documents]
+
+
+def _every_form(trace: Trace, path: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """By form its file, and by file its text."""
+    made, texts = {}, {}
+    for each in FORMS:
+        # pytest collects test_*.py; a module's name has no dots.
+        stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+        with suppress(NoForm):
+            texts[stem + ENDINGS[each]] = form(each, trace, path)
+            made[each] = stem + ENDINGS[each]
+    return made, texts
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """A file name for each trace, without its ending; none twice."""
+    names: list[str] = []
+    for path in paths:
+        stem = slug(Path(path).name.removesuffix(".itf.json"), also=r"\w=+") or "trace"
+        number, name = 2, stem
+        while name in names:
+            number, name = number + 1, f"{stem}-{number}"
+        names.append(name)
+    return names

@@ -1,0 +1,101 @@
+"""A trace as a pytest file of literal calls: fails on a build with the bug, passes without it.
+
+The engine it was found on is in it as data. The file starts it only if it is ours: anything else
+that a trace names is started where the one who runs the file asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from slotproof.engines.registry import is_ours
+from slotproof.protocol.commands import FIELDS
+from slotproof.support.terminal import plain
+from slotproof.traces.record import Record
+
+WIDTH = 100
+
+
+def render(trace: Record) -> str:
+    """The file. What comes from the trace is in it as literals and comments only."""
+    return "\n".join(_lines(trace)) + "\n"
+
+
+def name_of(trace: Record) -> str:
+    """The test's name: the clause that broke.
+
+    ``INV-SUM-FULL.equation`` gives ``test_inv_sum_full_equation``.
+    """
+    clause = trace.violations[0].clause if trace.violations else "nothing_is_violated"
+    return "test_" + re.sub(r"[^a-z0-9]+", "_", clause.lower()).strip("_")[:80]
+
+
+def _lines(trace: Record) -> Iterator[str]:
+    yield '"""A counterexample of slotproof: fails where the bug is, passes where it is not.'
+    yield ""
+    if is_ours(trace.found_on):
+        yield "    pytest THIS_FILE                                    where it was found"
+    yield "    SLOTPROOF_ENGINE=sglang==0.5.23 pytest THIS_FILE    an engine of your choice"
+    yield "    SLOTPROOF_ENGINE=sglang SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
+    yield '"""'
+    yield ""
+    yield f"# Found on {comment(trace.engine)}:"
+    for violation in trace.violations:
+        yield f"#   {comment(str(violation))}"[:400]
+    yield ""
+    yield "from slotproof import Scenario"
+    yield ""
+    yield f"FOUND_ON = {literal(trace.found_on)}"
+    yield ""
+    yield "CONFIG = {"
+    for name, value in trace.config.to_json().items():
+        yield f'    "{name}": {literal(value)},'
+    yield "}"
+    yield ""
+    yield ""
+    yield f"def {name_of(trace)}():"
+    options = [f"seed={trace.seed}"]
+    if trace.chosen_profile:
+        options.append(f"profile={literal(trace.chosen_profile)}")
+    if trace.mends:
+        options.append(f"mends={literal(list(trace.mends))}")
+    yield f"    with Scenario.asked_for(FOUND_ON, CONFIG, {', '.join(options)}) as engine:"
+    for clause in trace.set_aside:
+        yield f"        engine.set_aside({literal(clause)})  # known, and only in the reporting"
+    for number, row in enumerate(trace.rows, 1):
+        last = number == len(trace.rows) and trace.violations
+        mark = f"  # {comment(trace.violations[0].clause)} broke here" if last else ""
+        yield f"        engine.{_call(row.command)}{mark}"
+
+
+def _call(command: dict[str, Any]) -> str:
+    name = {"continue": "continue_"}.get(command["do"], command["do"])
+    given = {key: command[key] for key in FIELDS[command["do"]]}
+    if command["do"] == "submit":
+        given = {"rid": given.pop("rid"), **given}
+        given = {key: value for key, value in given.items() if not (key == "stop" and not value)}
+    return f"{name}({', '.join(f'{key}={literal(value)}' for key, value in given.items())})"
+
+
+def literal(value: Any) -> str:
+    """The value as Python would read it, whatever is in it.
+
+    >>> literal('a"b'), literal("s1"), literal([1, 2]), literal(None)
+    ('\\'a"b\\'', '"s1"', '[1, 2]', 'None')
+    """
+    if isinstance(value, str):
+        simple = value.isascii() and value.isprintable() and not set(value) & {'"', "\\"}
+        return json.dumps(value) if simple else ascii(value)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    raise TypeError(f"{value!r} is no literal of a command")
+
+
+def comment(text: str) -> str:
+    """Text that stays within its comment."""
+    return plain(" ".join(text.split()))

@@ -1,0 +1,238 @@
+"""A trace as text: what was violated, the steps with their figures, how to run it again.
+
+A trace is untrusted: every line is made harmless (:func:`~slotproof.support.terminal.plain`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from slotproof.environments.recipes import RECIPES
+from slotproof.lockstep.figures import in_a_line
+from slotproof.lockstep.observation import TERMS, Violation
+from slotproof.protocol.commands import describe
+from slotproof.reports.crash import crashed_at
+from slotproof.reports.equation import sum_of
+from slotproof.reports.localisation import Place, suspects
+from slotproof.reports.view import View
+from slotproof.support.terminal import Painted, plain
+from slotproof.traces.frames import ACTORS, Frame
+from slotproof.traces.record import Record, Recorded, Row, place
+from slotproof_model.spec.invariants import INVARIANTS
+
+SAID = 12
+"""Lines shown of what a driver said when it failed; the trace has more."""
+
+
+def render(trace: Record, path: str = "TRACE", options: str = "") -> str:
+    """The whole trace, ready to print. ``path`` is the file to name in the replay line, ``options``
+    how the engine is started beside ``--engine``.
+
+    >>> from slotproof.protocol.config import EngineConfig
+    >>> rows = [Row({"do": "open", "session": "s1"})]
+    >>> given = "mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, []
+    >>> trace = Record(*given, minimal=False)
+    >>> render(trace).splitlines()[0]
+    'mine 1, 1 command, nothing violated'
+    """
+    return "\n".join(map(plain, _lines(trace, path, options))) + "\n"
+
+
+def painted(text: str) -> Iterator[Painted]:
+    """The same, line by line, for a terminal: what is wrong stands out."""
+    head, *rest = text.removesuffix("\n").split("\n")
+    yield Painted(head, bold=True)
+    for line in rest:
+        wrong = "≠" in line or line.endswith(", one < 0") or line.startswith("  INV-")
+        numbered = line[:5].strip().isdigit()
+        yield Painted(
+            line,
+            red=wrong,
+            bold=numbered and not wrong,
+            dim=line.startswith("       T-") and not wrong,
+        )
+
+
+def commands(count: int) -> str:
+    """So many commands.
+
+    >>> commands(1), commands(5)
+    ('1 command', '5 commands')
+    """
+    return "1 command" if count == 1 else f"{count} commands"
+
+
+def last_said(violation: Violation) -> list[str]:
+    """The last lines of what the driver, or a traceback, said."""
+    return violation.said.splitlines()[-SAID:]
+
+
+def again(trace: Record, path: str, options: str = "") -> str:
+    """The command that replays the trace: where it is not known, it says that there is an
+    environment."""
+    engine = trace.spec if "--python " in options else trace.found_on
+    if engine in RECIPES and not options:
+        options = "--python ENV/bin/python"
+    line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
+    return f"{line} {options}".rstrip()
+
+
+def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
+    if trace.violations:
+        first = trace.violations[0]
+        where = crashed_at(trace, first)
+        how = in_all(trace)
+        yield f"{first.clause} violated by {trace.engine}, {how}" + (
+            f", at {where}" if where else ""
+        )
+        yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
+    else:
+        yield f"{trace.engine}, {in_all(trace).removeprefix('in ')}, nothing violated"
+    yield ""
+    named = "" if trace.recorded else f", configuration {trace.config_name or '-'}"
+    yield f"{trace.config.size}{named}"
+    yield ""
+    before = trace.recorded.before if trace.recorded else 0
+    if before:
+        yield f"     ({commands(before)} before these)"
+    yield from table(trace.rows, before)
+    yield ""
+    if trace.violations:
+        yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
+        for violation in trace.violations:
+            yield f"  {violation}"
+            yield from (f"    | {line}" for line in last_said(violation))
+        yield ""
+    if trace.explained is not None:
+        yield from _explained(trace)
+        yield ""
+    yield from _where_to_look(trace)
+    if trace.set_aside:
+        yield f"set aside: {', '.join(trace.set_aside)}"
+    if trace.mends:
+        yield f"mended: {', '.join(trace.mends)}"
+    if trace.recorded is not None:
+        yield from _of_the_log(trace.recorded)
+        yield f"profile {trace.profile}; from a log: it can be shown, and not run again"
+        return
+    short = (
+        "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
+    )
+    yield f"seed {trace.seed}, profile {trace.profile}; {short}"
+    if trace.states:
+        yield f"again: {again(trace, path, options)}"
+    else:
+        yield f"it has no states: {again(trace, path, options)} --out FILE makes them"
+
+
+def in_all(trace: Record) -> str:
+    """How long it is; of a log, where."""
+    if trace.recorded is not None:
+        return f"at {trace.recorded.where}" if trace.violations else f"up to {trace.recorded.where}"
+    return f"in {commands(len(trace.rows))}"
+
+
+LATER = (
+    "Found later, each kind once. The spec went on from the engine's own state: it may follow from "
+    "the above."
+)
+
+
+def later(recorded: Recorded) -> list[str]:
+    """What was found later in a log, a line each."""
+    return [
+        f"{place(each.file, each.line)}: {each.words}"
+        + (f", {each.times} times in all" if each.times > 1 else "")
+        for each in recorded.later
+    ]
+
+
+def _of_the_log(recorded: Recorded) -> Iterator[str]:
+    if recorded.later:
+        yield LATER
+        yield from (f"  {line}" for line in later(recorded))
+        yield ""
+    for what, why in recorded.not_judged.items():
+        yield f"not judged: {what}: {why}"
+
+
+def as_if(trace: Record) -> str:
+    """What its explanations begin with."""
+    if not trace.explained:
+        return "No single change of the spec explains it."
+    return "The engine behaves as if:"
+
+
+def _explained(trace: Record) -> Iterator[str]:
+    yield as_if(trace)
+    yield from (f"  {each}" for each in trace.explained or ())
+
+
+def _where_to_look(trace: Record) -> Iterator[str]:
+    found = suspects(View(trace)) if trace.violations else []
+    if not found:
+        return
+    yield "Where to look:"
+    for each in found:
+        yield f"  {each.why}: {each.how}"
+        yield from map(_place, each.places)
+        if each.also:
+            yield "  moved in this iteration too by"
+            yield from map(_place, each.also_places)
+    yield ""
+
+
+def _place(place: Place) -> str:
+    return f"    {place.event}" + (f"  in {place.made_by}" if place.methods else "")
+
+
+def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> Iterator[str]:
+    """One line per command, then its transitions and the figures that changed.
+
+    ``before``: commands that came before these and are not shown; ``previous`` is the last of them.
+    """
+    previous = previous or Row({})
+    for number, row in enumerate(rows, before + 1):
+        yield f"{number:>3}  {describe(row.command)}"
+        if row.transitions:
+            yield from _wrapped("       ", row.transitions)
+        for name, figures in row.pools.items():
+            if figures != previous.pools.get(name):
+                yield f"       {name}: {_equation(figures)}"
+        if row.frames:
+            yield from _owned(row.frames[-1])
+        for kind in ("slots", "requests"):
+            now, then = getattr(row, kind), getattr(previous, kind)
+            for key in sorted(now.keys() | then.keys()):
+                if now.get(key) != then.get(key):
+                    noun = ACTORS[kind]
+                    shown = in_a_line(now[key]) if key in now else "gone"
+                    yield f"       {noun}{key}: {shown}"
+        previous = row
+
+
+def _owned(frame: Frame) -> Iterator[str]:
+    """The sum that ownership gives, where the engine's own check has another one."""
+    for name, figures in frame.pools.items():
+        share = frame.shares.get(name)
+        if share and any(figures.get(key) not in (None, share[key]) for key in share):
+            yield f"       {name}, by ownership: {_equation(figures | share)}"
+
+
+def _equation(figures: dict[str, int]) -> str:
+    terms = " + ".join(f"{figures[name]} {name}" for name in TERMS if name in figures)
+    checked = sum_of(figures)
+    if checked is None:
+        return f"{terms} of {figures['total']} (no check ran)"
+    return f"{terms} {checked.result}"
+
+
+def _wrapped(indent: str, words: list[str], width: int = 96) -> Iterator[str]:
+    line = indent
+    for word in words:
+        if len(line) + len(word) + 1 > width and line.strip():
+            yield line.rstrip()
+            line = indent
+        line += word + " "
+    yield line.rstrip()

@@ -1,0 +1,48 @@
+"""A counterexample: what was run, on what, and what it showed."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from slotproof.reports import html, text
+from slotproof.reports.view import View
+from slotproof.traces import itf
+from slotproof.traces.record import Record
+
+HEIGHT = "48em"
+"""Of the page in a notebook."""
+
+
+class Trace(Record):
+    """A record that shows itself, in a notebook as its page.
+
+    ``engine`` is the name and version that the engine gave, ``spec`` the ``--engine`` argument it
+    was found with; ``rows`` are the commands, with what each showed.
+
+    >>> from slotproof import Scenario
+    >>> with Scenario("reference") as engine:
+    ...     _ = engine.open("s1"), engine.step()
+    >>> engine.trace.commands
+    [{'do': 'open', 'session': 's1'}, {'do': 'step', 'n': 1}]
+    """
+
+    def __str__(self) -> str:
+        return text.render(self)
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of its own: its style and its script stay in it."""
+        page = escape(html.render(View(self)))
+        style = f"width: 100%; height: {HEIGHT}; border: 0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def load_trace(path: str | Path, to_run: bool = True) -> Trace:
+    """Read a file, as :func:`slotproof.traces.itf.load` does."""
+    return Trace(**vars(itf.load(path, to_run)))
+
+
+def from_itf(data: Any) -> Trace:
+    """The trace of an ITF document. Raises :class:`~slotproof.traces.itf.BadTrace`."""
+    return Trace(**vars(itf.from_itf(data)))

@@ -1,0 +1,1 @@
+"""Modules that every room uses: bounds, files, processes, the terminal."""

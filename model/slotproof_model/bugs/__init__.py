@@ -1,0 +1,1 @@
+"""Specs with something wrong in them: known bugs, mutants, wrong specs, deviations."""

@@ -1,0 +1,146 @@
+"""The mutate reading: the spec with one thing wrong, to show that the proofs can fail.
+
+Systematic mutants change one place of one transition: a guard conjunct or a
+field of the effect is dropped, a minimum becomes a maximum, ``<`` becomes ``≤``,
+a rounding is forgotten, a bound is off by one, a pool or a move is forgotten; or one
+thing is taken for another (``substitute``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from slotproof_model.bugs.substitute import knows, mistaken, sibling_parts
+from slotproof_model.spec.expr import App, Const, Expr, Op, Sort, show
+from slotproof_model.spec.memory import EMPTY, Interval, Mem, Move
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One transition with one thing wrong."""
+
+    name: str
+    """``T-RESTORE/drop-guard/window``"""
+    transition: Transition
+
+    @property
+    def id(self) -> str:
+        return self.transition.id
+
+    @property
+    def kind(self) -> str:
+        return self.name.split("/")[1]
+
+
+def systematic() -> Iterator[Mutant]:
+    """Every systematic mutant, in a fixed order."""
+    for transition in TRANSITIONS.values():
+        yield from of_transition(transition)
+
+
+def of_transition(transition: Transition) -> Iterator[Mutant]:
+    """Those of one transition."""
+    return (each for each in _of(transition) if _own(each) or knows(each.transition))
+
+
+def _of(t: Transition) -> Iterator[Mutant]:
+    def named(kind: str, place: str, mutated: Transition) -> Mutant:
+        return Mutant(f"{t.id}/{kind}/{place}", mutated)
+
+    for name in t.guard:
+        rest = {key: expr for key, expr in t.guard.items() if key != name}
+        yield named("drop-guard", name, replace(t, guard=rest))
+    for name in t.effect:
+        rest = {key: expr for key, expr in t.effect.items() if key != name}
+        yield named("drop-effect", name, replace(t, effect=rest))
+    for index in range(len(t.memory)):
+        move = t.memory[index].move.name.lower().replace("_", "-")
+        kept = t.memory[:index] + t.memory[index + 1 :]
+        yield named("drop-move", f"{index}-{move}", replace(t, memory=kept))
+        for pool in ("full", "swa"):
+            if t.memory[index].move not in (Move.TAKE_ROW, Move.GIVE_ROW):
+                forgot = _on(t.memory[index], pool, EMPTY)
+                yield named("forget-pool", f"{index}-{move}-{pool}", _with(t, index, forgot))
+        for place, moved in _intervals(t.memory[index]):
+            yield named(place[0], f"{index}-{move}-{place[1]}", _with(t, index, moved))
+    for name, expr in t.guard.items():
+        for place, changed in named_rewrites(expr):
+            yield named(place[0], f"{name}{place[1]}", replace(t, guard={**t.guard, name: changed}))
+    for name, expr in t.effect.items():
+        for place, changed in named_rewrites(expr):
+            mutated = replace(t, effect={**t.effect, name: changed})
+            yield named(place[0], f"{name}{place[1]}", mutated)
+    for part, other, mutated in sibling_parts(t):
+        yield named(f"sibling-{part}", other, mutated)
+
+
+def _on(mem: Mem, pool: str, interval: Interval) -> Mem:
+    return replace(mem, full=interval) if pool == "full" else replace(mem, swa=interval)
+
+
+def _with(t: Transition, index: int, mem: Mem) -> Transition:
+    return replace(t, memory=(*t.memory[:index], mem, *t.memory[index + 1 :]))
+
+
+Place = tuple[str, str]
+
+
+def _intervals(mem: Mem) -> Iterator[tuple[Place, Mem]]:
+    if mem.move not in (Move.ALLOC, Move.FREE, Move.TO_TREE, Move.POINT):
+        return
+    for pool in ("full", "swa"):
+        interval: Interval = getattr(mem, pool)
+        if interval is EMPTY:
+            continue
+        for end in ("lo", "hi"):
+            for (kind, where), changed in named_rewrites(getattr(interval, end)):
+                lo, hi = (changed, interval.hi) if end == "lo" else (interval.lo, changed)
+                mutated = Interval(lo, hi)
+                yield (kind, f"{pool}.{end}{where}"), _on(mem, pool, mutated)
+
+
+_SWAPS: dict[str, Callable[[App], Expr | None]] = {
+    "min-max": lambda app: _other(app, {Op.MIN: Op.MAX, Op.MAX: Op.MIN}),
+    "less-or-equal": lambda app: _other(app, {Op.LE: Op.LT, Op.LT: Op.LE}),
+    "forget-rounding": lambda app: app.args[0] if app.op in (Op.CEIL, Op.FLOOR) else None,
+    "and-or": lambda app: _other(app, {Op.AND: Op.OR, Op.OR: Op.AND}),
+    "drop-left": lambda app: app.args[1] if app.op is Op.AND else None,
+    "drop-right": lambda app: app.args[0] if app.op is Op.AND else None,
+    "branch": lambda app: app.args[1] if app.op is Op.ITE else None,
+    "other-branch": lambda app: app.args[2] if app.op is Op.ITE else None,
+}
+
+
+_PLAIN = frozenset(
+    {*_SWAPS, "off-by-one", *("drop-guard", "drop-effect", "drop-move", "forget-pool")}
+)
+
+
+def _own(mutant: Mutant) -> bool:
+    """Whether it can speak of no parameter but those of the transition."""
+    return mutant.kind in _PLAIN or (mutant.kind == "instead" and "param." not in mutant.name)
+
+
+def _other(app: App, table: dict[Op, Op]) -> Expr | None:
+    return App(table[app.op], app.args) if app.op in table else None
+
+
+def named_rewrites(expr: Expr, path: str = "") -> Iterator[tuple[Place, Expr]]:
+    """The expression with one place changed, for every place."""
+    if not path and expr.sort is Sort.INT and not isinstance(expr, Const):
+        yield ("off-by-one", ""), expr + 1
+    for other in mistaken(expr):
+        yield ("instead", f"{path}:{show(other)}"), other
+    if not isinstance(expr, App):
+        return
+    for kind, swap in _SWAPS.items():
+        changed = swap(expr)
+        if changed is not None and changed.sort is expr.sort:
+            yield (kind, path), changed
+    for index, arg in enumerate(expr.args):
+        for place, changed in named_rewrites(arg, f"{path}.{index}"):
+            args = (*expr.args[:index], changed, *expr.args[index + 1 :])
+            yield place, App(expr.op, args)

@@ -1,0 +1,198 @@
+"""The spec's world: pools, rows, and any number of actors, moved by transitions.
+
+Each transition is applied to one actor, with all others summed up in the frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from slotproof_model.evaluation import layout
+from slotproof_model.evaluation.evaluate import Step, contributions, state_check, step_check, steps
+from slotproof_model.evaluation.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
+from slotproof_model.spec import state
+from slotproof_model.spec.profiles import Profile
+from slotproof_model.spec.transitions import TRANSITIONS
+
+_NOBODY = list(EMPTY_ACTOR)
+_PHASE = INDEX["req.phase"]
+_FIGURES = tuple(var.name for var in state.POOLS)
+
+
+class Problem(NamedTuple):
+    """Something the spec does not allow."""
+
+    invariant: str
+    conjunct: str
+    detail: str
+    guard: str | None = None
+    """Its conjunct that does not hold."""
+    variable: str | None = None
+    spec: int | None = None
+    engine: int | None = None
+    """Of a variable that an event contradicts: its value, and what the event says."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What does not change during a run. Tokens."""
+
+    page_size: int
+    width: int
+    window: int
+    profile: Profile
+
+    @property
+    def vector(self) -> Values:
+        choices = self.profile.choices
+        return state.Config(
+            swa=int(self.window > 0),
+            window=self.window,
+            width=self.width,
+            reserve=choices["reserve"],
+            aligned_reuse=int(choices["aligned_reuse"]),
+            retract_keeps=int(choices["retract_keeps"]),
+            abort_publishes=int(choices["abort_publishes"]),
+            overlap=int(choices["overlap"]),
+            loan_publishes=int(choices["loan_publishes"]),
+            keeps_slack=int(choices["keeps_slack"]),
+        )
+
+
+class World:
+    """A state with any number of actors.
+
+    ``actors`` maps a session's id, or the id of a request without a session
+    with a leading ``/``, to its values.
+    """
+
+    def __init__(self, constants: Constants, pools: Iterable[int]) -> None:
+        self.constants = constants
+        self.pools = list(pools)
+        self.actors: dict[str, Vector] = {}
+        self.shares: dict[str, Values] = {}
+        self._sum = [0] * len(state.FRAME)
+        """Of all shares: what an actor sees of the others follows without looking at each."""
+        self._longest: tuple[int, int] | None = (0, 0)
+        """The two longest locked prefixes, if known."""
+        self.writers: dict[str, str] = {}
+        """Which transition wrote a figure or an actor last."""
+        self._constants = list(constants.vector)
+        self._contributions = contributions(constants.page_size)
+        self.steps: Mapping[str, Step] = steps(constants.page_size)
+        """How transitions are carried out; others than those of the spec explain an engine."""
+        self._state_check = state_check(constants.page_size)
+        self._step_check = step_check(constants.page_size)
+
+    def put(self, key: str, values: Vector) -> None:
+        """Set an actor's values; an actor that is no more is dropped."""
+        share = self._contributions(layout.by_itself(values, self._constants))
+        old = self.shares.pop(key, None)
+        self.actors.pop(key, None)
+        if values != _NOBODY:
+            self.actors[key], self.shares[key] = values, share
+            self._sum = [a + b for a, b in zip(self._sum, share, strict=True)]
+        if old is not None:
+            self._sum = [a - b for a, b in zip(self._sum, old, strict=True)]
+        if layout.locks(share) or (old is not None and layout.locks(old)):
+            self._longest = None
+
+    def frame(self, key: str | None) -> Vector:
+        """Every actor but one, summed up."""
+        if self._longest is None:
+            self._longest = layout.two_longest(self.shares.values())
+        mine = self.shares.get(key) if key is not None else None
+        return layout.others(self._sum, self._longest, mine)
+
+    def vector(self, key: str | None) -> Vector:
+        """The full state vector as the actor sees it."""
+        values = self.actors.get(key, EMPTY_ACTOR) if key is not None else EMPTY_ACTOR
+        return [*self.pools, *values, *self.frame(key), *self._constants]
+
+    def apply(
+        self, transition: str, sid: str | None, rid: str | None, params: Mapping[str, int]
+    ) -> list[Problem]:
+        """Perform a transition if its guard allows it, else say what forbids it.
+
+        A guard that fails is reported and the effect is performed all the same,
+        so that later steps are compared with what the engine says it did.
+
+        >>> from slotproof_model.spec.profiles import PROFILES
+        >>> constants = Constants(page_size=1, width=48, window=0, profile=PROFILES["reference"])
+        >>> world = World(constants, layout.initial_pools(full=64, swa=0, rows=4))
+        >>> world.apply("T-OPEN", "s1", None, {})
+        []
+        >>> world.apply("T-CLOSE-DEFER", "s1", None, {})[0].detail
+        'T-CLOSE-DEFER needs “busy”'
+        """
+        step = self.steps.get(transition)
+        if step is None:
+            return [Problem("INV-STEP", "unknown", f"there is no transition {transition!r}")]
+        missing = sorted(
+            name for name in step.transition.names if not isinstance(params.get(name), int)
+        )
+        if missing:
+            text = f"{transition} came without {', '.join(missing)}"
+            return [Problem("INV-STEP", "unknown", text)]
+        key = self.key(transition, sid, rid)
+        born = step.transition.starts in ("session", "request")
+        if key is not None and key not in self.actors and not born:
+            return [Problem("INV-STEP", "unknown", f"{transition} of {key}, which does not exist")]
+        before = self.vector(key)
+        problems = []
+        blocked = step.blocked(before, params)
+        if blocked is not None:
+            text = f"{transition} needs “{blocked}”"
+            problems.append(Problem("INV-STEP", "guard", text, blocked))
+        after = before.copy()
+        step.apply(after, params)
+        problems += _contradicted(transition, after, params)
+        self.pools = after[POOLS]
+        if key is not None:
+            self.put(key, after[ACTOR])
+            self.writers[key] = transition
+        for name, old, new in zip(_FIGURES, before, after, strict=False):
+            if old != new:
+                self.writers[name] = transition
+        if step.transition.detaches is not None and rid is not None:
+            self.put("/" + rid, list(layout.alone(params["prompt"])))
+            self.writers["/" + rid] = transition
+        for invariant, conjunct in self._step_check(before, after):
+            problems.append(Problem(invariant, conjunct, f"broken by {transition}"))
+        return problems
+
+    def blocked(self, transition: str, key: str) -> str | None:
+        """What forbids a transition that has no parameters; ``None`` if it may happen now."""
+        return self.steps[transition].blocked(self.vector(key), {})
+
+    def key(self, transition: str, sid: str | None, rid: str | None) -> str | None:
+        """Which actor an event speaks of."""
+        known = TRANSITIONS.get(transition)
+        if known is not None and not known.has_actor:
+            return None
+        born = known is not None and known.starts == "request"
+        if rid is not None and (born or "/" + rid in self.actors):
+            return "/" + rid
+        return sid
+
+    def violations(self) -> Iterator[tuple[str | None, str, str]]:
+        """State invariants as each actor sees them: (actor, invariant, conjunct)."""
+        seen: set[tuple[str, str]] = set()
+        for key in self.actors or (None,):
+            for invariant, conjunct in self._state_check(self.vector(key)):
+                if (invariant, conjunct) not in seen:
+                    seen.add((invariant, conjunct))
+                    yield key, invariant, conjunct
+
+
+def _contradicted(transition: str, after: Vector, params: Mapping[str, int]) -> Iterator[Problem]:
+    """Lengths that the event says the KV has after it, where the spec says otherwise."""
+    whose = "req" if after[_PHASE] >= state.MATCHED else "slot"
+    for name in ("C", "A", "Q", "E"):
+        said = params.get(name)
+        if said is not None and said != after[INDEX[f"{whose}.{name}"]]:
+            want = after[INDEX[f"{whose}.{name}"]]
+            text = f"{whose}.{name} is {said} after {transition}, the spec says {want}"
+            yield Problem("INV-STEP", "state", text, None, f"{whose}.{name}", int(want), int(said))

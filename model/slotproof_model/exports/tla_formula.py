@@ -1,0 +1,161 @@
+"""Formulas and names in TLA+."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Expr, variables
+from slotproof_model.text.idioms import KINDS, PHASES, Form, form
+from slotproof_model.text.named import Named
+from slotproof_model.text.render import symbol
+
+WIDTH = 96
+_ARBITRARY = tuple(var.name for var in (*state.PAGE, *state.LINE))
+_LEVEL = {
+    "if": 0, "implies": 1, "iff": 2, "and": 3, "or": 3, "not": 4, "chain": 5, "equal": 5,
+    "different": 5, "sum": 10,
+}  # fmt: skip
+_ATOM = 20
+WORDS = {
+    **{name: f"Kind{name.capitalize()}" for name in KINDS.values()},
+    **{name: f"Phase{name.capitalize()}" for name in PHASES.values()},
+    "no_row": "NoRow",
+}
+
+
+def identifier(name: str) -> str:
+    """A variable of the spec as a name of TLA+.
+
+    >>> identifier("slot.C"), identifier("config.width"), identifier("T-ABORT-WAITING")
+    ('slot_C', 'width', 'T_ABORT_WAITING')
+    """
+    return symbol(name).replace(".", "_").replace("-", "_")
+
+
+def formula(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> str:
+    r"""One line of TLA+.
+
+    >>> from slotproof_model.spec.invariants import ORDER
+    >>> formula(ORDER.conjuncts["slot"])
+    '0 <= slot_Q /\\ slot_Q <= slot_C /\\ slot_C <= slot_A /\\ slot_A <= width'
+    """
+    return _text(form(expr, words, name_it))
+
+
+def at(shape: Form, level: int) -> str:
+    text = _text(shape)
+    mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else _level(shape)
+    if shape.shape in ("chain", "equal") and len(shape.parts) > 2:
+        mine = 3  # written as a conjunction
+    return text if mine >= level else f"({text})"
+
+
+def _text(shape: Form) -> str:  # one case per shape
+    parts = shape.parts
+    prime = "'" if shape.after else ""
+    match shape.shape:
+        case "variable":
+            return identifier(shape.text) + prime
+        case "named":
+            assert shape.named is not None
+            return call(shape.named) + prime
+        case "number":
+            return shape.text
+        case "truth":
+            return shape.text.upper()
+        case "word":
+            return WORDS[shape.text]
+        case "min" | "max" | "cut" | "ceil" | "floor" | "aligned":
+            return f"{shape.shape.capitalize()}({', '.join(map(_text, parts))})"
+        case "if":
+            if parts[0].text == state.config.swa.name and parts[2].text == "0":
+                return f"IfSwa({_text(parts[1])})"
+            test, then, other = (at(each, 1) for each in parts)
+            return f"IF {test} THEN {then} ELSE {other}"
+        case "sum":
+            first, *rest = (at(each, 11) for each in parts)
+            text = f"0 - {first}" if shape.text[0] == "-" else first
+            return text + "".join(
+                f" {sign} {part}" for sign, part in zip(shape.text[1:], rest, strict=True)
+            )
+        case "not":
+            return "~" + at(parts[0], _ATOM)
+        case "iff":
+            return " <=> ".join(at(each, 3) for each in parts)
+        case "implies":
+            return f"{at(parts[0], 2)} => {at(parts[1], 2)}"
+        case "and" | "or":
+            sign = " /\\ " if shape.shape == "and" else " \\/ "
+            return sign.join(_operand(shape, each) for each in parts)
+        case "equal":
+            *sides, value = (at(each, 6) for each in parts)
+            return " /\\ ".join(f"{side} = {value}" for side in sides)
+        case "different":
+            return " # ".join(at(each, 6) for each in parts)
+        case "chain":
+            sides = [at(each, 6) for each in parts]
+            pairs = zip(sides, shape.text, sides[1:], strict=False)
+            return " /\\ ".join(f"{a} {_sign(sign)} {b}" for a, sign, b in pairs)
+    raise AssertionError(shape.shape)
+
+
+def _sign(sign: str) -> str:
+    return "<=" if sign == "≤" else "<"
+
+
+def _operand(outer: Form, inner: Form) -> str:
+    """In a conjunction chains need no parentheses, in a disjunction they do."""
+    many = inner.shape in ("chain", "equal") and len(inner.parts) > 2
+    return _text(inner) if many and outer.shape == "and" else at(inner, 4)
+
+
+def call(term: Named) -> str:
+    page = page_of(term.expr)
+    return term.symbol + (f"({', '.join(page)})" if page else "")
+
+
+def page_of(expr: Expr) -> tuple[str, ...]:
+    """The variables of the arbitrary page or row: arguments of what speaks of it."""
+    used = variables(expr)
+    return tuple(identifier(name) for name in _ARBITRARY if name in used)
+
+
+def bullets(shape: Form, indent: int) -> list[str]:
+    """A conjunction as a list, its long parts broken again."""
+    pad = " " * indent
+    if shape.shape in ("and", "or"):
+        bullet = "/\\ " if shape.shape == "and" else "\\/ "
+        lines = []
+        for part in _pairs(shape, WIDTH - indent - 3):
+            many = part.shape in ("chain", "equal") and len(part.parts) > 2
+            whole = _text(part) if many and shape.shape == "and" else at(part, 3)
+            if indent + 3 + len(whole) <= WIDTH or part.shape not in ("and", "or", "implies"):
+                lines.append(f"{pad}{bullet}{whole}")
+            else:
+                inner = bullets(part, indent + 3)
+                lines += [pad + bullet + inner[0].lstrip(), *inner[1:]]
+        return lines
+    whole = _text(shape)
+    if shape.shape == "implies" and indent + len(whole) > WIDTH:
+        premise, conclusion = shape.parts
+        first = [f"{pad}{at(premise, 2)} =>"]
+        if len(first[0]) > WIDTH and premise.shape == "and":
+            first = bullets(premise, indent + 1)
+            first = [f"{pad}({first[0].lstrip()}", *first[1:-1], first[-1] + ") =>"]
+        return first + bullets(conclusion, indent + 4)
+    return [pad + whole]
+
+
+def _pairs(shape: Form, width: int) -> Iterator[Form]:
+    """The parts of a conjunction, chains that are too long for a line pair by pair."""
+    for part in shape.parts:
+        if shape.shape == "and" and part.shape == "chain" and len(_text(part)) > width:
+            for index, sign in enumerate(part.text):
+                yield Form("chain", part.parts[index : index + 2], sign)
+        else:
+            yield part
+
+
+def _level(shape: Form) -> int:
+    return _LEVEL.get(shape.shape, _ATOM)

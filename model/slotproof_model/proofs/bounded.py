@@ -1,0 +1,302 @@
+"""Bounded search: the shortest way from the initial state to a violated conjunct.
+
+All other actors are absent: what one session can do alone. Depth by depth; a
+depth without a violation is a proof that there is none, and its invariants are
+asserted from then on, which keeps the search fast. Of a mutant, the last step can
+only be one whose induction step fails: the others, taken from a state within the
+invariants, lead to another. What is found is replayed in the evaluate reading
+before it is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import z3
+
+from slotproof_model.evaluation.evaluate import compile_step, compiled
+from slotproof_model.evaluation.layout import INDEX, LAYOUT
+from slotproof_model.proofs.obligations import tasks
+from slotproof_model.proofs.prove import Prover
+from slotproof_model.proofs.symbolic import Symbols, Term
+from slotproof_model.spec import pages, state
+from slotproof_model.spec.expr import Expr, Sort, Var, lift, variables
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import ENVIRONMENT
+from slotproof_model.spec.whole import POOLS, Spec, conjuncts
+
+RLIMIT = 400_000_000
+"""Z3's resource units per depth; the slowest exhibit needs about a quarter of it."""
+_CHANGING = (*state.STATE, *state.PAGE)
+_FIXED = (*state.FRAME, *state.CONFIG)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of a counterexample."""
+
+    transition: str
+    params: dict[str, int]
+    after: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """The shortest there is, at one page size."""
+
+    spec: str
+    page_size: int
+    pool: str
+    """Whose arbitrary page was followed."""
+    start: dict[str, int]
+    moves: tuple[Move, ...]
+    clauses: tuple[str, ...]
+
+    @property
+    def depth(self) -> int:
+        return len(self.moves)
+
+
+class Inconclusive(Exception):
+    """Z3 gave up within its resource limit."""
+
+
+class Search:
+    """Unrolls the transitions of one spec, one layer of states after the other.
+
+    ``last``: the transitions that may break an invariant, where that is known.
+    """
+
+    def __init__(
+        self, spec: Spec, page_size: int, pool: str = "full", last: frozenset[str] | None = None
+    ) -> None:
+        self.spec, self.page_size, self.pool = spec, page_size, pool
+        self.last = frozenset(spec.transitions) if last is None else last
+        self.context = z3.Context()
+        self.symbols = Symbols(page_size, self.context)
+        self.solver = self.symbols.solver(RLIMIT)
+        self.invariants = {
+            **conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STATE, pool)
+        }  # fmt: skip
+        self.steps = conjuncts(spec, Kind.STEP)
+        self.fixed = {var.name: self._constant(var, "") for var in _FIXED}
+        self.layers: list[dict[str, Term]] = [self._layer(0)]
+        self.choices: list[Term] = []
+        self.params: list[dict[str, Term]] = []
+        self._initial()
+
+    def _constant(self, var: Var, suffix: str) -> Term:
+        make = z3.Bool if var.sort is Sort.BOOL else z3.Int
+        return make(var.name + suffix, self.context)
+
+    def _layer(self, depth: int) -> dict[str, Term]:
+        own = {var.name: self._constant(var, f"@{depth}") for var in _CHANGING}
+        return {**own, **self.fixed}
+
+    def _initial(self) -> None:
+        first = self.layers[0]
+        nobody = {var.name: lift(0) for var in state.FRAME}
+        place = {state.page.at.name: lift(0)}
+        beginning = {**state.INITIAL, **state.INITIAL_PAGE, **place, **nobody}
+        totals = {var.name for var in state.TOTALS}
+        for name, term in first.items():
+            if name in totals:
+                self.solver.add(term >= 0)
+            elif z3.is_bool(term) and name in beginning:
+                self.solver.add(z3.Not(term))
+            elif name in beginning:
+                self.solver.add(term == self.symbols.term(beginning[name], first))
+        self._assert(first, [*ENVIRONMENT.values(), *pages.ANYWHERE.values()])
+        if self.pool == "swa":
+            self.solver.add(first["config.swa"])
+        for total in ("full.total", "swa.total"):  # as remainders: smaller counterexamples
+            self.solver.add(first[total] % self.page_size == 0)
+
+    def _assert(self, values: dict[str, Term], formulas: list[Expr]) -> None:
+        self.solver.add(*(self.symbols.term(expr, values) for expr in formulas))
+        self.symbols.settle(self.solver)
+
+    def extend(self) -> None:
+        """One more step: some transition leads from the last layer to a new one.
+
+        What can't be enabled after so many steps is left out: a proof a transition, each
+        far cheaper than searching among all of them, and the next layers profit.
+        """
+        depth = len(self.layers)
+        before, after = self.layers[-1], self._layer(depth)
+        chosen = z3.Int(f"step@{depth}", self.context)
+        params: dict[str, Term] = {
+            var.name: self._constant(var, f"@{depth}")
+            for transition in self.spec.transitions.values()
+            for var in (*transition.params, *pages.CHOICES)
+        }
+        values = {**before, **params}
+        options = []
+        for number, transition in enumerate(self.spec.transitions.values()):
+            legal, moved = self.spec.choices(transition, self.pool)
+            guards = (*transition.full_guard.values(), *legal.values())
+            enabled = z3.And(*(self.symbols.term(expr, values) for expr in guards))
+            self.symbols.settle(self.solver)
+            if self.solver.check(enabled) == z3.unsat:
+                continue
+            effect = {**transition.full_effect, **moved}
+            parts = [chosen == number, enabled]
+            for var in _CHANGING:
+                name = var.name
+                new = self.symbols.term(effect[name], values) if name in effect else before[name]
+                parts.append(after[name] == new)
+            options.append(z3.And(*parts))
+        self.solver.add(z3.Or(z3.BoolVal(False, self.context), *options))
+        self.symbols.settle(self.solver)
+        self.layers.append(after)
+        self.choices.append(chosen)
+        self.params.append(params)
+
+    def _across(self) -> dict[str, Term]:
+        """The values that a step invariant speaks of: before and after the last step."""
+        return {**self.layers[-2], **{f"{name}'": term for name, term in self.layers[-1].items()}}
+
+    def violated(self) -> Term:
+        """Some conjunct fails in the last layer, or across the last step, a suspect's."""
+        last = self.layers[-1]
+        terms = [self.symbols.term(expr, last) for expr in self.invariants.values()]
+        if len(self.layers) > 1:
+            across = self._across()
+            terms += [self.symbols.term(expr, across) for expr in self.steps.values()]
+        self.symbols.settle(self.solver)
+        suspect = z3.Or(
+            z3.BoolVal(not self.choices, self.context),
+            *(
+                choice == number
+                for choice in self.choices[-1:]
+                for number, name in enumerate(self.spec.transitions)
+                if name in self.last
+            ),
+        )
+        return z3.And(suspect, z3.Not(z3.And(*terms)))
+
+    def run(self, depth: int) -> Counterexample | None:
+        """The shortest counterexample of at most that depth, or ``None``: there is none."""
+        for _ in range(depth + 1):
+            bad = self.violated()
+            self.solver.push()
+            self.solver.add(bad)
+            answer = self.solver.check()
+            if answer == z3.sat:
+                return self._found()
+            if answer != z3.unsat:
+                raise Inconclusive(f"{self.spec.name} at depth {len(self.choices)}")
+            self.solver.pop()
+            self._assert(self.layers[-1], list(self.invariants.values()))
+            if len(self.choices) < depth:
+                self.extend()
+        return None
+
+    def _found(self) -> Counterexample:
+        self._tidy()
+        model = self.solver.model()
+
+        def number(term: Term) -> int:
+            value = model.eval(term, model_completion=True)
+            return int(z3.is_true(value)) if z3.is_bool(value) else int(value.as_long())
+
+        names = list(self.spec.transitions)
+        moves = []
+        for index, choice in enumerate(self.choices):
+            id_ = names[number(choice)]
+            wanted = (*self.spec.transitions[id_].params, *pages.CHOICES)
+            params = {
+                var.name.removeprefix("param."): number(self.params[index][var.name])
+                for var in wanted
+            }
+            after = {name: number(term) for name, term in self.layers[index + 1].items()}
+            moves.append(Move(id_, params, after))
+        start = {name: number(term) for name, term in self.layers[0].items()}
+        clauses = [
+            clause for clause, expr in self.invariants.items()
+            if not z3.is_true(model.eval(self.symbols.term(expr, self.layers[-1]), True))
+        ]  # fmt: skip
+        if moves:
+            across = self._across()
+            clauses += [
+                clause for clause, expr in self.steps.items()
+                if not z3.is_true(model.eval(self.symbols.term(expr, across), True))
+            ]  # fmt: skip
+        return Counterexample(
+            self.spec.name, self.page_size, self.pool, start, tuple(moves), tuple(clauses)
+        )
+
+    def _tidy(self) -> None:
+        """The same violation with small numbers, if there is one: easier to read."""
+        first = self.layers[0]
+        for limit in (2, 4, 8):
+            self.solver.push()
+            self.solver.add(
+                first["full.total"] <= limit * self.page_size,
+                first["swa.total"] <= limit * self.page_size,
+                first["rows.total"] <= 2,
+                self.fixed["config.width"] <= limit * self.page_size,
+                self.fixed["config.window"] <= limit,
+            )
+            if self.solver.check() == z3.sat:
+                return
+            self.solver.pop()
+        self.solver.check()
+
+
+def replay(spec: Spec, found: Counterexample) -> bool:
+    """Whether the evaluate reading takes the same steps to the same states, and breaks the clauses.
+
+    Clauses about a page are Z3's word: evaluate has no pages.
+    """
+    vector = [found.start[name] for name in LAYOUT]
+    before_last = vector
+    for move in found.moves:
+        step = compile_step(spec.transitions[move.transition], found.page_size)
+        if step.blocked(vector, move.params) is not None:
+            return False
+        before, vector = vector, list(vector)
+        step.apply(vector, move.params)
+        if any(int(vector[INDEX[name]]) != move.after[name] for name in LAYOUT):
+            return False
+        before_last = before
+    formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
+    broken = [formulas[clause] for clause in found.clauses if clause in formulas]
+    return all(not _holds(expr, found.page_size, before_last, vector) for expr in broken)
+
+
+def _holds(expr: Expr, page_size: int, before: list[int], now: list[int]) -> bool:
+    """A formula about the last state, or about the last step, on plain integers."""
+    steps = any(name.endswith("'") for name in variables(expr))
+    v, w = (before, now) if steps else (now, now)
+    return bool(compiled(expr, page_size, "v, w")(v, w))
+
+
+def suspects(spec: Spec, page_size: int) -> frozenset[str] | None:
+    """Transitions that may break an invariant: those with an obligation that fails.
+
+    ``None`` where there is no proof to rely on: the spec itself is searched whole.
+    """
+    if not spec.unproved:
+        return None
+    provers = {name: Prover(tasks(spec, name), page_size) for name in spec.unproved}
+    return frozenset(
+        name for name, prover in provers.items()
+        if any(each.status != "proved" for task in prover.tasks for each in prover.results(task))
+    )  # fmt: skip
+
+
+def shortest(
+    spec: Spec, page_size: int, depth: int, last: frozenset[str] | None = None
+) -> Counterexample | None:
+    """The shortest counterexample, whichever pool's page shows it; ``None`` up to that depth.
+
+    >>> from slotproof_model.bugs.museum import EXHIBITS
+    >>> shortest(EXHIBITS["22790d-two-in-flight"].spec, page_size=1, depth=3).depth
+    3
+    """
+    best: Counterexample | None = None
+    for pool in POOLS:
+        limit = depth if best is None else best.depth - 1
+        best = Search(spec, page_size, pool, last).run(limit) or best
+    return best

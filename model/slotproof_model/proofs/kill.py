@@ -1,0 +1,240 @@
+"""Which obligation kills a mutant of the spec, or a proof that nothing can.
+
+A mutant that no obligation refutes is compared with the spec, at the same page
+sizes: *equivalent* if it allows the same steps: the same new values of fields and
+counts, and the same owners of one arbitrary page of each pool and of one
+arbitrary row. A step that changes
+nothing, and one that another transition of the spec allows, count as allowed: they
+can break nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import z3
+
+from slotproof_model.bugs.museum import EXHIBITS
+from slotproof_model.bugs.mutate import Mutant, systematic
+from slotproof_model.bugs.wrong import WRONG
+from slotproof_model.proofs.obligations import anywhere, tasks
+from slotproof_model.proofs.pool import pool
+from slotproof_model.proofs.prove import Prover
+from slotproof_model.proofs.symbolic import Symbols, Term
+from slotproof_model.spec import pages, state
+from slotproof_model.spec.expr import Expr, Sort, Var, variables
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import ENVIRONMENT
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import LAYERS, POOLS, ROWS, Spec, conjuncts
+
+Fate = Literal["killed", "equivalent", "survives"]
+MUSEUM = "museum"
+"""Where the name of a systematic mutant has its transition, a known bug has this."""
+BY_HAND = "wrong"
+"""… and a wrong spec this."""
+
+_OF_PAGE = (*state.PAGE, *pages.CHOICES)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant."""
+
+    mutant: str
+    fate: Fate
+    by: str = ""
+    """The obligation that is refuted; or, of an equivalent one, why it is one."""
+
+
+def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
+    """Prove the mutated transition; where all proofs go through, compare it with the right one."""
+    spec = Spec(transitions={**TRANSITIONS, mutant.id: mutant.transition}, name=mutant.name)
+    found = refuted(spec, page_sizes)
+    if found is not None:
+        return found
+    reasons = [Comparison(mutant, page_size).reason() for page_size in page_sizes]
+    if "" in reasons:
+        return Verdict(mutant.name, "survives")
+    return Verdict(mutant.name, "equivalent", max(reasons, key=len))
+
+
+def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
+    """The first obligation about what is changed that does not go through, if there is one."""
+    for page_size in page_sizes:
+        for name in spec.unproved:
+            prover = Prover(tasks(spec, name), page_size)
+            for task in prover.tasks:
+                problem = prover.vacuity(task).problem
+                if problem:
+                    fate: Fate = "survives" if problem == "unknown" else "killed"
+                    return Verdict(spec.name, fate, f"{task.name} / {problem} / P={page_size}")
+                for result in prover.results(task):
+                    if result.status == "unknown":
+                        return Verdict(spec.name, "survives", f"unknown: {result.name}")
+                    if result.status == "refuted":
+                        return Verdict(spec.name, "killed", result.name)
+    return None
+
+
+def refutes(spec: Spec, obligation: str, page_size: int = 4) -> bool:
+    """Whether this one, ``T-SAVE / INV-LOCK.slot``, is refuted."""
+    transition, _, clause = obligation.partition(" / ")
+    (task,) = (
+        each for each in tasks(spec, transition.partition(" ")[0]) if each.name == transition
+    )
+    goals = tuple(goal for goal in task.goals if goal.clause == clause)
+    results = Prover([replace(task, goals=goals)], page_size)
+    return any(each.status == "refuted" for each in results.results(results.tasks[0]))
+
+
+def judge_wrong(name: str) -> Verdict:
+    """A wrong spec by name: what was made for it, and nothing else, will do."""
+    wrong = WRONG[name]
+    killed = refutes(wrong.spec, wrong.by)
+    return Verdict(f"{BY_HAND}/{name}", "killed" if killed else "survives", wrong.by)
+
+
+def judge_exhibit(name: str) -> Verdict:
+    """A known bug by name: nothing but an obligation will do."""
+    spec = replace(EXHIBITS[name].spec, name=f"{MUSEUM}/{name}")
+    return refuted(spec) or Verdict(spec.name, "survives")
+
+
+class Comparison:
+    """A mutant beside the spec, in all states within the invariants."""
+
+    def __init__(self, mutant: Mutant, page_size: int) -> None:
+        self.context = z3.Context()
+        self.symbols = Symbols(page_size, self.context)
+        self.right, self.wrong = TRANSITIONS[mutant.id], mutant.transition
+        both = (self.wrong, *TRANSITIONS.values())
+        params = [var for transition in both for var in transition.params]
+        self.values = self._named((*state.SEEN, *params))
+        self.of_page = {
+            which: self._named(state.LINE if which == ROWS else _OF_PAGE, which) for which in LAYERS
+        }
+        """An arbitrary page of each pool, and an arbitrary row."""
+        for which in POOLS:
+            self.of_page[which] |= self._not_chosen(which)
+        self.in_swa = self._term(state.config.swa)
+        self.solver = self.symbols.solver()
+        invariants = {**conjuncts(Spec(), Kind.STATE), **ENVIRONMENT}
+        self.solver.add(*(self._term(expr) for expr in invariants.values()))
+        for which in LAYERS:
+            known = {**self.values, **self.of_page[which]}
+            for expr in (*conjuncts(Spec(), Kind.STATE, which).values(), *anywhere(which).values()):
+                self.solver.add(self._if_there(which, self.symbols.term(expr, known)))
+
+    def _not_chosen(self, which: str) -> dict[str, Term]:
+        """What neither transition leaves to choose is not chosen, as a parameter is zero."""
+        chosen: set[str] = set()
+        for transition in (self.right, self.wrong):
+            for formulas in Spec().choices(transition, which):
+                chosen = chosen.union(*map(variables, formulas.values()))
+        false, zero = z3.BoolVal(False, self.context), z3.IntVal(0, self.context)
+        idle = (var for var in pages.CHOICES if var.name not in chosen)
+        return {var.name: false if var.sort is Sort.BOOL else zero for var in idle}
+
+    def reason(self) -> str:
+        """Why it allows the same steps; empty if it does not."""
+        if self.right.detaches != self.wrong.detaches:
+            return ""
+        guard_right, guard_wrong = self._guard(self.right), self._guard(self.wrong)
+        same = self._same(self.right, self.wrong)
+        if self._never((guard_right != guard_wrong) | (guard_right & ~same)):
+            return "same steps"
+        if not self._never(guard_right & ~(guard_wrong & same)):
+            return ""
+        more = guard_wrong & ~(guard_right & same)
+        idle = self._same(self.wrong, None) & (self.wrong.detaches is None)
+        if self._never(more & ~idle):
+            return "more steps, which change nothing"
+        others = [
+            each
+            for each in TRANSITIONS.values()
+            if each is not self.right and each.detaches == self.wrong.detaches
+        ]
+        allowed = [self._guard(each) & self._same(self.wrong, each) for each in others]
+        if self._never(more & ~idle & ~_any(allowed, self.context)):
+            return "more steps, which other transitions allow"
+        return ""
+
+    def _never(self, condition: z3.BoolRef) -> bool:
+        self.symbols.settle(self.solver)
+        return bool(self.solver.check(condition) == z3.unsat)
+
+    def _named(self, found: Iterable[Var], whose: str = "") -> dict[str, Term]:
+        return {var.name: self.symbols.var(var, whose) for var in found}
+
+    def _term(self, expr: Expr) -> Term:
+        return self.symbols.term(expr, self.values)
+
+    def _if_there(self, which: str, term: Term) -> Term:
+        """What is said of a page of the second pool is said where there is one."""
+        return z3.Implies(self.in_swa, term) if which == "swa" else term
+
+    def _known(self, transition: Transition) -> dict[str, Term]:
+        """The values; a parameter that the mutated transition does not have is zero."""
+        mine = {var.name for var in (*self.wrong.params, *self.right.params)}
+        foreign = [var.name for var in transition.params if var.name not in mine]
+        return {**self.values, **dict.fromkeys(foreign, z3.IntVal(0, self.context))}
+
+    def _guard(self, transition: Transition) -> z3.BoolRef:
+        """Where it may happen, and the choices of pages be those."""
+        values = self._known(transition)
+        terms = [self.symbols.term(expr, values) for expr in transition.full_guard.values()]
+        for which in LAYERS:
+            legal, _ = Spec().choices(transition, which)
+            known = {**values, **self.of_page[which]}
+            terms += [
+                self._if_there(which, self.symbols.term(expr, known)) for expr in legal.values()
+            ]
+        return z3.And(*terms, z3.BoolVal(True, self.context))
+
+    def _same(self, first: Transition, second: Transition | None) -> z3.BoolRef:
+        """Both lead to the same state; without a second one: the first changes nothing."""
+        terms = _equal(self._after(first), self._after(second), self.values)
+        for which in LAYERS:
+            one, other = self._page_after(first, which), self._page_after(second, which)
+            same = _equal(one, other, self.of_page[which])
+            terms.append(self._if_there(which, z3.And(*same, z3.BoolVal(True, self.context))))
+        return z3.And(*terms)
+
+    def _after(self, transition: Transition | None) -> dict[str, Term]:
+        if transition is None:
+            return {}
+        values = self._known(transition)
+        effect = transition.full_effect
+        return {name: self.symbols.term(expr, values) for name, expr in effect.items()}
+
+    def _page_after(self, transition: Transition | None, which: str) -> dict[str, Term]:
+        if transition is None:
+            return {}
+        values = {**self._known(transition), **self.of_page[which]}
+        _, effect = Spec().choices(transition, which)
+        return {name: self.symbols.term(expr, values) for name, expr in effect.items()}
+
+
+def _equal(
+    one: Mapping[str, Term], other: Mapping[str, Term], before: Mapping[str, Term]
+) -> list[Term]:
+    return [
+        one.get(name, before[name]) == other.get(name, before[name])
+        for name in sorted(one.keys() | other.keys())
+    ]
+
+
+def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
+    return z3.Or(*terms, z3.BoolVal(False, context))
+
+
+def judge_all(jobs: int | None = None) -> Iterator[Verdict]:
+    """The fate of every known bug, wrong spec and systematic mutant, in their order."""
+    with pool(jobs) as processes:
+        yield from processes.map(judge_exhibit, EXHIBITS)
+        yield from processes.map(judge_wrong, WRONG)
+        yield from processes.map(judge, systematic(), chunksize=8)

@@ -1,0 +1,257 @@
+"""What there is to prove, as data: named obligations over the expression tree.
+
+For each transition: every conjunct of every state invariant is preserved, every
+step invariant holds across it, one arbitrary page of each pool keeps exactly
+one owner, only whole pages move, and nothing but the actor and the pools is
+written. For the initial state: every state invariant. The frame (all other
+actors) is arbitrary throughout: that is the induction step for any number of
+sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from slotproof_model.spec import lines, pages, state
+from slotproof_model.spec.expr import Expr, Var, is_aligned, lift, substitute, variables, walk
+from slotproof_model.spec.invariant import Kind, about
+from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT
+from slotproof_model.spec.transition import Transition, given
+from slotproof_model.spec.whole import LAYERS, ROWS, Spec, conjuncts
+
+INIT = "INIT"
+Status = Literal["proved", "refuted", "unknown"]
+_CONSTANTS = frozenset(var.name for var in state.CONFIG)
+_WRITABLE = frozenset(var.name for var in state.STATE)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One conjunct to prove after a transition. ``expr`` is over values before and after."""
+
+    clause: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything about one transition on one layer: the same hypotheses, many goals."""
+
+    transition: str
+    layer: str
+    """``counts``, ``allowed``, ``unlock``, ``detached``, ``frame``, the pool whose arbitrary page
+    is looked at, or ``rows``."""
+    hypotheses: dict[str, Expr]
+    """Over the state before and the parameters, by name: invariants, guard, environment."""
+    after: dict[str, Expr]
+    """New values of what is written."""
+    goals: tuple[Goal, ...]
+    detaches: bool = False
+    """A request goes on alone: an effect that is not in this actor's variables."""
+
+    @property
+    def name(self) -> str:
+        return self.transition if self.layer == "counts" else f"{self.transition} [{self.layer}]"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one obligation: ``T-RESTORE / INV-ONCE.never_both / P=16``."""
+
+    transition: str
+    clause: str
+    page_size: int | None
+    status: Status
+    core: tuple[str, ...] = ()
+    """Hypotheses that the proof used; the clause alone where framing suffices."""
+    model: dict[str, int] = field(default_factory=dict)
+    """Where it is refuted: a state before, and parameters."""
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
+
+
+def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
+    """The initial state, then every transition, counts before pages."""
+    invariant = conjuncts(spec, Kind.STATE)
+    if only in (None, INIT):
+        yield from _initial(spec, invariant)
+        yield _frame(spec)
+    environment = {f"environment.{name}": expr for name, expr in ENVIRONMENT.items()}
+    for transition in spec.transitions.values():
+        if only not in (None, transition.id):
+            continue
+        guard = {f"guard.{name}": expr for name, expr in transition.full_guard.items()}
+        after = transition.full_effect
+        goals = [Goal(clause, primed(expr)) for clause, expr in invariant.items()]
+        goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
+        goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
+        goals += _means(transition)
+        yield Task(
+            transition.id,
+            "counts",
+            {**invariant, **environment, **guard},
+            after,
+            tuple(goals),
+            transition.detaches is not None,
+        )
+        yield _allowed(transition, {**invariant, **environment})
+        if transition.allows.always:
+            aligned = {"environment.aligned": DERIVED["aligned"]}  # costly where P is a symbol
+            yield _exists(transition, {**invariant, **environment, **aligned})
+        if transition.detaches is not None:
+            yield _detached(spec, transition, guard)
+        for layer in LAYERS:
+            mine = conjuncts(spec, Kind.STATE, layer)
+            rules, moved = spec.choices(transition, layer)
+            yield Task(
+                transition.id,
+                layer,
+                {**invariant, **environment, **guard, **mine, **_chosen(rules), **anywhere(layer)},
+                {**after, **moved},
+                (
+                    *(Goal(clause, primed(expr)) for clause, expr in mine.items()),
+                    *_means(transition, layer),
+                ),
+            )
+            if layer != ROWS and rules:
+                known = {**invariant, **environment, **guard, **mine, **anywhere(layer)}
+                yield _choosable(transition, layer, known)
+
+
+def _choosable(transition: Transition, pool: str, hypotheses: dict[str, Expr]) -> Task:
+    """Whatever the state, some choice about this page keeps the rules."""
+    goals = (Goal(f"EXISTS.{n}", rule) for n, rule in pages.some_choice(transition, pool).items())
+    return Task(transition.id, f"choices, {pool}", hypotheses, {}, tuple(goals))
+
+
+def _chosen(rules: Mapping[str, Expr]) -> dict[str, Expr]:
+    return {f"choice.{name}": expr for name, expr in rules.items()}
+
+
+def anywhere(layer: str) -> dict[str, Expr]:
+    """What may be assumed of the arbitrary page or row, and of its pool."""
+    if layer == ROWS:
+        return lines.ANYWHERE
+    return {**pages.ANYWHERE, **({"environment.pool": state.config.swa} if layer == "swa" else {})}
+
+
+def _means(transition: Transition, layer: str | None = None) -> list[Goal]:
+    """What its event says; with a pool, what it says of a page of it."""
+    return [
+        Goal(f"MEANS.{name}", expr)
+        for name, expr in transition.means.items()
+        if (name == layer if about(expr) else layer is None)
+    ]
+
+
+def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
+    """Where the environment asks for it, every conjunct of the guard holds."""
+    allowance = transition.allows
+    values: dict[str, Expr] = {var.name: given(var) for var in transition.params}
+    values |= {f"param.{name}": expr for name, expr in allowance.params.items()}
+    goals = tuple(
+        Goal(f"ALLOWS.{name}", substitute(expr, values))
+        for name, expr in transition.full_guard.items()
+    )
+    return Task(
+        transition.id, "allowed", {**hypotheses, "allowance.when": allowance.when}, {}, goals
+    )
+
+
+def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
+    """Wherever the rest of the guard holds, there is a legal choice of these parameters."""
+    values = {f"param.{name}": expr for name, expr in transition.allows.always.items()}
+    open_ = {n: e for n, e in transition.full_guard.items() if variables(e) & values.keys()}
+    rest = {f"guard.{n}": e for n, e in transition.full_guard.items() if n not in open_}
+    goals = tuple(Goal(f"EXISTS.{name}", substitute(e, values)) for name, e in open_.items())
+    return Task(transition.id, "unlock", {**hypotheses, **rest}, {}, goals)
+
+
+def own_facts(spec: Spec, names: Iterable[str]) -> dict[str, Expr]:
+    """State conjuncts that speak of these variables and the configuration alone."""
+    mine = {*names, *_CONSTANTS}
+    return {
+        f"{each.id}.{name}": expr
+        for each in spec.invariants.values()
+        for name, expr in each.conjuncts.items()
+        if each.kind is Kind.STATE and variables(expr) <= mine
+    }
+
+
+def _frame(spec: Spec) -> Task:
+    """What is true of all other actors summed up stays true with one actor more, from none on.
+
+    Of that actor nothing is assumed but what speaks of it alone.
+    """
+    own = own_facts(spec, (var.name for var in state.ACTOR))
+    known = {**ENVIRONMENT, **DERIVED}
+    environment = {f"environment.{name}": expr for name, expr in known.items()}
+    goals = [
+        Goal(f"CONTRIBUTES.{name.partition('.')[2]}", share >= 0)
+        for name, share in state.CONTRIBUTIONS.items()
+    ]
+    goals += [Goal(f"environment.{name}", primed(expr)) for name, expr in DERIVED.items()]
+    return Task(INIT, "frame", {**own, **environment}, dict(state.ONE_MORE), tuple(goals))
+
+
+def _detached(spec: Spec, transition: Transition, guard: dict[str, Expr]) -> Task:
+    """The request that goes on alone is an actor of its own: what it must be holds of it.
+
+    It holds nothing yet, so of the frame and the pools nothing changes.
+    """
+    prompt = next(var for var in transition.params if var.name == "param.prompt")
+    alone = state.alone(prompt)
+    own = own_facts(spec, alone)
+    width = {"environment.width": ENVIRONMENT["width"]}
+    goals = tuple(Goal(clause, primed(expr)) for clause, expr in own.items())
+    return Task(transition.id, "detached", {**guard, **width}, alone, goals)
+
+
+def _initial(spec: Spec, invariant: Mapping[str, Expr]) -> Iterator[Task]:
+    """The initial state, and one arbitrary page in it."""
+    sizes = {
+        "totals": (state.full.total >= 0) & (state.swa.total >= 0) & (state.rows.total >= 0),
+        "pages": is_aligned(state.full.total) & is_aligned(state.swa.total),
+    }
+    assumed = {n: e for n, e in {**ENVIRONMENT, **sizes}.items() if n not in DERIVED}
+    hypotheses = {f"environment.{name}": expr for name, expr in assumed.items()}
+    facts = {f"environment.{name}": expr for name, expr in DERIVED.items()}
+    begins = {**invariant, **facts}
+    goals = tuple(Goal(clause, primed(expr)) for clause, expr in begins.items())
+    nothing = {**state.INITIAL, **{var.name: lift(0) for var in state.FRAME}}
+    yield Task(INIT, "counts", hypotheses, nothing, goals)
+    page = state.page
+    where = {"choice.at": is_aligned(page.at) & (page.at >= 0)}
+    for layer in LAYERS:
+        mine = conjuncts(spec, Kind.STATE, layer)
+        goals = tuple(Goal(clause, primed(expr)) for clause, expr in mine.items())
+        after = {**nothing, **state.INITIAL_PAGE, **state.INITIAL_LINE}
+        any_ = {**hypotheses, **pages.ANYWHERE, **lines.ANYWHERE, **where}
+        yield Task(INIT, layer, any_, after, goals)
+
+
+def primed(expr: Expr) -> Expr:
+    """The formula about the state after the transition."""
+    names = {node.name: node for node in walk(expr) if isinstance(node, Var)}
+    return substitute(expr, {name: Var(name + "'", node.of) for name, node in names.items()})
+
+
+def framing(spec: Spec) -> list[str]:
+    """Transitions that write what is not theirs: must be empty. Checked on the tree itself.
+
+    Only the actor's variables are an effect's to write; figures of pools and rows change
+    by memory moves alone, and totals never.
+    """
+    return [
+        f"{transition.id} writes {name}"
+        for transition in spec.transitions.values()
+        for name in transition.full_effect
+        if name not in _WRITABLE
+        or name.endswith(".total")
+        or (name in transition.effect and name.startswith(("full.", "swa.", "rows.")))
+    ]

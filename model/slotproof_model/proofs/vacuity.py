@@ -1,0 +1,78 @@
+"""That the proofs could fail: no invariant is a tautology, no guard is empty for a profile.
+
+Each is a search for a witness: a state that breaks the conjunct, a state within
+the invariants in which the transition is enabled.
+"""
+
+from __future__ import annotations
+
+import z3
+
+from slotproof_model.proofs.obligations import tasks
+from slotproof_model.proofs.symbolic import Symbols, Term
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Expr, Var, walk
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.invariants import ENVIRONMENT
+from slotproof_model.spec.profiles import PROFILES
+from slotproof_model.spec.whole import LAYERS, Spec, conjuncts
+
+
+class _Witness:
+    """A solver over everything a formula can speak of; the environment is assumed."""
+
+    def __init__(self, page_size: int) -> None:
+        self.symbols = Symbols(page_size, z3.Context())
+        self.solver = self.symbols.solver()
+        self.values: dict[str, Term] = {}
+        for expr in ENVIRONMENT.values():
+            self.solver.add(self.term(expr))
+
+    def term(self, expr: Expr) -> Term:
+        for node in walk(expr):
+            if isinstance(node, Var) and node.name not in self.values:
+                self.values[node.name] = self.symbols.var(node)
+        found = self.symbols.term(expr, self.values)
+        self.symbols.settle(self.solver)
+        return found
+
+    def exists(self, *conditions: Term) -> bool:
+        return bool(self.solver.check(*conditions) == z3.sat)
+
+
+def tautologies(spec: Spec, page_size: int) -> list[str]:
+    """Clauses that no state, or no step, can break: must be empty."""
+    witness = _Witness(page_size)
+    formulas = {
+        **conjuncts(spec, Kind.STATE),
+        **conjuncts(spec, Kind.STEP),
+        **{
+            clause: expr
+            for each in LAYERS
+            for clause, expr in conjuncts(spec, Kind.STATE, each).items()
+        },
+    }
+    return [
+        clause
+        for clause, expr in formulas.items()
+        if not witness.exists(z3.Not(witness.term(expr)))
+    ]
+
+
+def impossible(spec: Spec, page_size: int) -> dict[str, list[str]]:
+    """By profile: the transitions that can never be enabled under its choices."""
+    found: dict[str, list[str]] = {name: [] for name in PROFILES}
+    constants = {var.name: var for var in state.CONFIG}
+    for transition in spec.transitions.values():
+        counts = next(task for task in tasks(spec, transition.id) if task.layer == "counts")
+        witness = _Witness(page_size)
+        witness.solver.add(*(witness.term(expr) for expr in counts.hypotheses.values()))
+        for name, profile in PROFILES.items():
+            chosen = [
+                witness.term(constants[f"config.{choice}"]) == value
+                for choice, value in profile.choices.items()
+                if f"config.{choice}" in constants
+            ]
+            if not witness.exists(*chosen):
+                found[name].append(transition.id)
+    return found

@@ -1,0 +1,50 @@
+"""What an expression comes to when only some of its variables are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from slotproof_model.spec.expr import App, Const, Expr, Op, Var
+
+Known = int | bool | None
+"""A value, or ``None``: anything."""
+
+
+def partly(expr: Expr, known: Mapping[str, Known]) -> Known:
+    """The value of an expression of which some variables are known.
+
+    >>> from slotproof_model.spec.state import req, slot
+    >>> partly(slot.holding & (req.prompt > 0), {"slot.holding": False})
+    False
+    >>> partly(slot.holding & (req.prompt > 0), {"slot.holding": True}) is None
+    True
+    """
+    if isinstance(expr, Const):
+        return expr.value
+    if isinstance(expr, Var):
+        return known.get(expr.name)
+    assert isinstance(expr, App)
+    values = [partly(arg, known) for arg in expr.args]
+    a, b = values[0], values[-1]
+    match expr.op:
+        case Op.AND:
+            return False if False in (a, b) else None if None in values else True
+        case Op.OR:
+            return True if True in (a, b) else None if None in values else False
+        case Op.ITE:
+            if a is None:
+                return values[1] if values[1] == values[2] else None
+            return values[1] if a else values[2]
+    if a is None or b is None:
+        return None
+    simple: dict[Op, Callable[[int, int], Known]] = {
+        Op.NOT: lambda x, _: not x,
+        Op.EQ: lambda x, y: x == y,
+        Op.LE: lambda x, y: x <= y,
+        Op.LT: lambda x, y: x < y,
+        Op.ADD: lambda x, y: x + y,
+        Op.SUB: lambda x, y: x - y,
+        Op.MIN: min,
+        Op.MAX: max,
+    }
+    return simple[expr.op](a, b) if expr.op in simple else None

@@ -1,0 +1,1 @@
+"""The spec as text: formulas, names and lives for readers."""

@@ -1,0 +1,144 @@
+"""The life of a turn and of a slot: which transition leads from which state to which.
+
+Read off guards and effects. The few variables that take few values (kind, phase, flags)
+are tried in all combinations that the invariants allow; everything else is unknown,
+and a guard that could still hold counts as possible. Needs no Z3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from slotproof_model.spec import state
+from slotproof_model.spec.expr import Sort
+from slotproof_model.spec.invariant import Kind
+from slotproof_model.spec.partly import Known, partly
+from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec, conjuncts
+
+
+@dataclass(frozen=True)
+class Life:
+    """The states something goes through, and the moves between them."""
+
+    title: str
+    states: tuple[str, ...]
+    moves: Mapping[tuple[str, str], tuple[str, ...]]
+    """Transitions by state before and after."""
+    stays: Mapping[str, tuple[str, ...]]
+    """Transitions that change it and leave it in the same state."""
+
+
+_FLAGS = tuple(var for var in state.STATE if var.sort is Sort.BOOL)
+_RANGES: dict[str, range] = {"req.kind": range(3), "req.phase": range(5)}
+
+
+@cache
+def _situations() -> tuple[Mapping[str, Known], ...]:
+    """All combinations of kind, phase and flags that no invariant forbids."""
+    names = [*_RANGES, *(var.name for var in _FLAGS)]
+    ranges = [*_RANGES.values(), *([(False, True)] * len(_FLAGS))]
+    formulas = conjuncts(Spec(), Kind.STATE).values()
+    found = []
+    for values in product(*ranges):
+        known: dict[str, Known] = dict(zip(names, values, strict=True))
+        if all(partly(expr, known) is not False for expr in formulas):
+            found.append(known)
+    return tuple(found)
+
+
+def _phase(kind: int, known: Mapping[str, Known]) -> str | None:
+    if known["req.kind"] not in (state.NONE, kind):
+        return None
+    return next(name for name, number in state.PHASES.items() if number == known["req.phase"])
+
+
+def _slot(known: Mapping[str, Known]) -> str:
+    if not known["slot.holding"]:
+        return "no slot"
+    return "on loan" if known["slot.lent"] else "holding"
+
+
+def _session(known: Mapping[str, Known]) -> str:
+    if not known["session.open"]:
+        return "closed"
+    if known["session.closing"]:
+        return "closing"
+    return "in flight" if known["session.inflight"] else "idle"
+
+
+def _life(
+    title: str,
+    states: tuple[str, ...],
+    prefix: str,
+    of: Callable[[Mapping[str, Known]], str | None],
+) -> Life:
+    moves: dict[tuple[str, str], dict[str, None]] = {}
+    stays: dict[str, dict[str, None]] = {}
+    for transition in TRANSITIONS.values():
+        writes = any(name.startswith(prefix) for name in transition.effect)
+        for before in _situations():
+            here = of(before)
+            if here is None or not transition.possible(before):
+                continue
+            changed = {name: partly(expr, before) for name, expr in transition.effect.items()}
+            after = {**before, **changed}
+            there = of(after)
+            if there is None:
+                continue
+            if there != here:
+                moves.setdefault((here, there), {})[transition.id] = None
+            elif writes and here != states[0]:
+                stays.setdefault(here, {})[transition.id] = None
+    return Life(
+        title,
+        states,
+        {
+            (here, there): tuple(moves[here, there])
+            for here in states
+            for there in states
+            if (here, there) in moves
+        },
+        {here: tuple(stays[here]) for here in states if here in stays},
+    )
+
+
+@cache
+def lives() -> Mapping[str, Life]:
+    """Of a turn, a slot, a session, and a request without a session.
+
+    >>> lives()["slot"].moves["holding", "on loan"]
+    ('T-RESTORE',)
+    >>> lives()["turn"].stays["running"]
+    ('T-INSERT', 'T-DECODE', 'T-LAUNCH', 'T-RESULT', 'T-SWA-ADVANCE')
+    """
+    phases = tuple(state.PHASES)
+    return {
+        "turn": _life(
+            "The life of a turn", phases, "req.", lambda known: _phase(state.TURN, known)
+        ),
+        "slot": _life("The life of a slot", ("no slot", "holding", "on loan"), "slot.", _slot),
+        "session": _life(
+            "The life of a session",
+            ("closed", "idle", "in flight", "closing"),
+            "session.",
+            _session,
+        ),
+        "request": _life(
+            "The life of a request without a session",
+            phases,
+            "req.",
+            lambda known: _phase(state.PLAIN, known),
+        ),
+    }
+
+
+def edges() -> Iterator[tuple[str, str, str, str]]:
+    """Every move: whose, from, to, by which transition."""
+    for whose, life in lives().items():
+        for (here, there), ids in life.moves.items():
+            for id_ in ids:
+                yield whose, here, there, id_
