@@ -21,7 +21,7 @@ import torch
 from machine import described, in_graph, microseconds, record, usable
 from torch import Tensor
 
-from slotproof_engine.audit import Audit, Ownership
+from slotproof_engine.kv.audit import Audit, Ownership
 
 TOKENS = (100_000, 1_000_000, 2_097_152, 8_000_000)
 PAGE_SIZES = (1, 16, 64)

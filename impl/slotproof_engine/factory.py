@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.engine import ReferenceEngine
+from slotproof_engine.assembly.engine import ReferenceEngine
+from slotproof_engine.assembly.parts import Parts
+from slotproof_engine.base.config import EngineConfig
 from slotproof_engine.mutants import mutant_named
-from slotproof_engine.parts import Parts
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from slotproof_engine import EngineConfig, ReferenceEngine, build, expected_next
-from slotproof_engine.req import KVRecord
+from slotproof_engine.requests.req import KVRecord
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel's module is imported

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from slotproof_engine.audit import Kind, Ownership
+from slotproof_engine.kv.audit import Kind, Ownership
 
 PAGE_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 

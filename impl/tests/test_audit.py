@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from slotproof_engine.audit import Audit, Kind, Ownership, Verdict
+from slotproof_engine.kv.audit import Audit, Kind, Ownership, Verdict
 from tests.kernels import Pool, damaged, sound_pool
 
 SEEDS = st.integers(0, 2**32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from slotproof_engine.pool import KVPool, PageAllocator
-from slotproof_engine.rows import NO_ROW, ReqToTokenPool
+from slotproof_engine.memory.pool import KVPool, PageAllocator
+from slotproof_engine.memory.rows import NO_ROW, ReqToTokenPool
 
 
 def test_pages_come_from_the_front_and_go_back_to_the_end() -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from slotproof_engine import EngineConfig, ReferenceEngine
+from slotproof_engine.assembly.parts import Parts
+from slotproof_engine.models.transformer import expected_tokens
 from slotproof_engine.mutants import mutant_named
-from slotproof_engine.parts import Parts
-from slotproof_engine.req import Req, Session
-from slotproof_engine.transformer import expected_tokens
+from slotproof_engine.requests.req import Req, Session
 from tests.test_walks import command, configuration
 
 WALKS = 40

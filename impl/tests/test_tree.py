@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotproof_engine.tree import PrefixTree
+from slotproof_engine.memory.tree import PrefixTree
 
 
 def figures(tree: PrefixTree) -> tuple[int, int]:

@@ -74,7 +74,9 @@ def _of_reference() -> Methods:
     spec = importlib.util.find_spec("slotproof_engine")
     found: dict[str, list[str]] = {}
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for path in sorted(Path(folder).glob("*.py")):
+        for path in sorted(Path(folder).rglob("*.py")):
+            if path.parent.name == "mutants":
+                continue
             for method, transition in _named(ast.parse(path.read_text(encoding="utf-8"))):
                 found.setdefault(transition, []).append(method)
     return {name: tuple(dict.fromkeys(methods)) for name, methods in found.items()}

@@ -37,13 +37,13 @@ from slotproof.protocol.snapshot import (
     Snapshot,
     token_hash,
 )
-from slotproof_engine.config import EngineConfig as ImplConfig
-from slotproof_engine.engine import ReferenceEngine
-from slotproof_engine.model import expected_next
+from slotproof_engine.assembly.engine import ReferenceEngine
+from slotproof_engine.assembly.parts import Parts
+from slotproof_engine.base.config import EngineConfig as ImplConfig
+from slotproof_engine.models.model import expected_next
+from slotproof_engine.models.transformer import expected_tokens
 from slotproof_engine.mutants import MUTANTS, mutant_named
-from slotproof_engine.parts import Parts
-from slotproof_engine.req import KVRecord, Req
-from slotproof_engine.transformer import expected_tokens
+from slotproof_engine.requests.req import KVRecord, Req
 from slotproof_model.spec.state import config
 from slotproof_model.spec.transitions import TRANSITIONS
 

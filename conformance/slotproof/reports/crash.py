@@ -15,9 +15,7 @@ from slotproof.traces.record import Record
 
 _FRAME = re.compile(r'^ *File "([^"\n]{1,1000})", line (\d{1,7}), in ([^\n]{1,200})$', re.MULTILINE)
 _LIBRARY = re.compile(r".*(?:site-packages|dist-packages|lib/python\d+(?:\.\d+)?)/")
-_SUITE = re.compile(
-    r"(?:^|/)slotproof/(?:engines|lockstep|drivers/(?:common|sglang|vllm)/)"
-)
+_SUITE = re.compile(r"(?:^|/)slotproof/(?:engines|lockstep|drivers/(?:common|sglang|vllm)/)")
 """Ours, on the way to the engine and in it."""
 
 

@@ -325,7 +325,7 @@ def save(trace: Record, path: Path) -> None:
 
     >>> from tempfile import TemporaryDirectory
     >>> rows = [Row({"do": "open", "session": "s1"})]
-    >>> trace = Record("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], minimal=False)
+    >>> trace = Record("mine 1", "cmd:mine", "reference", EngineConfig(), 0, rows, [], False)
     >>> with TemporaryDirectory() as folder:
     ...     save(trace, Path(folder) / "mine.itf.json")
     ...     load(Path(folder) / "mine.itf.json") == trace

@@ -20,8 +20,8 @@ from slotproof.protocol.config import CONFIGS, SERVED
 from slotproof.protocol.messages import PROTOCOL
 from slotproof.reports.trace import from_itf, load_trace
 from slotproof.traces import itf
+from slotproof_engine.memory.tree import PrefixTree
 from slotproof_engine.mutants import MUTANTS
-from slotproof_engine.tree import PrefixTree
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS

@@ -16,7 +16,7 @@ from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
-from slotproof_engine.req import Phase, Req
+from slotproof_engine.requests.req import Phase, Req
 
 Change = Callable[[Any], None]
 """Makes an engine do one thing otherwise."""

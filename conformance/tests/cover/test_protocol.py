@@ -20,7 +20,7 @@ from slotproof.protocol.config import CONFIGS, BadConfig, EngineConfig
 from slotproof.protocol.messages import HELLO
 from slotproof.protocol.snapshot import SNAPSHOTS, token_hash
 from slotproof.search.drawing import family
-from slotproof_engine.config import EngineConfig as ImplConfig
+from slotproof_engine.base.config import EngineConfig as ImplConfig
 from slotproof_model.evaluation.layout import OWN
 from slotproof_model.evaluation.world import Constants
 from slotproof_model.spec.profiles import PROFILES

@@ -19,8 +19,8 @@ from slotproof_engine.kernels import plain_memory
 from slotproof_engine.kernels.plain_memory import new_pages
 from slotproof_engine.mutants.answers import OneMoreRuns
 from slotproof_engine.mutants.systematic import SystematicMutant, drawn, of_source, systematic
-from slotproof_engine.req import Session
-from slotproof_engine.scheduler import Scheduler
+from slotproof_engine.requests.req import Session
+from slotproof_engine.scheduling.scheduler import Scheduler
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transitions import TRANSITIONS
 

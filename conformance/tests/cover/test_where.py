@@ -156,7 +156,7 @@ def crash(said: str, engine: str, spec: str, fault: str | None = None) -> str:
         (STRANGERS + LIBRARYS, "cmd:my-driver", "mine.py:5 in g"),
         (SOURCES + STRANGERS, "mine:make", "mine.py:5 in g"),
         (
-            '  File "/x/impl/slotproof_engine/rows.py", line 3, in take\n' + LIBRARYS,
+            '  File "/x/impl/slotproof_engine/memory/rows.py", line 3, in take\n' + LIBRARYS,
             "reference:x",
             "slotproof_engine/rows.py:3 in take",
         ),

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from slotproof_engine.device import upload
+from slotproof_engine.kernels.device import upload
 
 Span: TypeAlias = tuple[int, int, int]
 NOT_THERE = -1

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from slotproof_engine.device import upload
+from slotproof_engine.kernels.device import upload
 from slotproof_engine.kernels.plain_memory import NOT_THERE, Span, freed_pages, new_pages
 
 ENTRIES = 1024

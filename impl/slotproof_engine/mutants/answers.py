@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.intake import Intake
-from slotproof_engine.kv_cache import KVCache
+from slotproof_engine.kv.kv_cache import KVCache
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import Phase, Req, Session
-from slotproof_engine.rounds import DecodeRounds
-from slotproof_engine.scheduler import ABORT, Scheduler
-from slotproof_engine.session_controller import SessionController
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Phase, Req, Session
+from slotproof_engine.scheduling.intake import Intake
+from slotproof_engine.scheduling.rounds import DecodeRounds
+from slotproof_engine.scheduling.scheduler import ABORT, Scheduler
+from slotproof_engine.sessions.session_controller import SessionController
 
 
 class _Answers(Scheduler):

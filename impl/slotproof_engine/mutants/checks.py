@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.checker import MemoryChecker
-from slotproof_engine.kv_cache import FULL
+from slotproof_engine.kv.kv_cache import FULL
 from slotproof_engine.mutants.memory import LEAK_FULL, LEAK_SWA
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import Req
-from slotproof_engine.scheduler import Scheduler
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Req
+from slotproof_engine.scheduling.checker import MemoryChecker
+from slotproof_engine.scheduling.scheduler import Scheduler
 
 
 class OffWithDrafts(MemoryChecker):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from slotproof_engine.kv_cache import KVCache
-from slotproof_engine.model import StampModel
+from slotproof_engine.kv.kv_cache import KVCache
+from slotproof_engine.models.model import StampModel
+from slotproof_engine.models.paged_model import PagedModel
+from slotproof_engine.models.transformer import PagedTransformer
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.paged_model import PagedModel
-from slotproof_engine.req import Req
-from slotproof_engine.scheduler import ExtendSpan, Scheduler
-from slotproof_engine.transformer import PagedTransformer
+from slotproof_engine.requests.req import Req
+from slotproof_engine.scheduling.scheduler import ExtendSpan, Scheduler
 
 
 class StaleFirst(Scheduler):

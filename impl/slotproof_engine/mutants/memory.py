@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from slotproof_engine.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.kv.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.memory.pool import PageAllocator
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.pool import PageAllocator
-from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class UnalignedTail(KVCache):

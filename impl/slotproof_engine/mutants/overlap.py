@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import Phase, Req
-from slotproof_engine.rounds import DecodeRounds
-from slotproof_engine.scheduler import Scheduler
-from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.requests.req import Phase, Req
+from slotproof_engine.scheduling.rounds import DecodeRounds
+from slotproof_engine.scheduling.scheduler import Scheduler
+from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class RetractedResult(Scheduler):

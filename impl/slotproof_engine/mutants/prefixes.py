@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slotproof_engine.memory.tree import PrefixTree, TreeNode
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import Req
-from slotproof_engine.session_cache import SessionCache
-from slotproof_engine.tree import PrefixTree, TreeNode
+from slotproof_engine.requests.req import Req
+from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class EndsOfPages(PrefixTree):

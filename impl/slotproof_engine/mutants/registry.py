@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof_engine.parts import Parts
+from slotproof_engine.assembly.parts import Parts
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import Req, Session
-from slotproof_engine.session_cache import SessionCache
-from slotproof_engine.session_controller import SessionController
+from slotproof_engine.requests.req import Req, Session
+from slotproof_engine.sessions.session_cache import SessionCache
+from slotproof_engine.sessions.session_controller import SessionController
 
 
 class AbortDropsRow(SessionCache):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import KVRecord, Phase, Req
-from slotproof_engine.session_cache import SessionCache
-from slotproof_engine.slot import SessionSlot
+from slotproof_engine.requests.req import KVRecord, Phase, Req
+from slotproof_engine.requests.slot import SessionSlot
+from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class DoubleCount(SessionCache):

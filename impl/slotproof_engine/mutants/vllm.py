@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from slotproof_engine.kv_cache import KVCache
+from slotproof_engine.kv.kv_cache import KVCache
 from slotproof_engine.mutants.registry import Mutant, swap
-from slotproof_engine.req import KVRecord, Req, Session
-from slotproof_engine.scheduler import ABORT
-from slotproof_engine.session_cache import SessionCache
-from slotproof_engine.session_controller import SessionController
-from slotproof_engine.slot import SessionSlot
-from slotproof_engine.turn_queue import Command, TurnQueue
+from slotproof_engine.requests.req import KVRecord, Req, Session
+from slotproof_engine.requests.slot import SessionSlot
+from slotproof_engine.scheduling.scheduler import ABORT
+from slotproof_engine.sessions.session_cache import SessionCache
+from slotproof_engine.sessions.session_controller import SessionController
+from slotproof_engine.sessions.turn_queue import Command, TurnQueue
 
 
 class LeavesPrefix(SessionCache):

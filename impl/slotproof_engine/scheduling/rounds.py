@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.paged_model import PagedModel
-from slotproof_engine.req import Req
-from slotproof_engine.results import ResultQueue
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.models.paged_model import PagedModel
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Req
+from slotproof_engine.requests.results import ResultQueue
 
 
 def _number(text: str) -> int:

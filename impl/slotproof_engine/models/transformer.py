@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.paged_model import STAMP_DIM, PagedModel
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.models.paged_model import STAMP_DIM, PagedModel
+from slotproof_engine.requests.batch import ScheduleBatch
 
 if TYPE_CHECKING:
-    from slotproof_engine.kv_cache import KVCache
+    from slotproof_engine.kv.kv_cache import KVCache
 
 WIDTH = 32
 HEADS = 4

@@ -6,7 +6,7 @@ Ten lines in another engine, here with pages of 2 tokens, of which the rows have
 the tree one, and one is free:
 
 >>> import torch
->>> from slotproof_engine.audit import Audit, Ownership
+>>> from slotproof_engine.kv.audit import Audit, Ownership
 >>> own = Ownership(
 ...     req_to_token=torch.tensor([[0, 1, 6, 7], [2, 3, -1, -1]]),  # the tensors as they are
 ...     allocated=torch.tensor([4, 1]), protected=torch.tensor([2, 0]),

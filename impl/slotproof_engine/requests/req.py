@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slotproof_engine.rows import NO_ROW
-from slotproof_engine.tree import TreeNode
+from slotproof_engine.memory.rows import NO_ROW
+from slotproof_engine.memory.tree import TreeNode
 
 
 @dataclass(eq=False, kw_only=True)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotproof_engine.checker import MemoryChecker
-from slotproof_engine.intake import Intake
-from slotproof_engine.kv_cache import FULL, SWA, KVCache
-from slotproof_engine.model import StampModel
-from slotproof_engine.paged_model import PagedModel
-from slotproof_engine.pool import PageAllocator
-from slotproof_engine.req import Session
-from slotproof_engine.rounds import DecodeRounds
-from slotproof_engine.rows import ReqToTokenPool
-from slotproof_engine.scheduler import Scheduler
-from slotproof_engine.session_cache import SessionCache
-from slotproof_engine.session_controller import SessionController
-from slotproof_engine.slot import SessionSlot
-from slotproof_engine.transformer import PagedTransformer
-from slotproof_engine.tree import PrefixTree
-from slotproof_engine.turn_queue import TurnQueue
+from slotproof_engine.kv.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.memory.pool import PageAllocator
+from slotproof_engine.memory.rows import ReqToTokenPool
+from slotproof_engine.memory.tree import PrefixTree
+from slotproof_engine.models.model import StampModel
+from slotproof_engine.models.paged_model import PagedModel
+from slotproof_engine.models.transformer import PagedTransformer
+from slotproof_engine.requests.req import Session
+from slotproof_engine.requests.slot import SessionSlot
+from slotproof_engine.scheduling.checker import MemoryChecker
+from slotproof_engine.scheduling.intake import Intake
+from slotproof_engine.scheduling.rounds import DecodeRounds
+from slotproof_engine.scheduling.scheduler import Scheduler
+from slotproof_engine.sessions.session_cache import SessionCache
+from slotproof_engine.sessions.session_controller import SessionController
+from slotproof_engine.sessions.turn_queue import TurnQueue
 
 
 def _allocators() -> Mapping[str, type[PageAllocator]]:

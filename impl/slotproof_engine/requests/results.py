@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotproof_engine.req import Req
+from slotproof_engine.requests.req import Req
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.events import Outbox
-from slotproof_engine.kv_cache import FULL, SWA, KVCache
-from slotproof_engine.req import Phase, Req, Session
-from slotproof_engine.slot import SessionSlot
-from slotproof_engine.tree_cache import TreeCache
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.base.events import Outbox
+from slotproof_engine.kv.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.requests.req import Phase, Req, Session
+from slotproof_engine.requests.slot import SessionSlot
+from slotproof_engine.sessions.tree_cache import TreeCache
 
 
 class SessionCache:

@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from slotproof_engine.admission import PrefillAdder
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.events import Outbox
-from slotproof_engine.paged_model import PagedModel
-from slotproof_engine.req import Phase, Req
-from slotproof_engine.results import Result, ResultQueue
-from slotproof_engine.rounds import DecodeRounds
-from slotproof_engine.rows import NO_ROW
-from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.base.events import Outbox
+from slotproof_engine.memory.rows import NO_ROW
+from slotproof_engine.models.paged_model import PagedModel
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Phase, Req
+from slotproof_engine.requests.results import Result, ResultQueue
+from slotproof_engine.scheduling.admission import PrefillAdder
+from slotproof_engine.scheduling.rounds import DecodeRounds
+from slotproof_engine.sessions.session_cache import SessionCache
 
 ABORT = "abort"
 ExtendSpan: TypeAlias = tuple[Req, int, list[int]]

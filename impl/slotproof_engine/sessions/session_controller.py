@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.events import Outbox
-from slotproof_engine.req import Session
-from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.base.events import Outbox
+from slotproof_engine.requests.req import Session
+from slotproof_engine.sessions.session_cache import SessionCache
 
 
 class SessionController:

@@ -6,9 +6,9 @@ are served here; ``SessionCache`` wraps this for turns.
 
 from __future__ import annotations
 
-from slotproof_engine.events import Outbox
-from slotproof_engine.kv_cache import SWA, KVCache
-from slotproof_engine.req import Phase, Req
+from slotproof_engine.base.events import Outbox
+from slotproof_engine.kv.kv_cache import SWA, KVCache
+from slotproof_engine.requests.req import Phase, Req
 
 
 class TreeCache:

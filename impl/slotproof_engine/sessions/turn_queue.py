@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from slotproof_engine.req import Session
-from slotproof_engine.session_controller import SessionController
+from slotproof_engine.requests.req import Session
+from slotproof_engine.sessions.session_controller import SessionController
 
 Command: TypeAlias = dict[str, Any]
 

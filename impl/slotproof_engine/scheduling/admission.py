@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.req import Req
-from slotproof_engine.rows import NO_ROW
-from slotproof_engine.session_cache import SessionCache
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.memory.rows import NO_ROW
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Req
+from slotproof_engine.sessions.session_cache import SessionCache
 
 UNLIMITED = 1 << 60
 

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import CHECKER_OFF, CHECKER_VERBOSE, EngineConfig
-from slotproof_engine.kv_cache import FULL, SWA
-from slotproof_engine.page_auditor import PageAuditor
-from slotproof_engine.req import Req
-from slotproof_engine.scheduler import Scheduler
+from slotproof_engine.base.config import CHECKER_OFF, CHECKER_VERBOSE, EngineConfig
+from slotproof_engine.kv.kv_cache import FULL, SWA
+from slotproof_engine.kv.page_auditor import PageAuditor
+from slotproof_engine.requests.batch import ScheduleBatch
+from slotproof_engine.requests.req import Req
+from slotproof_engine.scheduling.scheduler import Scheduler
 
 RECENT = 1000
 

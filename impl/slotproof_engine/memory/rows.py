@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from slotproof_engine.device import upload
 from slotproof_engine.kernels import MemoryKernels, plain_memory
+from slotproof_engine.kernels.device import upload
 from slotproof_engine.kernels.plain_memory import NOT_THERE, Span
 
 NO_ROW = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotproof_engine.req import KVRecord, Req
+from slotproof_engine.requests.req import KVRecord, Req
 
 
 @dataclass(eq=False, kw_only=True)

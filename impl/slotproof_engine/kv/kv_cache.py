@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from torch import Tensor
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.device import upload
+from slotproof_engine.base.config import EngineConfig
 from slotproof_engine.kernels import memory_kernels
+from slotproof_engine.kernels.device import upload
 from slotproof_engine.kernels.plain_memory import Span, new_pages
-from slotproof_engine.pool import KVPool, PageAllocator
-from slotproof_engine.req import KVRecord, Req
-from slotproof_engine.rows import NO_ROW, ReqToTokenPool
-from slotproof_engine.stamps import PageStamps
-from slotproof_engine.tree import PrefixTree, TreeNode
+from slotproof_engine.memory.pool import KVPool, PageAllocator
+from slotproof_engine.memory.rows import NO_ROW, ReqToTokenPool
+from slotproof_engine.memory.stamps import PageStamps
+from slotproof_engine.memory.tree import PrefixTree, TreeNode
+from slotproof_engine.requests.req import KVRecord, Req
 
 FULL, SWA = "full", "swa"
 

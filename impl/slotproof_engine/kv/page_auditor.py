@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slotproof_engine.audit import Audit, Ownership
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.device import upload
-from slotproof_engine.kv_cache import FULL, SWA, KVCache
-from slotproof_engine.req import KVRecord
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.kernels.device import upload
+from slotproof_engine.kv.audit import Audit, Ownership
+from slotproof_engine.kv.kv_cache import FULL, SWA, KVCache
+from slotproof_engine.requests.req import KVRecord
 
 
 class PageAuditor:

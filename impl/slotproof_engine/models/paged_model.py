@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from slotproof_engine.batch import ScheduleBatch
-from slotproof_engine.config import EngineConfig
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.requests.batch import ScheduleBatch
 
 if TYPE_CHECKING:
-    from slotproof_engine.kv_cache import KVCache
+    from slotproof_engine.kv.kv_cache import KVCache
 
 STAMP_DIM = 3
 """Numbers of K, and of V, that say of which token at which position they are."""

@@ -9,8 +9,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from slotproof_engine.device import upload
-from slotproof_engine.req import Req
+from slotproof_engine.kernels.device import upload
+from slotproof_engine.requests.req import Req
 
 
 def _empty() -> Tensor:

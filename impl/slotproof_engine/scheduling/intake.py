@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.events import Outbox
-from slotproof_engine.req import Req, Session
-from slotproof_engine.scheduler import ABORT, Scheduler
-from slotproof_engine.session_controller import SessionController
-from slotproof_engine.turn_queue import TurnQueue
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.base.events import Outbox
+from slotproof_engine.requests.req import Req, Session
+from slotproof_engine.scheduling.scheduler import ABORT, Scheduler
+from slotproof_engine.sessions.session_controller import SessionController
+from slotproof_engine.sessions.turn_queue import TurnQueue
 
 Command: TypeAlias = dict[str, Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from slotproof_engine.config import EngineConfig
-from slotproof_engine.events import Event, Message, Outbox
-from slotproof_engine.intake import Command, check_command
-from slotproof_engine.kv_cache import SWA
-from slotproof_engine.parts import Parts
+from slotproof_engine.assembly.parts import Parts
+from slotproof_engine.base.config import EngineConfig
+from slotproof_engine.base.events import Event, Message, Outbox
+from slotproof_engine.kv.kv_cache import SWA
+from slotproof_engine.scheduling.intake import Command, check_command
 
 logger = logging.getLogger(__name__)
 

@@ -70,7 +70,7 @@ class EngineConfig:
     model: str = "stamps"
     """``stamps`` (sums of stamps, computable by hand) or ``transformer`` (real attention)."""
     audit: bool = False
-    """The memory check also looks at every page (``slotproof_engine.audit``)."""
+    """The memory check also looks at every page (``slotproof_engine.kv.audit``)."""
     kernels: str = "auto"
     """``torch``, ``triton``, or ``auto``: Triton on a GPU where it is installed."""
 

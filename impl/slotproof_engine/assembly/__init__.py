@@ -1,0 +1,1 @@
+"""The engine, put together of parts that a mutant may replace."""

@@ -1,0 +1,1 @@
+"""The KV cache: what moves memory, and the audits of its pages."""

@@ -1,0 +1,1 @@
+"""Models of tokens: sums of stamps, or a tiny transformer."""

@@ -1,0 +1,1 @@
+"""Requests, sessions' slots, batches of requests and what a batch computed."""

@@ -1,0 +1,1 @@
+"""An iteration: intake, admission, the batch, rounds, the memory check."""

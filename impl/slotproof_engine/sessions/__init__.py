@@ -1,0 +1,1 @@
+"""Sessions: the life of their slots, and the queue of their turns."""
