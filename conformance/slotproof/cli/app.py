@@ -60,7 +60,7 @@ def status(argv: list[str]) -> int:
     debug = debugging() or argv[:1] == ["--debug"]
     try:
         if COMPLETE in os.environ:
-            from slotproof.cli.completing import complete
+            from slotproof.cli.completion import complete
 
             return complete()
         return _run(argv)

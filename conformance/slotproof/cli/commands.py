@@ -7,23 +7,23 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.campaigns.sources import release
-from slotproof.cli.campaigning import campaign
-from slotproof.cli.checking import check_driver
-from slotproof.cli.differing import diff
-from slotproof.cli.documenting import docs
-from slotproof.cli.environments import env
+from slotproof.cli.campaign import campaign
+from slotproof.cli.check_driver import check_driver
+from slotproof.cli.diff import diff
+from slotproof.cli.docs import docs
+from slotproof.cli.env import env
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import DEBUG
-from slotproof.cli.exploring import explore
-from slotproof.cli.fronting import frontend
-from slotproof.cli.gating import gate
-from slotproof.cli.listing import list_things
+from slotproof.cli.explore import explore
+from slotproof.cli.frontend import frontend
+from slotproof.cli.gate import gate
+from slotproof.cli.list import list_things
 from slotproof.cli.matrix import matrix
-from slotproof.cli.proving import prove
-from slotproof.cli.replaying import replay
-from slotproof.cli.running import run
-from slotproof.cli.showing import show
-from slotproof.cli.validating import validate
+from slotproof.cli.prove import prove
+from slotproof.cli.replay import replay
+from slotproof.cli.run import run
+from slotproof.cli.show import show
+from slotproof.cli.validate import validate
 from slotproof.support.terminal import say
 
 app = typer.Typer(

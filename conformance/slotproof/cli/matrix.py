@@ -28,8 +28,8 @@ from slotproof.cli.options import (
     writing,
     z3_missing,
 )
-from slotproof.cli.running import known
-from slotproof.cli.telling import progress_bar
+from slotproof.cli.progress_line import progress_bar
+from slotproof.cli.run import known
 from slotproof.engines.base import torch_missing
 from slotproof.engines.mutants import known_mutants
 from slotproof.matrices import builds

@@ -11,7 +11,7 @@ import pytest
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import known_profile, number
-from slotproof.cli.running import known
+from slotproof.cli.run import known
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text

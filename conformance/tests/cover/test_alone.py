@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli import showing
+from slotproof.cli import show as showing
 from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.commands import Command

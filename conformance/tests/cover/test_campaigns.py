@@ -24,7 +24,7 @@ from slotproof.campaigns.lines import Head, offers
 from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import Place, State
-from slotproof.cli import telling
+from slotproof.cli import progress_line as telling
 from slotproof.cli.app import status
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec

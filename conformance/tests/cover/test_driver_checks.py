@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 
 from slotproof.cli.app import status
-from slotproof.cli.running import _sign
+from slotproof.cli.run import _sign
 from slotproof.driver_checks import (
     CHECKS,
     _made,

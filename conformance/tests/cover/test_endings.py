@@ -132,7 +132,7 @@ def test_whatever_goes_through_is_a_bug_of_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also a pipe of ours that broke: click would take it for a reader who left, status 1."""
-    from slotproof.cli import listing
+    from slotproof.cli import list as listing
 
     for error in (BrokenPipeError(32, "Broken pipe"), SystemExit(0), RecursionError("deep")):
 

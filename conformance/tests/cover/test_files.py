@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.cli import replaying
+from slotproof.cli import replay as replaying
 from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Table, write

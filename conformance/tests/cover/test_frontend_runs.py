@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli import app, fronting
+from slotproof.cli import app, frontend as fronting
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.frontend import running
 from slotproof.frontend.program import Build

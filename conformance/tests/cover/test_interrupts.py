@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli import listing
+from slotproof.cli import list as listing
 from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
 from slotproof.engines.base import EngineFailed

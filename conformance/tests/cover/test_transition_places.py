@@ -24,7 +24,7 @@ MAY_NAME = {
     "model/slotproof_model/proofs/stuck.py": "looks for who waits where one of them is missing",
     "model/slotproof_model/exports/tla_actors.py": "a move of pages, a second time on purpose",
     "model/slotproof_model/exports/tlc.py": "holes to put back there",
-    "conformance/slotproof/cli/progressing.py": "which of them may be left out",
+    "conformance/slotproof/cli/prove_progress.py": "which of them may be left out",
     "conformance/slotproof/cli/epilogs.py": "examples to copy",
     "conformance/slotproof/reports/wording.py": "a conjunct that means another thing there",
     "impl": "an engine says what it does where it does it",

@@ -17,8 +17,8 @@ import pytest
 
 import slotproof
 import slotproof_model
-from slotproof.cli.listing import Things
-from slotproof.cli.showing import Format
+from slotproof.cli.list import Things
+from slotproof.cli.show import Format
 from slotproof.engines import mutants
 from slotproof.engines.base import EngineUnusable, torch_missing
 

@@ -200,7 +200,7 @@ def _put(path: Path, document: Any) -> None:
 
 
 def _spec_trace() -> Any:
-    from slotproof.cli.refuting import to_itf
+    from slotproof.cli.prove_mutant import to_itf
     from slotproof_model.bugs.museum import EXHIBITS
     from slotproof_model.proofs.bounded import shortest
 

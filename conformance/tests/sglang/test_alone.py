@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotproof.cli.elsewhere import elsewhere
+from slotproof.cli.finding_on_releases import elsewhere
 from slotproof.reports import forms
 from slotproof.reports.trace import load_trace
 from tests.processes import finished

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from slotproof.cli.options import JsonOption, jobs_count, writable_file, writing, z3_missing
+from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.proof_options import ProofJobsOption
-from slotproof.cli.telling import progress_bar
 from slotproof.support.files import write_whole
 from slotproof.support.terminal import json_text, say, say_json
 

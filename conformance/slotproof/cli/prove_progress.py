@@ -21,8 +21,8 @@ from slotproof.cli.options import (
     writing,
     z3_missing,
 )
+from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.proof_options import AnyOption, PageSizeOption, page_sizes
-from slotproof.cli.telling import progress_bar
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json

@@ -11,7 +11,7 @@ import typer
 
 from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.logging import logged
+from slotproof.cli.event_log import logged
 from slotproof.cli.options import (
     ENGINE,
     OUTPUT,

@@ -21,7 +21,7 @@ from slotproof.cli.options import (
     writable,
     writing,
 )
-from slotproof.cli.telling import progress_bar
+from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.frontend import kept, report, running

@@ -33,7 +33,7 @@ from slotproof.cli.options import (
     writable_file,
     writing,
 )
-from slotproof.cli.telling import progress_bar
+from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from slotproof.cli.elsewhere import elsewhere
 from slotproof.cli.errors import UsageProblem
+from slotproof.cli.finding_on_releases import elsewhere
+from slotproof.cli.log_reader import beside, end_of
 from slotproof.cli.options import OUTPUT, JsonOption, writing
-from slotproof.cli.recorded import beside, end_of
 from slotproof.logs.files import is_log
 from slotproof.reports import forms, issue, text
 from slotproof.reports.trace import Trace, load_trace

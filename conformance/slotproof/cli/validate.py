@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from slotproof.cli.errors import UsageProblem
+from slotproof.cli.log_reader import beside, logs_read
 from slotproof.cli.options import (
     INPUT,
     OUTPUT,
@@ -19,9 +20,8 @@ from slotproof.cli.options import (
     known_profile,
     writing,
 )
-from slotproof.cli.recorded import beside, logs_read
-from slotproof.cli.running import known
-from slotproof.cli.telling import status_line
+from slotproof.cli.progress_line import status_line
+from slotproof.cli.run import known
 from slotproof.logs import following, judging, report
 from slotproof.logs.files import STDIN
 from slotproof.logs.format import Log

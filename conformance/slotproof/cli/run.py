@@ -11,7 +11,7 @@ import typer
 
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.logging import logged, stop_log
+from slotproof.cli.event_log import logged, stop_log
 from slotproof.cli.options import (
     OUTPUT,
     SEARCH,
@@ -33,7 +33,7 @@ from slotproof.cli.options import (
     number,
     writable,
 )
-from slotproof.cli.telling import progress_bar
+from slotproof.cli.progress_line import progress_bar
 from slotproof.driver_checks.driver import Life
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable

@@ -41,8 +41,8 @@ from slotproof.cli.options import (
     writable,
     writing,
 )
-from slotproof.cli.running import known
-from slotproof.cli.telling import campaign_view
+from slotproof.cli.progress_line import campaign_view
+from slotproof.cli.run import known
 from slotproof.engines.base import Engine
 from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec

@@ -12,9 +12,8 @@ import typer
 
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.exporting import export
 from slotproof.cli.options import JsonOption, jobs_count, z3_missing
-from slotproof.cli.progressing import progress
+from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.proof_options import (
     AnyOption,
     PageSizeOption,
@@ -23,9 +22,10 @@ from slotproof.cli.proof_options import (
     known_transitions,
     page_sizes,
 )
-from slotproof.cli.refuting import mutant
-from slotproof.cli.scripting import smtlib
-from slotproof.cli.telling import progress_bar
+from slotproof.cli.prove_export import export
+from slotproof.cli.prove_mutant import mutant
+from slotproof.cli.prove_progress import progress
+from slotproof.cli.prove_smtlib import smtlib
 from slotproof.support.statuses import CONFORMS
 from slotproof.support.terminal import say_all, say_json
 from slotproof_model.proofs.cores import needed_a_proof
