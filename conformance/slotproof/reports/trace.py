@@ -39,7 +39,14 @@ class Trace(Record):
 
 
 def load_trace(path: str | Path, to_run: bool = True) -> Trace:
-    """Read a file, as :func:`slotproof.traces.itf.load` does."""
+    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
+    for a trace of a log where it is ``to_run`` again.
+
+    >>> load_trace("nowhere.itf.json")
+    Traceback (most recent call last):
+        ...
+    slotproof.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
+    """
     return Trace(**vars(itf.load(path, to_run)))
 
 

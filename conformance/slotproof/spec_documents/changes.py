@@ -111,8 +111,8 @@ def _outline_at(revision: str) -> Outline:
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder).resolve()
         archive = ["archive", f"--output={here}/spec.tar", commit, "--"]
-        missing = f"--diff: there is no spec at {revision}: no {PLACE}/transitions.py"
-        _git(Path(top), *archive, PLACE, f"{PLACE}/transitions.py", problem=missing)
+        missing = f"--diff: there is no spec at {revision}: no {PLACE}/spec/transitions.py"
+        _git(Path(top), *archive, PLACE, f"{PLACE}/spec/transitions.py", problem=missing)
         shutil.unpack_archive(here / "spec.tar", here, filter="data")
         for name in READERS:
             shutil.copyfile(MODEL / name, here / PLACE / name)

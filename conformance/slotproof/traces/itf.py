@@ -353,14 +353,8 @@ def _shorter(trace: Record) -> Iterator[Record]:
 
 
 def load(path: str | Path, to_run: bool = True) -> Record:
-    """Read a file. Raises :class:`BadTrace`, a ``ValueError``, with one line that names it, also
-    for a trace of a log where it is ``to_run`` again.
-
-    >>> load("nowhere.itf.json")
-    Traceback (most recent call last):
-        ...
-    slotproof.traces.itf.BadTrace: nowhere.itf.json: No such file or directory
-    """
+    """Read a file. Raises :class:`BadTrace` with one line that names it, also for a trace of a log
+    where it is ``to_run`` again."""
     try:
         trace = from_itf(jsontext.read(Path(path), bounds.TRACE_BYTES))
     except (BadJson, BadTrace) as bad:

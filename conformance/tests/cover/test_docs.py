@@ -133,7 +133,7 @@ def test_difference_of_two_versions(
 ) -> None:
     """An older spec without one conjunct and one invariant, with another effect."""
     model = _repository(tmp_path)
-    transitions, invariants = model / "transitions.py", model / "invariants.py"
+    transitions, invariants = model / "spec/transitions.py", model / "spec/invariants.py"
     text = transitions.read_text()
     submit = text.index('"T-SUBMIT"')
     older = text[:submit] + text[submit:].replace('        "idle": ~session.inflight,\n', "", 1)
@@ -163,9 +163,9 @@ def test_revision_without_a_readable_spec(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = _repository(tmp_path)
-    (model / "transitions.py").write_text("from slotproof_model.nowhere import nothing\n")
+    (model / "spec/transitions.py").write_text("from slotproof_model.nowhere import nothing\n")
     _git(model, "commit", "--quiet", "--all", "--message", "broken")
-    (model / "transitions.py").unlink()
+    (model / "spec/transitions.py").unlink()
     _git(model, "commit", "--quiet", "--all", "--message", "gone")
     monkeypatch.setattr(changes, "MODEL", model)
     assert status(["docs", "--diff", "HEAD~1"]) == 2

@@ -1,10 +1,12 @@
-"""How the source is laid out: imports go one way, size has a ceiling, the map is true."""
+"""The layout of the source: rooms on floors, budgets of lines, a map that is true."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -13,81 +15,104 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PACKAGES = {"slotproof_model": "model", "slotproof_engine": "impl", "slotproof": "conformance"}
 """By package, the folder that holds it and its tests."""
-MAY_IMPORT = {
-    "slotproof_model": {"slotproof_model"},
-    "slotproof_engine": {"slotproof_engine"},
-    "slotproof": {"slotproof_model", "slotproof_engine", "slotproof"},
+MAY_IMPORT: Mapping[str, set[str]] = {
+    "slotproof_model": set(),
+    "slotproof_engine": set(),
+    "slotproof": {"slotproof_model", "slotproof_engine"},
 }
-"""By package, those it may import."""
+"""By package, the other packages that it may import."""
 
-STACK = (
-    "",
-    "protocol",
-    "environments",
-    "engines",
-    "lockstep",
-    "traces",
-    "search",
-    "campaigns",
-    "logs",
-    "frontend",
-    "matrices",
-    "spec_documents",
-    "driver_checks",
-    "cli",
-    "plugin",
-    "drivers",
-    "__init__.py",
-)
-"""Folders of slotproof, each of which imports only those before it; "" are the modules beside
-them, and `__init__.py` is what `from slotproof import …` offers."""
+FLOORS: Mapping[str, Sequence[str]] = {
+    "slotproof_model": ("spec", "evaluation", "text", "bugs", "proofs", "exports", ""),
+    "slotproof_engine": (
+        *("kernels", "base", "memory", "requests", "kv", "models", "sessions", "scheduling"),
+        *("assembly", "mutants", ""),
+    ),
+    "slotproof": (
+        *("support", "protocol", "drivers", "environments", "engines", "lockstep", "traces"),
+        *("reports", "search", "campaigns", "logs", "frontend", "matrices", "spec_documents"),
+        *("driver_checks", "cli", "plugin", ""),
+    ),
+}
+"""The rooms of a package, its folders, from the ground up: a room imports those below it. "" is the
+package itself and the modules beside its rooms."""
+ROOMS = 20
+"""Of a package at most."""
 
-ENGINE_SIDE = ("drivers/common", "drivers/sglang", "drivers/vllm", "drivers/examples")
-"""Run where the engine is installed, and slotproof is not."""
-
-LINES = 30_600
-"""Of Python in conformance/ at most, without tests and drivers (issue 13, "done" 1: 13,000; issue
-14: logs that grow, in several files; rounds; 15: what a check counts and logs, the table of all
-clauses; 16: prompts that branch, what clients meet, what drivers misread, what terms come to;
-17: a gate, causes, JUnit and SARIF; mutants that are known without torch, methods of a release,
-where it crashed; 18: what clients are owed where turns are queued, and a session ends with one;
-environments of two families on one base; slack that stays; 19: guided search, campaigns, mends;
-20: a front end under clients; 21: progress as a command, obligations as files; 22: scenarios for
-Python, a log's page, reports for maintainers; names and groups of options, a sentence for each
-clause)."""
-CHARACTERS = 10_000
-"""Of ARCHITECTURE.md at most (issue 13, "done" 2)."""
-
-
-def sources(package: str) -> list[Path]:
-    """Python files of a package."""
-    folder = ROOT / PACKAGES[package] / package
-    return sorted(path.relative_to(ROOT) for path in folder.rglob("*.py"))
+Graph = Mapping[str, set[str]]
+"""By module or room, the others that it imports."""
 
 
 def name_of(path: Path) -> str:
-    """The name that a file is imported by."""
+    """The name that a file of a package is imported by."""
     parts = path.with_suffix("").parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for package in PACKAGES for path in sources(package)}
+MODULES = {
+    name_of(path.relative_to(ROOT)): path
+    for package, folder in PACKAGES.items()
+    for path in sorted((ROOT / folder / package).rglob("*.py"))
+}
 
 
-def imported(path: Path, text: str) -> Iterator[str]:
-    """Our modules that a file's text imports, anywhere: on top, in functions, for types only."""
+def imported(name: str, text: str) -> Iterator[str]:
+    """Our modules that a module's text imports, anywhere: on top, in functions, for types only."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom):
-            above = name_of(path.parents[node.level - 1]) if node.level else ""
-            base = ".".join(filter(None, (above, node.module)))
+            above = name.split(".")[: -node.level] if node.level else []
+            base = ".".join(filter(None, (*above, node.module)))
             for alias in node.names:  # a module of its own, or a name in one
-                found = (name for name in (f"{base}.{alias.name}", base) if name in MODULES)
+                found = (each for each in (f"{base}.{alias.name}", base) if each in MODULES)
                 yield from list(found)[:1]
 
 
-def circle(graph: Mapping[str, set[str]]) -> list[str]:
+IMPORTS: Graph = {
+    name: set(imported(name, path.read_text())) - {name} for name, path in MODULES.items()
+}
+
+
+def room_of(name: str) -> str:
+    """The first folder on the way to a module; of the package and modules beside rooms, none."""
+    path = MODULES[name].relative_to(ROOT).parts[2:]
+    return path[0] if len(path) > 1 else ""
+
+
+def rooms(package: str) -> dict[str, set[str]]:
+    """By room of a package, the others of it that it imports."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, others in IMPORTS.items():
+        if name.split(".")[0] == package:
+            inside = {room_of(other) for other in others if other.split(".")[0] == package}
+            found[room_of(name)] |= inside - {room_of(name)}
+    return dict(found)
+
+
+def upward(graph: Graph, floors: Sequence[str]) -> list[str]:
+    """Arrows that do not lead down, and rooms without a floor."""
+    unknown = [f"{room!r} has no floor" for room in sorted(graph.keys() - set(floors))]
+    height = {room: number for number, room in enumerate(floors)}
+    return unknown + [
+        f"{room} → {other}"
+        for room in sorted(graph.keys() & height.keys())
+        for other in sorted(graph[room])
+        if height.get(other, 0) >= height[room]
+    ]
+
+
+def drawn(package: str, graph: Graph) -> str:
+    """The graph of a package for a reader, from the top floor down."""
+    lines = [
+        f"  {room or package:<16}{'→ ' if graph[room] else ''}{', '.join(sorted(graph[room]))}"
+        for room in reversed(FLOORS[package])
+        if room in graph
+    ]
+    return "\n".join([package, *lines])
+
+
+def circle(graph: Graph) -> list[str]:
     """One way round, if there is any."""
     try:
         TopologicalSorter(graph).prepare()
@@ -96,95 +121,85 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-@pytest.fixture(scope="module")
-def graph() -> dict[str, set[str]]:
-    """By module, those it imports."""
-    return {
-        name: set(imported(path, (ROOT / path).read_text())) - {name}
-        for name, path in MODULES.items()
-    }
+@pytest.mark.parametrize("package", PACKAGES)
+def test_rooms_import_downwards(package: str) -> None:
+    graph = rooms(package)
+    wrong = upward(graph, FLOORS[package])
+    assert wrong == [], "\n".join([*wrong, "", drawn(package, graph)])
+    assert 2 < len(graph) <= ROOMS, drawn(package, graph)
+
+
+def test_an_arrow_upwards_is_found_and_drawn() -> None:
+    graph = {"text": {"spec", "proofs"}, "spec": set(), "attic": set(), "proofs": {"text"}}
+    assert upward(graph, FLOORS["slotproof_model"]) == ["'attic' has no floor", "text → proofs"]
+    assert drawn("slotproof_model", graph).splitlines() == [
+        "slotproof_model",
+        "  proofs          → text",
+        "  text            → proofs, spec",
+        "  spec            ",
+    ]
+    assert set(circle(graph)) == {"text", "proofs"}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """The package itself imports its rooms when a name of theirs is used."""
+    within = {name: others - PACKAGES.keys() for name, others in IMPORTS.items()}
+    assert " imports ".join(reversed(circle(within))) == ""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_one_way(package: str) -> None:
+    """The spec knows nobody, the reference engine nothing of the spec."""
+    allowed = {package, *MAY_IMPORT[package]}
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in IMPORTS.items()
+        for other in others
+        if name.split(".")[0] == package and other.split(".")[0] not in allowed
+    ]
+    assert "\n".join(wrong) == ""
 
 
 def test_every_kind_of_import_counts() -> None:
-    """Else the tests below could be passed by hiding one."""
-    path = Path("conformance/slotproof/lockstep/referee.py")
+    """Else the tests above could be passed by hiding one."""
     text = """
 import slotproof_model.evaluation.world as w
-from slotproof import bounds
+from slotproof.support import bounds
 from slotproof.protocol.commands import Command
 from . import client
 from ..protocol.config import CONFIGS
 if TYPE_CHECKING:
-    from slotproof_model import expr
+    from slotproof_model.spec import expr
 def function():
     from slotproof_engine import build
 """
-    assert sorted(imported(path, text)) == [
-        "slotproof.support.bounds",
+    assert sorted(imported("slotproof.lockstep.referee", text)) == [
         "slotproof.lockstep.client",
         "slotproof.protocol.commands",
         "slotproof.protocol.config",
+        "slotproof.support.bounds",
         "slotproof_engine",
-        "slotproof_model.spec.expr",
         "slotproof_model.evaluation.world",
+        "slotproof_model.spec.expr",
     ]
-    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
 
 
-def test_no_module_imports_itself_by_way_of_others(graph: dict[str, set[str]]) -> None:
-    assert " imports ".join(reversed(circle(graph))) == ""
+PROGRAMS = ("common", "sglang", "vllm", "examples")
+"""Folders of drivers/ whose programs run where the engine is installed, and slotproof is not."""
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_packages_import_one_way(package: str, graph: dict[str, set[str]]) -> None:
-    """The spec knows nobody, the reference engine nothing of the spec."""
-    wrong = [
-        f"{name} imports {other}"
-        for name, others in graph.items()
-        for other in others
-        if MODULES[name].parts[1] == package and MODULES[other].parts[1] not in MAY_IMPORT[package]
-    ]
-    assert "\n".join(wrong) == ""
-
-
-def place(name: str) -> int:
-    """Where in the stack the folder of a module of conformance/ is."""
-    parts = MODULES[name].parts[2:]
-    return STACK.index(parts[0] if len(parts) > 1 or name == "slotproof" else "")
-
-
-def test_folders_import_downwards(graph: dict[str, set[str]]) -> None:
-    """A folder of conformance/ imports those below it, and nothing from above."""
-    ours = {name for name, path in MODULES.items() if path.parts[1] == "slotproof"}
-    wrong = [
-        f"{name} imports {other}"
-        for name in sorted(ours)
-        for other in sorted(graph[name] & ours)
-        if place(other) > place(name)
-    ]
-    assert "\n".join(wrong) == ""
-
-
-def test_drivers_import_nothing_of_slotproof(graph: dict[str, set[str]]) -> None:
+def test_drivers_import_nothing_of_slotproof() -> None:
     """But their own package; and nobody imports them."""
-    for name, others in graph.items():
-        for folder in ENGINE_SIDE:
-            inside = f"conformance/slotproof/{folder}/"
-            mine = MODULES[name].as_posix().startswith(inside)
+    for name, others in IMPORTS.items():
+        for folder in PROGRAMS:
+            inside = f"slotproof.drivers.{folder}"
+            mine = name.startswith(inside)
             for other in others:
-                assert mine == MODULES[other].as_posix().startswith(inside), (name, other)
-
-
-def test_the_size_of_conformance() -> None:
-    """To do more takes no more room for ever: who lowers the figure lowers the constant."""
-    files = [path for path in sources("slotproof") if "drivers" not in path.parts]
-    lines = sum(len((ROOT / path).read_text().splitlines()) for path in files)
-    assert len(files) > 50 and lines <= LINES
+                assert mine == other.startswith(inside), (name, other)
 
 
 def test_the_formatter_lays_everything_out_but_the_spec() -> None:
-    """model/ has formulas that are read in columns (issue 13, "done" 1)."""
+    """model/ has formulas that are read in columns."""
     folders = ("impl", "conformance", "bench", "docs")
     off = re.compile(r"#\s*fmt:\s*(skip|off)|#\s*yapf")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
@@ -192,9 +207,37 @@ def test_the_formatter_lays_everything_out_but_the_spec() -> None:
     assert len(files) > 200 and [path.relative_to(ROOT).as_posix() for path in wrong] == []
 
 
+# Budgets -----------------------------------------------------------------------------------------
+
+BUDGETS: Mapping[str, int] = tomllib.loads((ROOT / "budgets.toml").read_text())["lines"]
+
+
+def lines_of(folder: str) -> int:
+    """Lines of Python in a folder, without tests and without folders that have their own budget."""
+    apart = [ROOT / other for other in BUDGETS if other != folder and other.startswith(folder)]
+    return sum(
+        path.read_bytes().count(b"\n")
+        for path in (ROOT / folder).rglob("*.py")
+        if "tests" not in path.relative_to(ROOT / folder).parts
+        and not any(path.is_relative_to(other) for other in apart)
+    )
+
+
+@pytest.mark.parametrize("folder", BUDGETS)
+def test_a_folder_keeps_its_budget(folder: str) -> None:
+    lines = lines_of(folder)
+    assert 1000 < lines <= BUDGETS[folder], f"{folder} has {lines} lines: what goes?"
+
+
+def test_every_package_has_a_budget() -> None:
+    assert BUDGETS.keys() >= {f"{folder}/{package}" for package, folder in PACKAGES.items()}
+
+
 # ARCHITECTURE.md ---------------------------------------------------------------------------------
 
 MAP = (ROOT / "ARCHITECTURE.md").read_text()
+CHARACTERS = 10_000
+"""Of it at most."""
 SUFFIXES = (".py", ".md", ".json", ".yml", ".toml", ".js")
 NAMED = sorted(
     text
@@ -218,22 +261,13 @@ def is_there(text: str) -> bool:
     )
 
 
-def test_the_map_tells_the_order() -> None:
-    """A reader looks there for what may import what."""
-    told = re.findall(
-        r"^\| `slotproof/(\w+)/` ", MAP[: MAP.index("## Files to know")], re.MULTILINE
-    )
-    assert told == list(STACK[1:-1])
-
-
 def test_what_the_map_names_is_there() -> None:
     assert len(NAMED) > 20
     assert [text for text in NAMED if not is_there(text)] == []
 
 
-def test_every_folder_is_on_the_map() -> None:
-    """The packages and the folders in them."""
-    paths = [path.parent for path in MODULES.values() if len(path.parts) < 5]
-    folders = {"/".join(path.parts[1:]) + "/" for path in paths}
-    assert len(folders) > 10
-    assert [folder for folder in sorted(folders) if folder not in MAP] == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_map_tells_the_floors(package: str) -> None:
+    """A reader looks there for what may import what: a row for each room, from the ground up."""
+    told = re.findall(rf"^\| `{package}/(\w+)/` ", MAP, re.MULTILINE)
+    assert told == [room for room in FLOORS[package] if room]

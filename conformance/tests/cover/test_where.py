@@ -158,12 +158,12 @@ def crash(said: str, engine: str, spec: str, fault: str | None = None) -> str:
         (
             '  File "/x/impl/slotproof_engine/memory/rows.py", line 3, in take\n' + LIBRARYS,
             "reference:x",
-            "slotproof_engine/rows.py:3 in take",
+            "slotproof_engine/memory/rows.py:3 in take",
         ),
         (
-            f'  File "{SITE}/slotproof_engine/rows.py", line 3, in take\n',
+            f'  File "{SITE}/slotproof_engine/memory/rows.py", line 3, in take\n',
             "reference",
-            "slotproof_engine/rows.py:3 in take",
+            "slotproof_engine/memory/rows.py:3 in take",
         ),
         ("KeyError: 3", "sglang", ""),
         ('  File "<string>", line 1, in <module>\n', "cmd:my-driver", ""),
