@@ -11,7 +11,7 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import Known, cause
+from slotproof.search.causes import AcceptedFindings, cause
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
 from slotproof.traces.record import rows_of
@@ -36,7 +36,7 @@ class Judging:
         plan: Plan,
         blank: Trace,
         known: tuple[Mark, ...],
-        accepted: Known,
+        accepted: AcceptedFindings,
         notes: Notes,
         tell: Tell,
     ) -> None:

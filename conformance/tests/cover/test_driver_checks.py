@@ -24,7 +24,7 @@ from slotproof.driver_checks import (
     driver as driver_module,
     snapshots,
 )
-from slotproof.driver_checks.driver import SCRIPT, Driver, Life
+from slotproof.driver_checks.driver import SCRIPT, Driver, ScriptRun
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.process import ProcessEngine
 from slotproof.engines.reference import InProcessEngine
@@ -201,7 +201,7 @@ def test_what_may_be_left_out_is_checked_where_it_is_shown(
     engine.reset(CONFIGS["p1"], 0)
     told = [(command, engine.do(command)) for command in SCRIPT]
     edit([snapshot for _, shown in told for snapshot in shown])
-    monkeypatch.setattr(Driver, "lives", lambda _: [Life("p1", CONFIGS["p1"], told)])
+    monkeypatch.setattr(Driver, "script_runs", lambda _: [ScriptRun("p1", CONFIGS["p1"], told)])
     assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
 
 

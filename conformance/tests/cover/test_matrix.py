@@ -10,7 +10,7 @@ import pytest
 
 from slotproof.cli.app import status
 from slotproof.matrices import builds, mutants
-from slotproof.matrices.known import SUFFIX, load
+from slotproof.matrices.named_findings import SUFFIX, load
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
