@@ -64,9 +64,7 @@ def markdown() -> dict[str, str]:
         "transitions/index.md": _page("transitions"),
         "invariants/index.md": _page("invariants"),
         **{
-            f"transitions/{each.id}.md": _page(
-                "transition", it=each, proof=facts.preserved_by(each)
-            )
+            f"transitions/{each.id}.md": _page("transition", it=each, proof=facts.proof_of(each))
             for each in transitions.TRANSITIONS.values()
         },
         **{

@@ -142,10 +142,10 @@ class Preservation:
         return [id_ for id_, need in self.needs.items() if conjunct in need.guard]
 
 
-def preserved_by(transition: Transition) -> Preservation:
+def proof_of(transition: Transition) -> Preservation:
     """From the committed proofs.
 
-    >>> "INV-LOCK" in preserved_by(TRANSITIONS["T-REFUSE"]).needing("u_others")
+    >>> "INV-LOCK" in proof_of(TRANSITIONS["T-REFUSE"]).needing("u_others")
     True
     """
     proved = [inv for inv in INVARIANTS.values() if inv.conjuncts and inv.kind is not Kind.HARNESS]
