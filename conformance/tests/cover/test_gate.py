@@ -392,7 +392,7 @@ class Teller(InProcessEngine):
 def test_a_strangers_words_are_in_no_identity(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12: an identity is part of file names and of baselines, which have to be read again."""
+    """An identity is part of file names and of baselines, which have to be read again."""
     monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
     path = tmp_path / "b.json"
     more = ["--engine", "stranger:Teller", *SMALL]

@@ -1,4 +1,4 @@
-"""Issue 12, points 1 and 12: what there was no time for is not claimed, and time is shared."""
+"""Examples that there was no time for are not claimed, and time is shared."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_mutant_is_found_shrunk_and_replayed(
         each for each in trace.violations if each.invariant != "INV-ALIVE"
     ]  # the engine's words
     silent = [str(each) for each in ours if not telling(each)]
-    assert not silent, "neither figures nor names: issue 16, point 4"
+    assert not silent, "a sentence with neither figures nor names"
     lead = trace.violations[0]  # what the finding is named by comes first
     assert sorted(violations(trace, name), key=lambda each: each != lead) == trace.violations
     assert violations(trace, None) == []
