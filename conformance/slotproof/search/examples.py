@@ -18,13 +18,12 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
 from slotproof.engines.base import Engine
-from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import OutOfTime, Referee
 from slotproof.reports.trace import Trace
 from slotproof.search.causes import AcceptedFindings
-from slotproof.search.findings import Finding, Mark
-from slotproof.search.judging import Judging, Tell
+from slotproof.search.findings import Mark
+from slotproof.search.judging import Judging, Notes, Tell
 from slotproof.search.machine import machine_for
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import ExampleBatch, Stop
@@ -36,18 +35,11 @@ _SEEDS = 1009
 
 
 @dataclass
-class Searched:
-    """What came of a batch."""
+class Searched(Notes):
+    """The result of a batch."""
 
     rest: ExampleBatch | None = None
     """What is left of it, where it was cut short."""
-    examples: int = 0
-    """Those that were run to their end, or to their first violation."""
-    coverage: Coverage = field(default_factory=Coverage)
-    findings: list[Finding] = field(default_factory=list)
-    """What nothing known explains, as it was seen."""
-    accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen, as they were seen."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
 from slotproof.search.causes import AcceptedFindings
 from slotproof.search.features import Features, features
-from slotproof.search.findings import Finding, Mark, lead, mark
-from slotproof.search.judging import Judging, Tell
+from slotproof.search.findings import Mark, lead, mark
+from slotproof.search.judging import Judging, Notes, Tell
 from slotproof.search.plan import Plan
 from slotproof.search.rules import clients_for, rules_of
 from slotproof.search.schedule import Stop
@@ -92,16 +92,9 @@ class Observed:
 
 
 @dataclass
-class Explored:
-    """What came of a task."""
+class Explored(Notes):
+    """The result of a guided task."""
 
-    examples: int = 0
-    """Those that were run to their end, or to their first violation."""
-    coverage: Coverage = field(default_factory=Coverage)
-    findings: list[Finding] = field(default_factory=list)
-    """What nothing known explains, as it was seen."""
-    accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen, as they were seen."""
     corpus: list[CorpusEntry] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     """By feature, how many examples of this task reached it."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
 from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
@@ -20,11 +19,17 @@ Tell = Callable[[Finding | int], None]
 """Told of each finding as soon as there is one, and of each example."""
 
 
-class Notes(Protocol):
-    """Where what is found is noted."""
+@dataclass
+class Notes:
+    """The part of a task's result that every search has."""
 
-    findings: list[Finding]
-    accepted: set[str]
+    examples: int = 0
+    """Examples that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """Findings that nothing known explains, as they were seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen, as they were seen."""
 
 
 class Judging:
