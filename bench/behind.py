@@ -30,7 +30,7 @@ from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search import baseline as baselines, campaign, examples
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import Known, cause
+from slotproof.search.causes import AcceptedFindings, cause
 from slotproof.search.findings import lead, mark
 from slotproof.search.gate import Gate
 from slotproof.search.machine import machine_for
@@ -60,7 +60,7 @@ def known_bugs() -> Baseline:
 class Marking(Referee):
     """Goes on after what is known, and marks whom it was seen on."""
 
-    known = Known()
+    known = AcceptedFindings()
     blank: Trace
     met: ClassVar[Counter[str]] = Counter()
 
@@ -173,7 +173,7 @@ def run(release: str, way: str, seconds: float, seed: int, out: Path) -> dict[st
         name = f"{engine.name} {engine.version}"
         gate = Gate(engine, name, known_bugs(), plan)
         gate.replay()
-        Marking.known, Marking.met = gate.known, Counter()
+        Marking.known, Marking.met = gate.accepted, Counter()
         Marking.blank = Trace(
             name, release, engine.capabilities.profile, EngineConfig(), 0, [], [], False
         )
@@ -183,7 +183,7 @@ def run(release: str, way: str, seconds: float, seed: int, out: Path) -> dict[st
             )  # type: ignore[method-assign]
         if way == "doors":
             examples.machine_for = avoiding
-        outcome = campaign.run(engine, release, plan, accepted=gate.known)
+        outcome = campaign.run(engine, release, plan, accepted=gate.accepted)
         judged = gate.judge(outcome.findings)
     folder = out / f"{release.replace('==', '-')}-{way}"
     folder.mkdir(parents=True, exist_ok=True)

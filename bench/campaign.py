@@ -24,8 +24,8 @@ from machine import described, record
 
 from slotproof.campaigns import rounds
 from slotproof.campaigns.journal import NAME, canonical, lines, load
-from slotproof.campaigns.state import State
-from slotproof.search.causes import Known
+from slotproof.campaigns.state import CampaignState
+from slotproof.search.causes import AcceptedFindings
 
 ENGINE = "reference:22213-double-count"
 WAYS = {
@@ -60,10 +60,10 @@ def costs(journal: Path) -> dict[str, float]:
     begun = time.perf_counter()
     state = load(journal)
     reading = time.perf_counter() - begun
-    again = State(state.head)
+    again = CampaignState(state.head)
     again.places, again.findings = state.places, state.findings
     again.read({"kind": "round", "round": 0, "tasks": rounds.deal(state.head, 9, None), "at": 0})
-    sent = [len(pickle.dumps(task)) for _, task in rounds.explores(again, Known())]
+    sent = [len(pickle.dumps(task)) for _, task in rounds.explores(again, AcceptedFindings())]
     return {
         "kB of a task in the journal": round(sum(map(len, tasks)) / len(tasks) / 1e3, 1),
         "kB of the last tasks": round(sum(map(len, tasks[-15:])) / 15e3, 1),

@@ -46,7 +46,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.findings import Finding, Mark
-from slotproof.search.guided import Explore, Explored, Kept, share
+from slotproof.search.guided import CorpusEntry, Explore, Explored, share
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
 from slotproof_engine.mutants import MUTANTS
@@ -55,7 +55,7 @@ from slotproof_engine.mutants.systematic import SystematicMutant, systematic
 MATRIX = Path(__file__).parent.parent / "docs/reference/mutants/matrix.json"
 LAP = 1000
 """Seeds apart: a run whose examples are over goes on as one with another seed."""
-Found = Callable[[Finding], None]
+OnFinding = Callable[[Finding], None]
 
 
 class Counted(InProcessEngine):
@@ -80,7 +80,7 @@ class Rounds:
             name: Trace("", text, engine.capabilities.profile, config, seed, [], [], minimal=False)
             for name, config in configs.items()
         }
-        self.corpus: dict[str, list[Kept]] = {name: [] for name in configs}
+        self.corpus: dict[str, list[CorpusEntry]] = {name: [] for name in configs}
         self.seen: dict[str, set[str]] = {name: set() for name in configs}
         self.known: list[Mark] = []
         self.lap = self.first = self.number = 0
@@ -104,7 +104,7 @@ class Rounds:
             )
             done = task.run(self.engine, tell, stop)
             if self.keeps:
-                self.corpus[name] += done.kept
+                self.corpus[name] += done.corpus
                 self.seen[name] |= done.reached.keys()
             self.first, self.number = self.first + task.examples, self.number + 1
             yield done
@@ -114,29 +114,29 @@ class Rounds:
 # Mutants ------------------------------------------------------------------------------------------
 
 
-def unguided(engine: Engine, seed: int, found: Found) -> None:
+def unguided(engine: Engine, seed: int, on_finding: OnFinding) -> None:
     """Runs by default, one after the other."""
     while True:
         plan = Plan(dict(CONFIGS), seed=seed, distinct=1)
-        campaign.run(engine, "reference", plan, keep=lambda them: found(them[0]))
+        campaign.run(engine, "reference", plan, keep=lambda them: on_finding(them[0]))
         seed += LAP
 
 
-def guided(engine: Engine, seed: int, found: Found, *, keeps: bool = True) -> None:
+def guided(engine: Engine, seed: int, on_finding: OnFinding, *, keeps: bool = True) -> None:
     """Round after round."""
 
     def tell(what: Finding | int) -> None:
         if isinstance(what, Finding):
-            found(what)
+            on_finding(what)
 
     rounds = Rounds(engine, "reference", seed, keeps=keeps)
     while True:
         list(rounds.round(tell, lambda: False))
 
 
-def fresh(engine: Engine, seed: int, found: Found) -> None:
+def fresh(engine: Engine, seed: int, on_finding: OnFinding) -> None:
     """Round after round, each example drawn afresh."""
-    guided(engine, seed, found, keeps=False)
+    guided(engine, seed, on_finding, keeps=False)
 
 
 WAYS = {"unguided": unguided, "fresh": fresh, "guided": guided}

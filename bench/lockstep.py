@@ -30,7 +30,7 @@ from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.examples import Search
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Turn
+from slotproof.search.schedule import ExampleBatch
 from slotproof.support import garbage
 
 NAMES = ("p1", "p1-chunk", "p1-draft", "p4", "p1-swa", "p4-swa")
@@ -57,7 +57,7 @@ def scripts(config: EngineConfig, count: int) -> list[list[Command]]:
     """Command sequences as a campaign draws them."""
     diary = _Diary()
     blank = Trace("reference", "reference", "reference", config, 0, [], [], minimal=False)
-    Search(Plan({}), Turn("", 0, 0, count), blank).run(diary, lambda _: None, lambda: False)
+    Search(Plan({}), ExampleBatch("", 0, 0, count), blank).run(diary, lambda _: None, lambda: False)
     return diary.lives
 
 

@@ -19,7 +19,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from slotproof.matrices.known import name_of
+from slotproof.matrices.named_findings import name_of
 from slotproof.reports import forms, sentences
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.reports.view import View

@@ -15,7 +15,7 @@ from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import LAYERS, Spec, conjuncts
-from slotproof_model.text import life
+from slotproof_model.text import lifecycle
 
 SOME = ("T-RESTORE", "T-SAVE", "T-REFUSE", "T-INSERT")
 
@@ -70,7 +70,7 @@ def _within(whose: str, name: str) -> Expr:
 def test_every_arrow_can_be_walked() -> None:
     """Some state within the invariants lies at its tail, and the step leads to its tip."""
     hypotheses = [*conjuncts(Spec(), Kind.STATE).values(), *ENVIRONMENT.values()]
-    for whose, here, there, id_ in life.edges():
+    for whose, here, there, id_ in lifecycle.edges():
         transition = TRANSITIONS[id_]
         symbols = Symbols(4, z3.Context())
         variables: list[Var] = [*state.STATE, *state.FRAME, *state.CONFIG, *transition.params]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from slotproof_model.evaluation.evaluate import outcomes
-from slotproof_model.evaluation.explore import Explored, Explorer, State, explore
+from slotproof_model.evaluation.explore import CanonicalState, Explored, Explorer, explore
 from slotproof_model.evaluation.explore_bounds import DEFAULT, Bounds, default
 from slotproof_model.evaluation.explore_moves import REQUEST, SESSION
 from slotproof_model.evaluation.explore_pages import PAGED, count_pages
@@ -126,7 +126,7 @@ def test_another_page_size_takes_the_lengths_along() -> None:
     assert (first.page_size, first.width, first.tokens) == (4, 8, 24)
 
 
-def as_world(bounds: Bounds, state: State) -> World:
+def as_world(bounds: Bounds, state: CanonicalState) -> World:
     """The same state in the evaluate reading, every row with a number of its own."""
     world = World(bounds.constants, list(state.pools))
     names = [f"s{index}" for index in range(len(state.sessions))]

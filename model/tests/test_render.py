@@ -37,7 +37,7 @@ from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
 from slotproof_model.spec.transitions import T_RESTORE, TRANSITIONS
 from slotproof_model.text.idioms import KINDS, PHASES
-from slotproof_model.text.life import edges, lives
+from slotproof_model.text.lifecycle import edges, lifecycles
 from slotproof_model.text.named import named
 from slotproof_model.text.render import WIDTH, block, formula, guard, moves, symbol, text
 from slotproof_model.text.words import WORDS
@@ -275,5 +275,5 @@ def test_cores_are_fresh() -> None:
 def test_lives_name_every_transition() -> None:
     """All but those of the tree alone, and one that only sends a request away, are in a life."""
     seen = {id_ for *_, id_ in edges()}
-    seen |= {id_ for life in lives().values() for ids in life.stays.values() for id_ in ids}
+    seen |= {id_ for life in lifecycles().values() for ids in life.stays.values() for id_ in ids}
     assert set(TRANSITIONS) - seen == {"T-EVICT", "T-REJECT"}

@@ -1,4 +1,4 @@
-"""The shape of the spec: what design §4 lists is there, and transitions keep to their own."""
+"""The shape of the spec: all its invariants and transitions are there, each in its variables."""
 
 from __future__ import annotations
 

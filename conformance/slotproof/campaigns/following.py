@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slotproof.campaigns.page import render
-from slotproof.campaigns.state import State
+from slotproof.campaigns.state import CampaignState
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder
 from slotproof.support.files import write_whole
@@ -17,7 +17,7 @@ PAGE = "status.html"
 EVERY = 10.0
 """Seconds between two status pages within a round."""
 
-Show = Callable[[State, int], None]
+Show = Callable[[CampaignState, int], None]
 """Told of the state, and of examples that are run and not journalled."""
 
 
@@ -33,7 +33,7 @@ class Following:
         """Why the page is not as it should be."""
         self._written = 0.0
 
-    def moved(self, state: State, running: int) -> None:
+    def moved(self, state: CampaignState, running: int) -> None:
         self.show(state, running)
         if time.monotonic() - self._written > EVERY:
             self.write(state, running)
@@ -50,12 +50,12 @@ class Following:
                 with suppress(OSError):
                     path.unlink()
 
-    def rounded(self, state: State) -> None:
+    def rounded(self, state: CampaignState) -> None:
         self.show(state, 0)
         if time.monotonic() - self._written > 1.0:
             self.write(state)
 
-    def write(self, state: State, running: int = 0, ended: str = "") -> None:
+    def write(self, state: CampaignState, running: int = 0, ended: str = "") -> None:
         """The status page, as it is now; ``ended`` is how the call ended."""
         self._written = time.monotonic()
         self.traces.keep(state.findings.all())

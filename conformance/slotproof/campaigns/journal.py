@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from slotproof.campaigns.lines import HEAD, LINE, Head
-from slotproof.campaigns.state import State
+from slotproof.campaigns.state import CampaignState
 from slotproof.support import bounds, jsontext
 from slotproof.support.jsontext import BadJson
 
@@ -63,7 +63,7 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BadJournal(f"{path}: {error.strerror}") from None
 
 
-def load(folder: Path) -> State:
+def load(folder: Path) -> CampaignState:
     """What a journal says, while another process may write to it. Raises :class:`BadJournal`."""
     state, _ = _load(folder / NAME)
     if state is None:
@@ -71,12 +71,12 @@ def load(folder: Path) -> State:
     return state
 
 
-def _load(path: Path) -> tuple[State | None, int]:
+def _load(path: Path) -> tuple[CampaignState | None, int]:
     state, whole = None, 0
     for number, (end, line) in enumerate(lines(path), 1):
         try:
             if state is None:
-                state = State(Head.from_json(line))
+                state = CampaignState(Head.from_json(line))
             else:
                 state.read(line)
         except _ODD as error:
@@ -137,7 +137,7 @@ class Journal:
         os.ftruncate(self._file, self._end)
         os.lseek(self._file, self._end, os.SEEK_SET)
         if state is None:
-            state = State(head)
+            state = CampaignState(head)
             self._write(_encoded(head.to_json()))
             _settle(self.folder)
         self.state = state

@@ -22,7 +22,7 @@ from slotproof.protocol.messages import Offered
 from slotproof.protocol.shapes import Count, Name, Shape, Text, shape
 from slotproof.reports.trace import Trace, from_itf
 from slotproof.search.findings import Finding, Mark
-from slotproof.search.guided import Explored, Kept
+from slotproof.search.guided import CorpusEntry, Explored
 from slotproof.traces import itf
 from slotproof.traces.itf import BadTrace
 from slotproof_model.spec.profiles import profile_named
@@ -343,7 +343,7 @@ def explored_line(result: Explored, common: frozenset[str]) -> dict[str, Any]:
         "findings": [finding_line(each, states=False) for each in result.findings],
         "accepted": sorted(result.accepted),
         "shown": dict(sorted(result.shown.items())),
-        "kept": [each.to_json() for each in result.kept],
+        "kept": [each.to_json() for each in result.corpus],
         "reached": {
             name: count for name, count in sorted(result.reached.items()) if name not in common
         },
@@ -357,7 +357,7 @@ def explored_of(line: Mapping[str, Any]) -> Explored:
         coverage=Coverage.from_json(line["coverage"]),
         findings=list(map(finding_of, line["findings"])),
         accepted=set(line["accepted"]),
-        kept=list(map(Kept.from_json, line["kept"])),
+        corpus=list(map(CorpusEntry.from_json, line["kept"])),
         reached=Counter(line["reached"]),
         shown=Counter(line["shown"]),
         whole=True,

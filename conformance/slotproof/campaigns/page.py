@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from slotproof.campaigns import sure
-from slotproof.campaigns.state import Point, State
+from slotproof.campaigns.state import CampaignState, Point
 from slotproof.search.findings import Finding
 from slotproof.search.report import impossible
 from slotproof.support.markup import digest, templates
@@ -50,7 +50,7 @@ class Chart:
 
 
 def render(
-    state: State,
+    state: CampaignState,
     running: int = 0,
     ended: str = "",
     where: Callable[[Finding], str | None] = lambda _: None,
@@ -92,13 +92,13 @@ def render(
     )
 
 
-def _seeds(state: State) -> str:
+def _seeds(state: CampaignState) -> str:
     parts = [str(each.seed) for each in state.head.parts]
     merged = f", merged of seeds {', '.join(parts)}" if parts else ""
     return f"{state.head.seed}{merged}"
 
 
-def _rate(state: State) -> float:
+def _rate(state: CampaignState) -> float:
     return state.done / state.seconds if state.seconds else 0.0
 
 
@@ -109,7 +109,7 @@ def _link(path: str | None, folder: Path) -> tuple[str, str] | None:
     return quote(Path(os.path.relpath(path, folder)).as_posix()), Path(path).name
 
 
-def never(state: State) -> list[str]:
+def never(state: CampaignState) -> list[str]:
     """Transitions that the engine offers and a configuration allows, and that never happened."""
     offered = state.head.capabilities.seen_to_make
     excluded = impossible(offered, state.head.configs.values(), state.head.profile)

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Iterator
 
 from slotproof.campaigns.lines import Head
-from slotproof.campaigns.state import State
-from slotproof.search.causes import Known
+from slotproof.campaigns.state import CampaignState
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.guided import Explore, share
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
@@ -45,7 +45,9 @@ def plan_of(head: Head) -> Plan:
     )
 
 
-def explores(state: State, accepted: Known, watch: bool = False) -> Iterator[tuple[int, Explore]]:
+def explores(
+    state: CampaignState, accepted: AcceptedFindings, watch: bool = False
+) -> Iterator[tuple[int, Explore]]:
     """The tasks of the round that are not done, by their numbers."""
     head, current = state.head, state.round
     assert current is not None
@@ -73,7 +75,7 @@ def explores(state: State, accepted: Known, watch: bool = False) -> Iterator[tup
         first += examples
 
 
-def shrinks(state: State) -> Iterator[tuple[int, Shrink]]:
+def shrinks(state: CampaignState) -> Iterator[tuple[int, Shrink]]:
     """What of the round is to be shrunk yet, by the numbers of the groups."""
     current = state.round
     assert current is not None

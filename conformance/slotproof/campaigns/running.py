@@ -11,9 +11,9 @@ from slotproof.campaigns import rounds
 from slotproof.campaigns.journal import Journal
 from slotproof.campaigns.lines import explored_line, finding_line
 from slotproof.campaigns.observations import Observations
-from slotproof.campaigns.state import Round, State
+from slotproof.campaigns.state import CampaignState, Round
 from slotproof.engines.base import EngineFailed, EngineUnusable
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
 from slotproof.search.schedule import Clock
@@ -40,14 +40,14 @@ class Ended:
 class Watcher(Protocol):
     """Who is told how a campaign goes on."""
 
-    def moved(self, state: State, running: int) -> None:
+    def moved(self, state: CampaignState, running: int) -> None:
         """Something was done, if only an example of a task: so many of them are run and not
         journalled."""
 
     def found(self, findings: list[Finding]) -> None:
         """There is a finding, or one got shorter: all of them."""
 
-    def rounded(self, state: State) -> None:
+    def rounded(self, state: CampaignState) -> None:
         """A round is over."""
 
 
@@ -64,7 +64,7 @@ def run(
     workers: Workers,
     limits: Limits,
     watcher: Watcher,
-    accepted: Known | None = None,
+    accepted: AcceptedFindings | None = None,
     observations: Observations | None = None,
 ) -> Ended:
     """Go on with a campaign. Whatever ends it, all that is done is in the journal.
@@ -72,7 +72,8 @@ def run(
     Raises :class:`BadJournal` where that can't be written, and :class:`EngineUnusable` where an
     engine can't be used and nothing was found before.
     """
-    return _Running(journal, workers, limits, watcher, accepted or Known(), observations).run()
+    accepted = accepted or AcceptedFindings()
+    return _Running(journal, workers, limits, watcher, accepted, observations).run()
 
 
 class _Running:
@@ -82,7 +83,7 @@ class _Running:
         workers: Workers,
         limits: Limits,
         watcher: Watcher,
-        accepted: Known,
+        accepted: AcceptedFindings,
         observations: Observations | None,
     ) -> None:
         self.journal, self.workers, self.limits = journal, workers, limits
@@ -96,7 +97,7 @@ class _Running:
         self.began: dict[int, float] = {}
 
     @property
-    def state(self) -> State:
+    def state(self) -> CampaignState:
         return self.journal.state
 
     def stop(self) -> bool:

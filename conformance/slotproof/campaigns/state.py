@@ -15,7 +15,7 @@ from slotproof.campaigns.lines import MANY, Head, explored_of, finding_of
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.search.collected import Collected, groups
 from slotproof.search.findings import Finding
-from slotproof.search.guided import Explored, Kept
+from slotproof.search.guided import CorpusEntry, Explored
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Place:
     """Features."""
     rare: Counter[str] = field(default_factory=Counter)
     """Of those, by how many examples, while that is few."""
-    corpus: list[Kept] = field(default_factory=list)
+    corpus: list[CorpusEntry] = field(default_factory=list)
 
     @property
     def common(self) -> frozenset[str]:
@@ -41,7 +41,7 @@ class Place:
         self.coverage.add(result.coverage)
         new = result.reached.keys() - self.seen
         self._reached(result.reached)
-        self._keep(result.kept, new)
+        self._keep(result.corpus, new)
         return bool(new)
 
     def join(self, other: Place) -> None:
@@ -63,7 +63,7 @@ class Place:
                 if self.rare[name] >= MANY:
                     del self.rare[name]
 
-    def _keep(self, kept: Iterable[Kept], new: set[str]) -> None:
+    def _keep(self, kept: Iterable[CorpusEntry], new: set[str]) -> None:
         """Of several examples that were the first to reach the same, the first."""
         left = set(new)
         for each in kept:
@@ -118,8 +118,8 @@ class Round:
         return [*done, *(each for each in self.seen if each.id not in ids)]
 
 
-class State:
-    """A campaign as its journal tells it."""
+class CampaignState:
+    """The state of a campaign after the lines of its journal that were read."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -143,7 +143,7 @@ class State:
         """When a feature was reached for the first time."""
         self.observed = 0
         """Bytes of observations that belong to what is done."""
-        self.parts = [State(each) for each in head.parts]
+        self.parts = [CampaignState(each) for each in head.parts]
         self._worked = self._base = 0.0
         self._begun: float | None = None
 
@@ -249,7 +249,7 @@ class State:
             )
         )
 
-    def _join(self, part: State) -> None:
+    def _join(self, part: CampaignState) -> None:
         """What another campaign knows; of a round that is not over, what is done of it."""
         for name, result in part.unfinished():
             part.places[name].add(result)

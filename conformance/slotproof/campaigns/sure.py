@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slotproof.campaigns.state import State
+from slotproof.campaigns.state import CampaignState
 from slotproof.support.terminal import labelled
 
 RUN = 1400
@@ -36,7 +36,7 @@ def good_turing(counts: Mapping[str, int], examples: int) -> float | None:
     return sum(count == 1 for count in counts.values()) / examples if examples else None
 
 
-def how_sure(state: State) -> dict[str, Any]:
+def how_sure(state: CampaignState) -> dict[str, Any]:
     """The estimates, and what they are made of."""
     examples = state.examples
     rare: Counter[str] = Counter()

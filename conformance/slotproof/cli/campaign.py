@@ -18,7 +18,7 @@ from slotproof.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_
 from slotproof.campaigns.lines import Head, offers
 from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
-from slotproof.campaigns.state import State
+from slotproof.campaigns.state import CampaignState
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
@@ -50,7 +50,7 @@ from slotproof.protocol.config import chosen
 from slotproof.search import baseline as baselines, campaign as searching, report
 from slotproof.search.baseline import BadBaseline, Baseline
 from slotproof.search.campaign import Outcome
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.gate import Gate
 from slotproof.search.guided import MOST
@@ -325,12 +325,12 @@ def _run(
     observed: bool,
     as_json: bool,
 ) -> tuple[Ended, Following]:
-    state, accepted, gate = journal.state, Known(), None
+    state, accepted, gate = journal.state, AcceptedFindings(), None
     if entries is not None:
         gate = Gate(engine, state.head.engine, entries, plan)
         with interrupts.noted():
             gate.replay()
-        accepted = gate.known
+        accepted = gate.accepted
     file = journal.folder / OBSERVATIONS
     with ExitStack() as stack:
         show = stack.enter_context(campaign_view(not as_json, plan.examples))
@@ -366,7 +366,7 @@ def _judge(gate: Gate, journal: Journal) -> None:
         journal.add({"kind": "judged", "known": groups, "at": round(time.time(), 2)})
 
 
-def _folder(folder: Path, state: State) -> Folder:
+def _folder(folder: Path, state: CampaignState) -> Folder:
     name = EngineSpec(state.head.spec).stem
     return Folder(folder / "traces", by_mark(f"{name}-seed{state.head.seed}"))
 
@@ -398,7 +398,7 @@ def _plan(head: Head) -> Plan:
 
 
 def _said(
-    state: State,
+    state: CampaignState,
     ended: Ended,
     plan: Plan,
     folder: Path,
@@ -442,7 +442,7 @@ def _ended(ended: Ended, plan: Plan) -> str:
     return "All examples that were asked for" if plan.examples else "Ended with its time"
 
 
-def _outcome(state: State, ended: Ended) -> Outcome:
+def _outcome(state: CampaignState, ended: Ended) -> Outcome:
     """What ``run`` would say of it."""
     outcome = Outcome(state.head.engine, state.head.profile)
     outcome.configs = list(state.places)

@@ -12,7 +12,7 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
-from slotproof.matrices.known import Refused, again
+from slotproof.matrices.named_findings import Refused, again
 from slotproof.reports.calls import harness_of
 from slotproof.reports.issue import Elsewhere
 from slotproof.reports.trace import Trace

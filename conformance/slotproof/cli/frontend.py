@@ -24,10 +24,10 @@ from slotproof.cli.options import (
 from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.frontend import kept, report, running
+from slotproof.frontend import report, round_file, running
 from slotproof.frontend.configs import CONFIGS
-from slotproof.frontend.kept import BadRound, Kept
 from slotproof.frontend.program import Build
+from slotproof.frontend.round_file import BadRound, SavedRound
 from slotproof.frontend.running import Outcome, Plan
 from slotproof.frontend.scripts import MOST_CLIENTS
 from slotproof.search import baseline as baselines
@@ -157,7 +157,7 @@ def frontend(
         clients,
         seconds,
         number(seed, 0, "--seed"),
-        _known(baseline, engine),
+        _baseline_predicate(baseline, engine),
         times,
         rounds or Plan.rounds,
     )
@@ -167,7 +167,7 @@ def frontend(
 
         def tell(outcome: Outcome) -> None:
             for each in outcome.found[-1:]:  # at once, and again with what replays show
-                files[each.id] = kept.save(each, plan, engine, out)
+                files[each.id] = round_file.save(each, plan, engine, out)
             found = f"{len(outcome.found)} found, " if outcome.found else ""
             replayed = outcome.found[-1].replayed if outcome.found else plan.replays
             if replayed < plan.replays:  # what is found is played again before the next round
@@ -193,7 +193,7 @@ def _build(engine: str, python: Path | None, mends: tuple[str, ...], timeout: fl
     return Build(Path(program), Path(driver).parent, mends, timeout)
 
 
-def _known(path: Path | None, engine: str) -> running.Known:
+def _baseline_predicate(path: Path | None, engine: str) -> running.BaselinePredicate:
     """Whether an identity is in the baseline, in a group that is about this engine."""
     if path is None:
         return lambda _: False
@@ -206,26 +206,26 @@ def _known(path: Path | None, engine: str) -> running.Known:
     return (ids | clauses).__contains__
 
 
-def _round(path: Path) -> Kept:
+def _round(path: Path) -> SavedRound:
     try:
-        return kept.load(path)
+        return round_file.load(path)
     except BadRound as bad:
         raise UsageProblem(str(bad)) from None
 
 
 def _again(
-    kept: Kept, engine: str, python: Path | None, times: int, timeout: float, as_json: bool
+    saved: SavedRound, engine: str, python: Path | None, times: int, timeout: float, as_json: bool
 ) -> int:
-    """Play a kept round, and say how often what was found is seen."""
-    build = _build(kept.engine if engine == "sglang" else engine, python, kept.mends, timeout)
+    """Play a saved round, and say how often what was found is seen."""
+    build = _build(saved.engine if engine == "sglang" else engine, python, saved.mends, timeout)
     name = "kept"
-    plan = Plan(build, {name: kept.config}, len(kept.scripts), 0, 0, replays=times)
+    plan = Plan(build, {name: saved.config}, len(saved.scripts), 0, 0, replays=times)
     played, again, others = 0, 0, set[str]()
     interrupted = False
     try:
-        for seen in running.replayed(plan, name, kept.scripts):
-            played, again = played + 1, again + (kept.id in seen)
-            others |= seen.keys() - {kept.id}
+        for seen in running.replayed(plan, name, saved.scripts):
+            played, again = played + 1, again + (saved.id in seen)
+            others |= seen.keys() - {saved.id}
     except KeyboardInterrupt:
         interrupted = True
     unsure = INCONCLUSIVE if interrupted or not played else CONFORMS
@@ -234,14 +234,14 @@ def _again(
         say_json(
             {
                 "status": status,
-                "id": kept.id,
+                "id": saved.id,
                 "times": played,
                 "seen": again,
                 "also": sorted(others),
             }
         )
     else:
-        say(f"{kept.id}: seen in {again} of {played} replays")
+        say(f"{saved.id}: seen in {again} of {played} replays")
         if others:
             say(f"also seen: {', '.join(sorted(others))}")
     return status

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from slotproof.cli.options import JsonOption
-from slotproof.engines.mutants import known_mutants
+from slotproof.engines.mutants import mutant_records
 from slotproof.environments.recipes import RECIPES
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
 from slotproof.support.terminal import say, say_json
@@ -67,7 +67,7 @@ def _table(what: Things) -> dict[str, Any]:
         case Things.MUTANTS:
             return {
                 name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
-                for name, each in known_mutants().items()
+                for name, each in mutant_records().items()
             }
         case Things.MENDS:
             return {

@@ -29,7 +29,7 @@ def end_of(log: Path) -> Trace:
     """The end of a log: up to its first violation, or to its last line."""
     with logs_read():
         judge = judging.judged([log])
-        if judge.life is None or not judge.life.rows:
+        if judge.recording is None or not judge.recording.rows:
             raise BadLog(f"{log}: no iteration was recorded: there is nothing to show")
     return trace_of(judge.verdict, judge.shown)
 

@@ -31,9 +31,9 @@ from slotproof.cli.options import (
 from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.run import known
 from slotproof.engines.base import torch_missing
-from slotproof.engines.mutants import known_mutants
+from slotproof.engines.mutants import mutant_records
 from slotproof.matrices import builds
-from slotproof.matrices.known import SUFFIX, Known, load
+from slotproof.matrices.named_findings import SUFFIX, NamedFinding, load
 from slotproof.matrices.table import Table, markdown, write
 from slotproof.protocol.config import chosen
 from slotproof.search.campaign import Progress
@@ -212,8 +212,8 @@ def _shown(status: int, last: list[Table], out: Path, as_json: bool) -> int:
     return status
 
 
-def _named(folder: Path | None) -> list[Known]:
-    """The known findings of a folder of traces."""
+def _named(folder: Path | None) -> list[NamedFinding]:
+    """Return the named findings of a folder of traces."""
     if folder is None:
         return []
     if not folder.is_dir():
@@ -232,7 +232,7 @@ def _builds(
     jobs: int,
     tell: Progress,
     keep: Keep,
-    named: list[Known],
+    named: list[NamedFinding],
 ) -> int:
     """Status 1 if anything was found, 3 if it ended early, 2 if no build can be run."""
     columns = [builds.parse(each.strip(), step_timeout, out) for each in engines]
@@ -246,7 +246,7 @@ def _builds(
     keep(builds.table(columns, plan, named))
     if not whole:
         return INCONCLUSIVE
-    known = any(seen.cell.kind == "bad" for each in columns for seen in each.known.values())
+    known = any(seen.cell.kind == "bad" for each in columns for seen in each.replayed.values())
     if known or any(each.findings for each in columns):
         return FOUND
     return INCONCLUSIVE if any(each.cut for each in columns) else CONFORMS
@@ -286,7 +286,7 @@ def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> i
         raise torch_missing(error) from None
     done = mutants.run(plan, seeds, jobs, tell, keep)
     keep(mutants.table(done, plan, seeds))
-    if len(done) < len(known_mutants()) or done[-1].interrupted:
+    if len(done) < len(mutant_records()) or done[-1].interrupted:
         return INCONCLUSIVE
     if any(each.survives for each in done):
         return FOUND

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from slotproof.campaigns.following import Show
-from slotproof.campaigns.state import State
+from slotproof.campaigns.state import CampaignState
 from slotproof.search.campaign import Progress as Tell
 from slotproof.support.terminal import complain, duration, plain
 
@@ -75,7 +75,7 @@ def campaign_view(wanted: bool, examples: int | None) -> Iterator[Show]:
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         last = [0.0]
 
-        def show(state: State, running: int) -> None:
+        def show(state: CampaignState, running: int) -> None:
             if time.monotonic() - last[0] > _REFRESH:
                 last[0] = time.monotonic()
                 text = "\n".join(map(plain, _in_lines(state, running, examples)))
@@ -84,7 +84,7 @@ def campaign_view(wanted: bool, examples: int | None) -> Iterator[Show]:
         yield show
 
 
-def _in_a_line(state: State, running: int, examples: int | None) -> str:
+def _in_a_line(state: CampaignState, running: int, examples: int | None) -> str:
     done = state.done + running
     of = f" of {examples}" if examples else ""
     found = len(state.findings.all())
@@ -94,7 +94,7 @@ def _in_a_line(state: State, running: int, examples: int | None) -> str:
     )
 
 
-def _in_lines(state: State, running: int, examples: int | None) -> Iterator[str]:
+def _in_lines(state: CampaignState, running: int, examples: int | None) -> Iterator[str]:
     """What fits into a corner of the terminal."""
     yield f"{state.head.engine}, round {state.rounds + 1}, {duration(state.seconds)} of work"
     yield _in_a_line(state, running, examples)

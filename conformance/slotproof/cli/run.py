@@ -34,7 +34,7 @@ from slotproof.cli.options import (
     writable,
 )
 from slotproof.cli.progress_line import progress_bar
-from slotproof.driver_checks.driver import Life
+from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.engines.process import START_TIMEOUT
@@ -214,7 +214,7 @@ def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
     if any(nonsense(each, trace.config) for _, shown in told for each in shown):
         return None
     choices = trace.setup.choices(engine.capabilities).choices
-    seen = sign(Life(trace.config_name, trace.config, told, choices), engine.capabilities)
+    seen = sign(ScriptRun(trace.config_name, trace.config, told, choices), engine.capabilities)
     asked = f"slotproof check-driver {shlex.quote(spec.text)} {spec.options}".rstrip()
     return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
 

@@ -25,7 +25,7 @@ from slotproof.cli.run import known
 from slotproof.logs import following, judging, report
 from slotproof.logs.files import STDIN
 from slotproof.logs.format import Log
-from slotproof.logs.judging import Found, Verdict
+from slotproof.logs.judging import LogFinding, Verdict
 from slotproof.logs.traced import trace_of
 from slotproof.reports import text
 from slotproof.support.terminal import say, say_all, say_json
@@ -98,7 +98,7 @@ def _write(out: Path | None, verdict: Verdict, profile: str | None) -> None:
             itf.save(trace_of(verdict, verdict.found, profile), out)
 
 
-def _tell(verdict: Verdict, found: Found, profile: str | None) -> None:
+def _tell(verdict: Verdict, found: LogFinding, profile: str | None) -> None:
     trace = trace_of(verdict, found, profile)
     assert trace.recorded is not None
     known = replace(trace.recorded, later=(), not_judged={})  # the report has these
@@ -118,7 +118,7 @@ def _followed(
     with status_line() as line:
         told = 0.0
 
-        def tell(found: Found, verdict: Verdict) -> None:
+        def tell(found: LogFinding, verdict: Verdict) -> None:
             if not found.new:
                 return
             _write(out, verdict, profile)

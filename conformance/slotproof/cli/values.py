@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from slotproof.engines.mutants import known_mutants
+from slotproof.engines.mutants import mutant_records
 from slotproof.engines.registry import MODELS
 from slotproof.environments.recipes import RECIPES
 from slotproof.environments.store import Store, default_folder
@@ -39,7 +39,7 @@ def _releases() -> Iterator[str]:
 
 def _engines() -> Iterator[str]:
     yield from MODELS
-    yield from (f"{model}:{mutant}" for model in MODELS for mutant in known_mutants())
+    yield from (f"{model}:{mutant}" for model in MODELS for mutant in mutant_records())
     yield from RECIPES
     yield from _releases()
     yield from ("cmd:",)

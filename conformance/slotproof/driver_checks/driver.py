@@ -42,7 +42,7 @@ SCRIPT: tuple[Command, ...] = (
     {"do": "close", "session": "s1"},
     {"do": "step", "n": 2},
 )
-"""A little life: two sessions, three turns, an abort, a close."""
+"""A short script: two sessions, three turns, an abort, a close."""
 
 
 class NotAsked(Exception):
@@ -50,8 +50,8 @@ class NotAsked(Exception):
 
 
 @dataclass(frozen=True)
-class Life:
-    """The script in one configuration."""
+class ScriptRun:
+    """A run of the script in one configuration, with all snapshots that it showed."""
 
     name: str
     config: EngineConfig
@@ -191,15 +191,15 @@ class Driver:
         """The script, as far as the driver offers its commands."""
         return [snapshot for command in self.script() for snapshot in self.shown(command)]
 
-    def lives(self) -> Iterator[Life]:
-        """The script in every configuration, on a fresh engine each."""
+    def script_runs(self) -> Iterator[ScriptRun]:
+        """Run the script in every configuration, on a fresh engine each."""
         for name, config in (self.configs or {"": self.config}).items():
             self.fresh(config)
             told = [(each, self.shown(each)) for each in self.script()]
-            life = Life(name, config, told, self.choices(config))
-            if any(nonsense(each, config) for _, shown in life.told for each in shown):
+            run = ScriptRun(name, config, told, self.choices(config))
+            if any(nonsense(each, config) for _, shown in run.told for each in shown):
                 raise NotAsked("snapshots make no sense")
-            yield life
+            yield run
 
     def choices(self, config: EngineConfig) -> Choices:
         """What its profile and the configuration choose; the reference's, where it names none."""

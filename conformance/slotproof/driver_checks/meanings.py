@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from slotproof.driver_checks.driver import Driver, Life, NotAsked, checks
+from slotproof.driver_checks.driver import Driver, NotAsked, ScriptRun, checks
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import Client
@@ -23,18 +23,18 @@ _TURNED = "pages where tokens are meant"
 @checks("multiply by the page size in figures and lengths; free list and tree: KV index // P")
 def units(driver: Driver) -> Iterator[str]:
     """Figures and lengths are tokens; the free list and the tree have page numbers."""
-    for life in driver.lives():
-        for _, snapshot, client in life.moments:
-            wrong = in_units(life, snapshot) or _short(life, snapshot, client)
+    for run in driver.script_runs():
+        for _, snapshot, client in run.moments:
+            wrong = in_units(run, snapshot) or _short(run, snapshot, client)
             if wrong is not None:
-                yield life.at(snapshot, wrong)
+                yield run.at(snapshot, wrong)
                 return
 
 
-def in_units(life: Life, snapshot: Snapshot) -> str | None:
+def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
     """What is in the wrong unit, for certain: it is off by the page size, or by a pool's pages."""
-    size = life.config.page_size
-    meant = {"full": life.config.total_tokens, "swa": life.config.swa_tokens}
+    size = run.config.page_size
+    meant = {"full": run.config.total_tokens, "swa": run.config.swa_tokens}
     for name, pool in snapshot["pools"].items():
         total, pages = pool["total"], meant[name] // size
         listed = {
@@ -63,9 +63,9 @@ def in_units(life: Life, snapshot: Snapshot) -> str | None:
     return None
 
 
-def _short(life: Life, snapshot: Snapshot, client: Client) -> str | None:
+def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
     """A length that covers what was computed if it is pages, and does not if it is tokens."""
-    size = life.config.page_size
+    size = run.config.page_size
     for rid, view in snapshot["requests"].items():
         prompt = client.prompt_of(rid)
         if prompt is None or view["phase"] != "running" or not view["output"] or size == 1:
@@ -79,11 +79,11 @@ def _short(life: Life, snapshot: Snapshot, client: Client) -> str | None:
 @checks("list req_to_token: for each position the KV index, page × P + position modulo P")
 def positions(driver: Driver) -> Iterator[str]:
     """A row shows a KV index for each position up to A."""
-    for life in driver.lives():
-        for _, snapshot, _ in life.moments:
-            wrong = _paged(snapshot, life.config.page_size) or _cut_short(snapshot)
+    for run in driver.script_runs():
+        for _, snapshot, _ in run.moments:
+            wrong = _paged(snapshot, run.config.page_size) or _cut_short(snapshot)
             if wrong is not None:
-                yield life.at(snapshot, wrong)
+                yield run.at(snapshot, wrong)
                 return
 
 
@@ -116,26 +116,26 @@ def _cut_short(snapshot: Snapshot) -> str | None:
 @checks("prompt: history and new tokens; history: of finished turns, prompt and output")
 def prompts(driver: Driver) -> Iterator[str]:
     """Prompts and histories are whole, and counted in tokens."""
-    for life in driver.lives():
-        for _, snapshot, client in life.moments:
-            for each in _known(snapshot, client):
+    for run in driver.script_runs():
+        for _, snapshot, client in run.moments:
+            for each in _hashed_tokens(snapshot, client):
                 length = len(each.tokens)
                 alone = 0 < each.length == len(each.new) < length
-                in_pages = 0 < each.length == length // life.config.page_size < length
+                in_pages = 0 < each.length == length // run.config.page_size < length
                 if alone or in_pages:  # else it may be the engine
                     why = "its new tokens alone" if alone else _TURNED
                     text = f"{each.what} has {each.length} tokens of {length}: {why}"
-                    yield life.at(snapshot, text)
+                    yield run.at(snapshot, text)
                     return
 
 
 @checks('hash: CRC-32 of the decimal ids joined by commas, "5,6,7", unsigned; or null')
 def hashes(driver: Driver) -> Iterator[str]:
     """Hashes are those of the protocol, of all tokens of prompt or history."""
-    for life in driver.lives():
+    for run in driver.script_runs():
         right = False  # once it was, another hash is one of other tokens: the engine's, perhaps
-        for _, snapshot, client in life.moments:
-            for each in _known(snapshot, client):
+        for _, snapshot, client in run.moments:
+            for each in _hashed_tokens(snapshot, client):
                 if each.hash is None or not each.tokens:
                     continue
                 right = right or each.hash == token_hash(each.tokens)
@@ -143,12 +143,12 @@ def hashes(driver: Driver) -> Iterator[str]:
                 seems = ", that of its new tokens alone" if alone else _hashed_as(each)
                 whole = each.length == len(each.tokens) and not right
                 if each.hash != token_hash(each.tokens) and (seems or whole):
-                    yield life.at(snapshot, _otherwise(each, seems))
+                    yield run.at(snapshot, _otherwise(each, seems))
                     return
 
 
-class Known(NamedTuple):
-    """A prompt, or a history: as it is shown, and as clients know it."""
+class HashedTokens(NamedTuple):
+    """A prompt or a history, with the hash that a snapshot shows and the tokens clients sent."""
 
     what: str
     length: int
@@ -157,21 +157,21 @@ class Known(NamedTuple):
     new: list[int]
 
 
-def _known(snapshot: Snapshot, client: Client) -> Iterator[Known]:
+def _hashed_tokens(snapshot: Snapshot, client: Client) -> Iterator[HashedTokens]:
     for rid, view in snapshot["requests"].items():
         tokens = client.prompt_of(rid)
         if isinstance(tokens, list) and view["kind"] == "turn":
             new = client.requests[rid].tokens
             assert isinstance(new, list)
-            yield Known(f"the prompt of {rid}", view["prompt"], view["hash"], tokens, new)
+            yield HashedTokens(f"the prompt of {rid}", view["prompt"], view["hash"], tokens, new)
     for sid, session in snapshot["sessions"].items():
         tokens = client.history.get(sid)
         if isinstance(tokens, list):
             length = session["history"]
-            yield Known(f"the history of {sid}", length, session["hash"], tokens, [])
+            yield HashedTokens(f"the history of {sid}", length, session["hash"], tokens, [])
 
 
-def _otherwise(each: Known, seems: str) -> str:
+def _otherwise(each: HashedTokens, seems: str) -> str:
     right = token_hash(each.tokens)
     return f"the hash of {each.what} is {each.hash}{seems}; that of its tokens is {right}"
 
@@ -189,7 +189,7 @@ _RECIPES: Mapping[str, Callable[[list[int]], int]] = {
 """What drivers took for it."""
 
 
-def _hashed_as(each: Known) -> str:
+def _hashed_as(each: HashedTokens) -> str:
     """What a wrong hash is, where that can be told."""
     right, ids = token_hash(each.tokens), each.tokens
     if each.hash == right or not ids or not 0 <= min(ids) <= max(ids) <= bounds.TOKENS:
@@ -217,22 +217,22 @@ def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
     if driver.capabilities is None:
         raise NotAsked("the capabilities are not known")
     seen = set()
-    for life in driver.lives():
-        for snapshot, kind, words in _events(life, driver.capabilities):
+    for run in driver.script_runs():
+        for snapshot, kind, words in _events(run, driver.capabilities):
             if (kind == ORDER) == ordered and words not in seen:
                 seen.add(words)
-                yield life.at(snapshot, words)
+                yield run.at(snapshot, words)
             if len(seen) == bounds.SEEN_LINES:
                 return
 
 
 def _events(
-    life: Life, offered: Capabilities, *, certain: bool = False
+    run: ScriptRun, offered: Capabilities, *, certain: bool = False
 ) -> Iterator[tuple[Snapshot, str, str]]:
     """Events that the spec follows when they are read otherwise: in which iteration, and how.
     ``certain``: also where the engine may do what it likes, and not a simple script."""
-    config = life.config
-    for before, snapshot, _ in life.moments:
+    config = run.config
+    for before, snapshot, _ in run.moments:
         events = snapshot.get("events")
         if events:
             width = snapshot["rows"].get("width", config.context_len)
@@ -244,14 +244,14 @@ def _events(
                 yield snapshot, *found
 
 
-def sign(life: Life, offered: Capabilities) -> str | None:
+def sign(run: ScriptRun, offered: Capabilities) -> str | None:
     """What of a counterexample is the driver's rather than the engine's; ``None`` where nothing is
     that no bug of an engine looks like."""
-    for _, snapshot, client in life.moments:
-        wrong = in_units(life, snapshot) or _paged(snapshot, life.config.page_size)
-        hashed = ((each, _hashed_as(each)) for each in _known(snapshot, client))
+    for _, snapshot, client in run.moments:
+        wrong = in_units(run, snapshot) or _paged(snapshot, run.config.page_size)
+        hashed = ((each, _hashed_as(each)) for each in _hashed_tokens(snapshot, client))
         wrong = wrong or next((_otherwise(each, seems) for each, seems in hashed if seems), None)
         if wrong is not None:
-            return life.at(snapshot, wrong)
-    told = _events(life, offered, certain=True)
-    return next((life.at(snapshot, words) for snapshot, _, words in told), None)
+            return run.at(snapshot, wrong)
+    told = _events(run, offered, certain=True)
+    return next((run.at(snapshot, words) for snapshot, _, words in told), None)

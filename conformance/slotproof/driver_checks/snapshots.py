@@ -126,17 +126,17 @@ def inbox(driver: Driver) -> Iterator[str]:
 @checks("take figures and lists at the same moment; figures in tokens, lists in pages")
 def counts(driver: Driver) -> Iterator[str]:
     """Figures agree with the lists beside them."""
-    for life in driver.lives():
+    for run in driver.script_runs():
         evicted = 0
-        for _, snapshot, _ in life.moments:
-            if in_units(life, snapshot):
+        for _, snapshot, _ in run.moments:
+            if in_units(run, snapshot):
                 raise NotAsked("figures are in another unit")
-            wrong = _miscounted(snapshot, life.config.page_size)
+            wrong = _miscounted(snapshot, run.config.page_size)
             before, evicted = evicted, snapshot["pools"]["full"].get("evicted", evicted)
             if wrong is None and evicted < before:
                 wrong = f"full: evicted was {before} and is {evicted}, it only grows"
             if wrong is not None:
-                yield life.at(snapshot, wrong)
+                yield run.at(snapshot, wrong)
                 return
 
 
@@ -167,7 +167,7 @@ def events(driver: Driver) -> Iterator[str]:
     if offered is None:
         raise NotAsked("the capabilities are not known")
     seen: list[str] = []
-    for snapshot in (each for life in driver.lives() for _, each, _ in life.moments):
+    for snapshot in (each for run in driver.script_runs() for _, each, _ in run.moments):
         if ("events" in snapshot) != offered.events:
             yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
             return

@@ -19,8 +19,8 @@ FILE = Path(__file__).with_name("mutants.json")
 
 
 @dataclass(frozen=True)
-class Known:
-    """A mutant, without the code; see ``slotproof_engine.mutants.Mutant``."""
+class MutantRecord:
+    """A mutant's description, without its code: see ``slotproof_engine.mutants.Mutant``."""
 
     pr: str
     sentence: str
@@ -29,15 +29,15 @@ class Known:
 
 
 @cache
-def known_mutants() -> dict[str, Known]:
-    """All of them by name, in their order.
+def mutant_records() -> dict[str, MutantRecord]:
+    """Return all of them by name, in their order.
 
-    >>> known_mutants()["22753-sticky-active"].breaks
+    >>> mutant_records()["22753-sticky-active"].breaks
     ('INV-ONCE', 'INV-SUM-FULL')
     """
     table = json.loads(FILE.read_text(encoding="utf-8"))
     return {
-        name: Known(**{**fields, "breaks": tuple(fields["breaks"])})
+        name: MutantRecord(**{**fields, "breaks": tuple(fields["breaks"])})
         for name, fields in table.items()
     }
 
@@ -48,7 +48,7 @@ def made() -> str:
 
     return json_text(
         {
-            name: asdict(Known(each.pr, each.sentence, each.breaks, dict(each.needs)))
+            name: asdict(MutantRecord(each.pr, each.sentence, each.breaks, dict(each.needs)))
             for name, each in MUTANTS.items()
         }
     )

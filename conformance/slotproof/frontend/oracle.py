@@ -55,7 +55,7 @@ class Wrong:
 
 @dataclass
 class Turn:
-    """A request, and what its client heard of it."""
+    """A turn of a client, in a session or without one, and the messages that answered it."""
 
     rid: str
     action: Action

@@ -30,15 +30,15 @@ from slotproof.protocol.config import EngineConfig
 from slotproof.search.findings import mark
 from slotproof.support import interrupts
 
-LIFE = 300.0
+MAX_SECONDS = 300.0
 """Seconds that an engine is played on at most: a start takes half a minute."""
 ALIVE = "CLIENT-ALIVE"
 """The clause of a front end that ends by itself."""
 _SETTLED = 0.3
 """Seconds after which an idle scheduler has written what it did."""
 
-Known = Callable[[str], bool]
-"""Whether a finding of this identity is known."""
+BaselinePredicate = Callable[[str], bool]
+"""A predicate: the baseline has a finding of this identity."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Plan:
     clients: int
     seconds: float
     seed: int
-    known: Known = lambda _: False
-    """What is known is counted, and the engine lives on."""
+    in_baseline: BaselinePredicate = lambda _: False
+    """A finding of the baseline is counted, and the engine is played on."""
     replays: int = 10
     rounds: int = sys.maxsize
     """At most."""
@@ -70,8 +70,8 @@ class Round:
 
 
 @dataclass
-class Found:
-    """Something new: the round in which it was seen first, and how often its scripts show it."""
+class FrontEndFinding:
+    """A new finding: the round that showed it first, and how often its scripts show it again."""
 
     id: str
     sentence: str
@@ -98,14 +98,14 @@ class Outcome:
     transitions: Counter[str] = field(default_factory=Counter)
     known: Counter[str] = field(default_factory=Counter)
     """How many rounds showed what is known, or was found before."""
-    found: list[Found] = field(default_factory=list)
+    found: list[FrontEndFinding] = field(default_factory=list)
     seconds: float = 0.0
     """For which rounds were played and judged; starts of engines come on top."""
     interrupted: bool = False
 
 
-class Life:
-    """A front end from its start to its end, in a folder that goes with it."""
+class FrontEndInstance:
+    """A front end from its start to its end, in a folder that is deleted with it."""
 
     def __init__(self, build: Build, name: str, config: EngineConfig, folder: Path) -> None:
         self.name = name
@@ -141,10 +141,10 @@ class Life:
             for line in self.log:
                 interrupts.check()
                 found = self.judge.read(line)
-                if found is None or self.judge.life is None:
+                if found is None or self.judge.recording is None:
                     continue
                 for each in found.violations:
-                    kind = kind_of(mark(self.judge.life.last, each))
+                    kind = kind_of(mark(self.judge.recording.last, each))
                     seen.setdefault(kind, f"line {found.at} of file {found.part}: {each}")
         except BadLog as bad:
             seen.setdefault("LOG", str(bad))
@@ -164,19 +164,19 @@ def _last(failure: EngineFailed) -> str:
 
 
 @contextmanager
-def living(plan: Plan, name: str) -> Iterator[Life]:
+def front_end(plan: Plan, name: str) -> Iterator[FrontEndInstance]:
     """A front end of a configuration; nothing of it is there afterwards.
 
     Its sockets lie in its folder, and their names must be short.
     """
     with tempfile.TemporaryDirectory(prefix="slotproof-", ignore_cleanup_errors=True) as folder:
-        life = None
+        instance = None
         try:
-            life = Life(plan.build, name, plan.configs[name], Path(folder))
-            yield life
+            instance = FrontEndInstance(plan.build, name, plan.configs[name], Path(folder))
+            yield instance
         finally:
-            if life is not None:
-                life.program.end()
+            if instance is not None:
+                instance.program.end()
 
 
 def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
@@ -185,7 +185,7 @@ def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
     with interrupts.held():
         try:
             for name in cycle(plan.configs):
-                _life(plan, name, outcome, keep, tell)
+                _play_instance(plan, name, outcome, keep, tell)
                 if outcome.seconds >= plan.seconds or outcome.rounds >= plan.rounds:
                     break
         except KeyboardInterrupt:
@@ -193,23 +193,23 @@ def run(plan: Plan, keep: Path, tell: Callable[[Outcome], None]) -> Outcome:
     return outcome
 
 
-def _life(
+def _play_instance(
     plan: Plan, name: str, outcome: Outcome, keep: Path, tell: Callable[[Outcome], None]
 ) -> None:
     """Play on one engine until its time is over, it breaks or something new is found."""
-    until = min(plan.seconds, outcome.seconds + min(LIFE, plan.seconds / len(plan.configs)))
+    until = min(plan.seconds, outcome.seconds + min(MAX_SECONDS, plan.seconds / len(plan.configs)))
     most = min(plan.rounds, outcome.rounds + -(-plan.rounds // len(plan.configs)))
-    with living(plan, name) as life, _counted(outcome, life):
+    with front_end(plan, name) as instance, _counted(outcome, instance):
         new = None
-        while not (new or life.broke or outcome.seconds >= until or outcome.rounds >= most):
-            began, before = time.monotonic(), len(life.files)
+        while not (new or instance.broke or outcome.seconds >= until or outcome.rounds >= most):
+            began, before = time.monotonic(), len(instance.files)
             scripts = drawn(plan.seed, outcome.rounds, plan.clients, plan.configs[name].context_len)
-            played = life.play(outcome.rounds, scripts)
+            played = instance.play(outcome.rounds, scripts)
             new = _found(plan, outcome, played, keep)
             outcome.rounds += 1
             outcome.seconds += time.monotonic() - began
             if new:
-                _keep(life.files[max(0, before - 1) :], new.log)
+                _keep(instance.files[max(0, before - 1) :], new.log)
             tell(outcome)
     if new is not None:
         for seen in replayed(plan, name, new.round.scripts):
@@ -219,28 +219,29 @@ def _life(
 
 
 @contextmanager
-def _counted(outcome: Outcome, life: Life) -> Iterator[None]:
+def _counted(outcome: Outcome, instance: FrontEndInstance) -> Iterator[None]:
     """What is seen of an engine, however it ends."""
-    outcome.version = life.program.version
+    outcome.version = instance.program.version
     outcome.lives += 1
     try:
         yield
     finally:
-        verdict = life.judge.verdict
+        verdict = instance.judge.verdict
         outcome.lines += verdict.lines
         outcome.iterations += verdict.coverage.iterations
         outcome.transitions.update(verdict.coverage.transitions)
 
 
-def _found(plan: Plan, outcome: Outcome, played: Round, keep: Path) -> Found | None:
+def _found(plan: Plan, outcome: Outcome, played: Round, keep: Path) -> FrontEndFinding | None:
     """What is new of a round, the log's word first; all that it shows is counted."""
     before = {each.id for each in outcome.found}
-    outcome.known.update(each for each in played.seen if plan.known(each) or each in before)
+    outcome.known.update(each for each in played.seen if plan.in_baseline(each) or each in before)
     _count(outcome.counts, played)
     for each, sentence in played.seen.items():
-        if not plan.known(each) and each not in before:
+        if not plan.in_baseline(each) and each not in before:
             also = [other for other in played.seen if other != each]
-            found = Found(each, sentence, played, keep / f"round{played.number:05}", also=also)
+            log = keep / f"round{played.number:05}"
+            found = FrontEndFinding(each, sentence, played, log, also=also)
             outcome.found.append(found)
             return found
     return None
@@ -250,10 +251,10 @@ def replayed(plan: Plan, name: str, scripts: list[Script]) -> Iterator[dict[str,
     """What both judges say of each replay; after one with findings the next engine is fresh."""
     left = plan.replays
     while left:
-        with living(plan, name) as life:
+        with front_end(plan, name) as instance:
             while left:
                 number = plan.replays - left
-                played = life.play(number, renamed(scripts, number))
+                played = instance.play(number, renamed(scripts, number))
                 left -= 1
                 yield played.seen
                 if played.seen:

@@ -163,9 +163,9 @@ class Owner:
     E: int
 
 
-class Kept(NamedTuple):
-    """What is kept of an observation for whoever shows it. The Worlds are let go of: the next
-    iteration moves them, and a run keeps thousands of iterations."""
+class ObservationRecord(NamedTuple):
+    """An observation without its Worlds, for reports. The next iteration moves the Worlds, and a
+    run has thousands of iterations."""
 
     config: EngineConfig
     snapshot: Snapshot
@@ -236,6 +236,7 @@ class Observation:
         known = {name: view.get(name, 0) for name in ("available", "evictable", "protected")}
         return {**known, "held": held, "uncached": uncached, "total": view.get("total", 0)}
 
-    def kept(self) -> Kept:
+    def record(self) -> ObservationRecord:
         """To be asked for once the oracles have looked."""
-        return Kept(self.config, self.snapshot, self.owners, self.shares, self.differences)
+        holders = self.owners, self.shares
+        return ObservationRecord(self.config, self.snapshot, *holders, self.differences)

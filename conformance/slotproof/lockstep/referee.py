@@ -15,7 +15,7 @@ from slotproof.engines.base import Capabilities, Engine, EngineFailed
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import CLOSES, Client
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.observation import Kept, Observation, Violation
+from slotproof.lockstep.observation import Observation, ObservationRecord, Violation
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.published import Published
 from slotproof.protocol.commands import Command
@@ -37,7 +37,7 @@ class Iteration:
     """Violations that the example went on after."""
     judged: int = 0
     """Snapshots that were looked at; the violations are those of the last of them."""
-    observations: list[Kept] = field(default_factory=list)
+    observations: list[ObservationRecord] = field(default_factory=list)
     """What the oracles looked at, for whoever shows it."""
 
     @property
@@ -240,7 +240,7 @@ class Referee:
             for each in oracle(seen)
         ]
         self.client.settle(snapshot["sessions"], snapshot["iter"] > self.snapshot["iter"])
-        self.log[-1].observations.append(seen.kept())
+        self.log[-1].observations.append(seen.record())
         self.snapshot, self.world = snapshot, after
         return self.pass_over(violations)
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from slotproof.lockstep.client import Sent
 from slotproof.logs.format import Header, Log, Place
-from slotproof.logs.judging import ENDS, Found, Judge, Life, Verdict
+from slotproof.logs.judging import ENDS, Judge, LogFinding, Recording, Verdict
 from slotproof.protocol.hidden import hashed
 from slotproof.protocol.snapshot import Tokens
 from slotproof.support import interrupts, jsontext
@@ -42,8 +42,8 @@ class BadState(ValueError):
 
 
 @dataclass
-class _Life:
-    """What is known of the engine that the log is in."""
+class _RecordingCheckpoint:
+    """State of the recording that the log is in."""
 
     header: dict[str, Any]
     rows: list[Row]
@@ -70,24 +70,24 @@ class _Life:
 
 
 @dataclass
-class _State:
-    """What is known after a line."""
+class _JudgeCheckpoint:
+    """State of a judge after a line."""
 
     choices: tuple[str | None, tuple[str, ...]]
     place: Place
     verdict: Verdict
     lines: int
-    life: _Life | None
+    life: _RecordingCheckpoint | None
 
 
-_ADAPTER = TypeAdapter(_State)
+_ADAPTER = TypeAdapter(_JudgeCheckpoint)
 
 
 def follow(
     named: list[Path],
     profile: str | None,
     set_aside: Collection[str],
-    tell: Callable[[Found, Verdict], None],
+    tell: Callable[[LogFinding, Verdict], None],
     progress: Callable[[Verdict, Log], None],
     resume: Path | None = None,
     wait: Callable[[], bool] | None = None,
@@ -111,7 +111,7 @@ def follow(
             saved = time.monotonic()
 
     def more() -> bool:
-        over = judge.life is not None and judge.life.ended
+        over = judge.recording is not None and judge.recording.ended
         if wait is None or over:
             return False
         save()
@@ -152,9 +152,9 @@ def sleep() -> bool:
 
 def _text(judge: Judge) -> str:
     assert judge.log.place is not None
-    life = _kept(judge.life) if judge.life is not None else None
+    life = _checkpoint(judge.recording) if judge.recording is not None else None
     judge.done()
-    state = _State(judge.choices, judge.log.place, judge.verdict, judge.log.lines, life)
+    state = _JudgeCheckpoint(judge.choices, judge.log.place, judge.verdict, judge.log.lines, life)
     text = _ADAPTER.dump_json(state).decode()
     return json.dumps({"slotproof-follow": VERSION, "crc": _crc(text), "state": text}) + "\n"
 
@@ -163,13 +163,13 @@ def _crc(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
-def _kept(life: Life) -> _Life:
-    referee, client = life.referee, life.referee.client
+def _checkpoint(recording: Recording) -> _RecordingCheckpoint:
+    referee, client = recording.referee, recording.referee.client
     world = referee.world
-    return _Life(
-        **{name: getattr(life, name) for name in _PLAIN},
-        header=life.header.raw,
-        rows=list(life.rows),
+    return _RecordingCheckpoint(
+        **{name: getattr(recording, name) for name in _PLAIN},
+        header=recording.header.raw,
+        rows=list(recording.rows),
         **referee.memory(),
         world=None if world is None else (world.pools, world.actors, world.writers),
         requests=client.requests,
@@ -192,7 +192,7 @@ _PLAIN = (
     "start",
     "lost",
 )
-"""Fields that are kept as they are."""
+"""Fields that are saved as they are."""
 
 
 def _restore(judge: Judge, path: Path) -> None:
@@ -220,23 +220,23 @@ def _restore(judge: Judge, path: Path) -> None:
         _revive(judge, state.life)
 
 
-def _revive(judge: Judge, kept: _Life) -> None:
-    life = judge.life = judge.live(Header.of(kept.header))
+def _revive(judge: Judge, saved: _RecordingCheckpoint) -> None:
+    recording = judge.recording = judge.live(Header.of(saved.header))
     for name in _PLAIN:
-        setattr(life, name, getattr(kept, name))
-    life.rows.extend(kept.rows)
-    for said in (*kept.unheard, *(row.command for row in kept.rows)):
+        setattr(recording, name, getattr(saved, name))
+    recording.rows.extend(saved.rows)
+    for said in (*saved.unheard, *(row.command for row in saved.rows)):
         said.update(_with_tokens(said))
-    referee, client = life.referee, life.referee.client
-    referee.remember(vars(kept))
-    if kept.world is not None:
-        pools, actors, writers = kept.world
+    referee, client = recording.referee, recording.referee.client
+    referee.remember(vars(saved))
+    if saved.world is not None:
+        pools, actors, writers = saved.world
         referee.world = World(referee.constants, pools)
         for key, values in actors.items():
             referee.world.put(key, values)
         referee.world.writers = writers
-    client.requests, client.history, client.unread = kept.requests, kept.history, kept.unread
-    client.paused, client.unheard, client.stalled = kept.waiting
+    client.requests, client.history, client.unread = saved.requests, saved.history, saved.unread
+    client.paused, client.unheard, client.stalled = saved.waiting
 
 
 def _with_tokens(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ KeptHeader = Annotated[
 
 
 @dataclass(frozen=True)
-class Found:
-    """A line that can't be explained."""
+class LogFinding:
+    """A log line that the spec can't explain."""
 
     file: str
     line: int
@@ -89,7 +89,7 @@ class Verdict:
     cut: int | None = None
     ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
     """Lines in which the recorder said why it stopped."""
-    found: Found | None = None
+    found: LogFinding | None = None
     """The first line that can't be explained."""
     kinds: dict[str, Seen] = field(default_factory=dict)
     """By what makes them the same, in order: see :func:`kind_of`."""
@@ -169,9 +169,9 @@ class Judge:
         self.log = log
         self.verdict = Verdict(str(log))
         self.choices = profile, tuple(set_aside)
-        self.life: Life | None = None
+        self.recording: Recording | None = None
 
-    def findings(self) -> Iterator[Found | None]:
+    def findings(self) -> Iterator[LogFinding | None]:
         """Judge line by line, to the end; after each line what can't be explained of it.
 
         Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
@@ -186,34 +186,35 @@ class Judge:
         self.done()
 
     @property
-    def shown(self) -> Found:
+    def shown(self) -> LogFinding:
         """The first line that can't be explained; where all can, the last one."""
         if self.verdict.found is not None:
             return self.verdict.found
-        assert self.life is not None and self.log.place is not None
-        return self._found(self.life, self.log.place.line, [])
+        assert self.recording is not None and self.log.place is not None
+        return self._found(self.recording, self.log.place.line, [])
 
-    def _found(self, life: Life, line: int, violations: list[Violation]) -> Found:
-        file, rows = str(self.log.file), list(life.rows)
+    def _found(self, recording: Recording, line: int, violations: list[Violation]) -> LogFinding:
+        file, rows = str(self.log.file), list(recording.rows)
         header = self.verdict.header
-        at = line - life.before
-        return Found(file, line, header, violations, rows, life.commands, life.file, at, [])
+        place = recording.commands, recording.file, line - recording.before
+        return LogFinding(file, line, header, violations, rows, *place, [])
 
-    def read(self, line: Line) -> Found | None:
+    def read(self, line: Line) -> LogFinding | None:
         """Judge the next line; what can't be explained of it."""
         if line.kind == "header":
             self._header(line)
-        elif self.life is None:
+        elif self.recording is None:
             raise self.log.bad(line.number, "the log has no header")
-        violations = [] if line.kind == "header" or self.life is None else self.life.read(line)
-        if self.life is not None:
-            self.life.position += 1
-        if not violations or self.life is None:
+        recording = self.recording
+        violations = [] if line.kind == "header" or recording is None else recording.read(line)
+        if recording is not None:
+            recording.position += 1
+        if not violations or recording is None:
             return None
         verdict = self.verdict
-        found = self._found(self.life, line.number, violations)
+        found = self._found(recording, line.number, violations)
         verdict.times.update(each.clause for each in violations)
-        here = {kind_of(mark(self.life.last, each)): each for each in reversed(violations)}
+        here = {kind_of(mark(recording.last, each)): each for each in reversed(violations)}
         for kind, violation in reversed(here.items()):
             if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
                 verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
@@ -226,29 +227,29 @@ class Judge:
     def _header(self, line: Line) -> None:
         header, verdict = line.value, self.verdict
         went_before = header.continues
-        if self.life is not None:
-            self.life.nothing_pending(line)
-            if went_before is not None and self.life.goes_on(went_before):
-                self.life.before = line.number - 1
+        if self.recording is not None:
+            self.recording.nothing_pending(line)
+            if went_before is not None and self.recording.goes_on(went_before):
+                self.recording.before = line.number - 1
                 return
         if went_before is not None:
-            known = self.life.position if self.life is not None else 0
+            known = self.recording.position if self.recording is not None else 0
             verdict.unseen[0] += max(0, went_before["lines"] - known)
             verdict.unseen[1] = went_before["iter"]
-        self.life = self.live(header)
+        self.recording = self.live(header)
         if went_before is not None:
-            self.life.start, self.life.before = went_before, line.number - 1
-            self.life.file, self.life.position = went_before["file"], went_before["lines"]
+            self.recording.start, self.recording.before = went_before, line.number - 1
+            self.recording.file, self.recording.position = went_before["file"], went_before["lines"]
         verdict.lives += 1
         raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
         kind = replace(header, seed=0, raw=raw)
         verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
 
-    def live(self, header: Header) -> Life:
-        """A life of an engine with this header."""
+    def live(self, header: Header) -> Recording:
+        """Return an empty recording of an engine with this header."""
         profile, set_aside = self.choices
         referee = LogReferee(header, self.verdict.coverage, self.verdict.seen, profile, set_aside)
-        return Life(self.log, self.verdict, referee, header)
+        return Recording(self.log, self.verdict, referee, header)
 
     def done(self) -> Verdict:
         """All that there is was read."""
@@ -256,8 +257,8 @@ class Judge:
         return self.verdict
 
 
-class Life:
-    """The lines of one engine, in order."""
+class Recording:
+    """The recording of one engine: its lines, judged in order."""
 
     def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
         self.log, self.verdict, self.referee, self.header = log, verdict, referee, header

@@ -43,8 +43,8 @@ class Asked(TypedDict):
 
 
 @shape
-class Known(TypedDict):
-    """What clients said and heard before a file: of open sessions, and of unanswered requests."""
+class ClientCheckpoint(TypedDict):
+    """Open sessions and unanswered requests of clients at the point where a file begins."""
 
     sessions: Annotated[dict[Name, Hidden], Field(max_length=bounds.ACTORS)]
     requests: Annotated[dict[Name, Asked], Field(max_length=bounds.ACTORS)]
@@ -58,7 +58,7 @@ class Continues(TypedDict):
     file: Count
     lines: Count
     iter: Count
-    clients: Known
+    clients: ClientCheckpoint
 
 
 Header = TypedDict(

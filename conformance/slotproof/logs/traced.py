@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from slotproof.logs.judging import Found, Verdict
+from slotproof.logs.judging import LogFinding, Verdict
 from slotproof.logs.report import not_observed
 from slotproof.reports.trace import Trace
 from slotproof.support import bounds
 from slotproof.traces.record import Later, Recorded
 
 
-def trace_of(verdict: Verdict, shown: Found, profile: str | None = None) -> Trace:
+def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) -> Trace:
     """The last commands and iterations up to a line, and what is known of the rest of the log.
 
     It names no file: the same lines make the same trace, wherever they are read from.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.matrices.known import Known, Refused, Seen, again, look
+from slotproof.matrices.named_findings import NamedFinding, Refused, Seen, again, look
 from slotproof.matrices.table import Cell, Row, Table
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
@@ -49,7 +49,7 @@ class Build:
     findings: dict[str, Finding] = field(default_factory=dict)
     cells: dict[str, Cell] = field(default_factory=dict)
     """What the replay of another build's trace showed."""
-    known: dict[str, Seen] = field(default_factory=dict)
+    replayed: dict[str, Seen] = field(default_factory=dict)
     """What it does on the traces of findings that have a name."""
     cut: bool = False
     """It ended early: out of time, or Ctrl-C."""
@@ -57,7 +57,7 @@ class Build:
 
     def explains(self, name: str) -> bool:
         """Whether a finding with a name, seen on this build, is what a campaign calls so."""
-        return any(name in seen.marks for seen in self.known.values())
+        return any(name in seen.marks for seen in self.replayed.values())
 
     def link(self, name: str) -> str | None:
         """Where the trace of one of its findings is, seen from the table."""
@@ -90,7 +90,7 @@ def run(
     jobs: int,
     tell: Progress,
     write: Callable[[Table], None],
-    named: Sequence[Known] = (),
+    named: Sequence[NamedFinding] = (),
 ) -> bool:
     """Run every build, then replay across; ``write`` gets the table after each of them.
 
@@ -108,7 +108,7 @@ def _run(
     jobs: int,
     tell: Progress,
     write: Callable[[Table], None],
-    named: Sequence[Known],
+    named: Sequence[NamedFinding],
 ) -> bool:
     for build in builds:
         try:
@@ -119,7 +119,7 @@ def _run(
         try:
             for each in named:
                 if each.asked_of(engine.name):
-                    build.known[each.name] = look(engine, each, build.folder)
+                    build.replayed[each.name] = look(engine, each, build.folder)
             interrupted = _campaign(build, engine, plan, jobs, tell)
         except EngineUnusable as problem:
             build.problem, interrupted = str(problem), False
@@ -194,12 +194,12 @@ def shortest(builds: list[Build]) -> dict[str, Finding]:
     return dict(sorted(best.items(), key=lambda each: each[1].plainness))
 
 
-def table(builds: list[Build], plan: Plan, named: Sequence[Known] = ()) -> Table:
+def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -> Table:
     """What is known so far: findings with a name first, then what no named one explains."""
     ran = [build for build in builds if build.engine]
-    named = [each for each in named if not ran or any(each.name in build.known for build in ran)]
+    named = [each for each in named if not ran or any(each.name in build.replayed for build in ran)]
     rows = [
-        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _known, each)
+        _row(builds, each.name, f"{each.clause}: {_sentence(each.clause)}", _named, each)
         for each in named
     ]
     rows += [
@@ -238,12 +238,12 @@ def _row(
     name: str,
     note: str,
     cell: Callable[[Build, str], Cell],
-    known: Known | None = None,
+    finding: NamedFinding | None = None,
 ) -> Row:
     """A finding: its cells, the newest build first, where it came, where it is gone."""
     cells = [cell(build, name) for build in builds]
     came, went = _since(builds, cells)
-    page = known.page if known else None
+    page = finding.page if finding else None
     link = None if page is None else os.path.relpath(page, builds[0].folder)
     return Row(name, note, [*reversed(cells), Cell(came), Cell(went)], link)
 
@@ -262,8 +262,8 @@ def _since(builds: list[Build], cells: list[Cell]) -> tuple[str, str]:
     return came, builds[clean].name + ("" if clean == last + 1 else " or before")
 
 
-def _known(build: Build, name: str) -> Cell:
-    seen = build.known.get(name)
+def _named(build: Build, name: str) -> Cell:
+    seen = build.replayed.get(name)
     return Cell("not run" if build.problem else "") if seen is None else seen.cell
 
 

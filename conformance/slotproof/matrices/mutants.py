@@ -40,8 +40,8 @@ PROOF = "transitions of the shortest counterexample of the spec with this bug"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What one seed gave."""
+class SeedResult:
+    """The result of one seed that finds a mutant."""
 
     clause: str
     commands: int
@@ -56,7 +56,7 @@ class Killed:
     """What is known of a mutant."""
 
     mutant: str
-    found: tuple[Found, ...] = ()
+    found: tuple[SeedResult, ...] = ()
     """Per seed that finds it."""
     seeds: int = 1
     alone: dict[str, int] = field(default_factory=dict)
@@ -79,14 +79,14 @@ class Killed:
 def kill(name: str, plan: Plan, seeds: int) -> Killed:
     """Run the plan on a mutant with seeds from the plan's own upwards, then each group alone."""
     engine = InProcessEngine(name)
-    found: list[Found] = []
+    found: list[SeedResult] = []
     trace: Trace | None = None
     cut = False
     for seed in range(plan.seed, plan.seed + seeds):
         outcome = campaign.run(engine, f"reference:{name}", replace(plan, seed=seed, distinct=1))
         if outcome.trace is not None and outcome.first is not None:
             clause, (commands, seconds) = outcome.trace.violations[0].clause, outcome.first
-            found.append(Found(clause, commands, seconds, len(outcome.trace.rows)))
+            found.append(SeedResult(clause, commands, seconds, len(outcome.trace.rows)))
             trace = trace or outcome.trace
         else:
             cut |= outcome.out_of_time

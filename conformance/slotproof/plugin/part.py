@@ -17,7 +17,7 @@ from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
@@ -38,9 +38,9 @@ class Findings:
     told: set[str] = field(default_factory=set)
 
     @property
-    def known(self) -> Known:
+    def accepted(self) -> AcceptedFindings:
         """What a part need not look at."""
-        return replace(self.gate.known, ids=self.gate.known.ids | self.told)
+        return replace(self.gate.accepted, ids=self.gate.accepted.ids | self.told)
 
     def new(self, findings: list[Finding]) -> list[Judged]:
         """Those that are in no group of the baseline and were told by no other part."""
@@ -93,8 +93,8 @@ class Part:
             pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
         folder = Folder(self.out, self._name)
         try:
-            known = self.findings.known
-            outcome = run(engine, self.spec, self.plan, keep=folder.keep, accepted=known)
+            accepted = self.findings.accepted
+            outcome = run(engine, self.spec, self.plan, keep=folder.keep, accepted=accepted)
             new = self.findings.new(outcome.findings)
             folder.keep([each.finding for each in new])
         except (EngineFailed, EngineUnusable) as problem:

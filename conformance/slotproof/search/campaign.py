@@ -1,10 +1,10 @@
 """A campaign: search every configuration in turn, shrink what is found, go on as far as is wanted.
 
-In rounds, over all configurations: search every turn with what is known so far, then shrink what
-nothing known explains. Within a round no turn knows of another, so that it does not matter how
+In rounds, over all configurations: search every batch with what is known so far, then shrink what
+nothing known explains. Within a round no batch knows of another, so that it does not matter how
 many run at once: ``--jobs`` changes the time and nothing else. Where the time is limited, each
 round keeps a part of it for shrinking: a finding is worth what its trace is. What a round had no
-time for goes on after that. A campaign that wants only a few findings runs one turn after the
+time for goes on after that. A campaign that wants only a few findings runs one batch after the
 other, and ends with the one that showed the first.
 """
 
@@ -21,12 +21,12 @@ from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.config import SERVED, EngineConfig
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock, Schedule, Turn
+from slotproof.search.schedule import Clock, ExampleBatch, Schedule
 from slotproof.search.shrinking import Shrink
 from slotproof.search.workers import Here, Workers
 from slotproof.support import interrupts
@@ -91,7 +91,7 @@ def run(
     progress: Progress = lambda *_: None,
     keep: Callable[[list[Finding]], None] = lambda _: None,
     workers: Workers | None = None,
-    accepted: Known | None = None,
+    accepted: AcceptedFindings | None = None,
 ) -> Outcome:
     """Run the plan. Ctrl-C, or the end of the time, returns what there is so far.
 
@@ -107,7 +107,7 @@ def run(
     ('INV-SUM-FULL.reported', 5)
     """
     campaign = _Campaign(
-        engine, spec, plan, workers or Here(engine), accepted or Known(), keep, progress
+        engine, spec, plan, workers or Here(engine), accepted or AcceptedFindings(), keep, progress
     )
     return campaign.run()
 
@@ -119,7 +119,7 @@ class _Campaign:
         spec: str,
         plan: Plan,
         workers: Workers,
-        accepted: Known,
+        accepted: AcceptedFindings,
         keep: Callable[[list[Finding]], None],
         progress: Progress,
     ) -> None:
@@ -182,20 +182,20 @@ class _Campaign:
         return outcome
 
     def rounds(self) -> None:
-        """Round by round; or turn by turn, up to the first finding."""
+        """Round by round; or batch by batch, up to the first finding."""
         while not (self.schedule.done or self.stop()):
             self.until = self.clock.end if self.few else self.clock.share(SEARCHING)
-            turns = self.schedule.deal(self.until, self.workers.jobs)
-            for batch in [[turn] for turn in turns] if self.few else [turns]:
-                rests = self.round(batch)
+            batches = self.schedule.deal(self.until, self.workers.jobs)
+            for group in [[batch] for batch in batches] if self.few else [batches]:
+                rests = self.round(group)
                 if self.few and (self.findings.found or interrupts.arrived()):
                     self.others(rests[0])
                     return
                 for rest in filter(None, rests):
                     self.schedule.cut(rest)
 
-    def others(self, rest: Turn | None) -> None:
-        """Look for others in what is left of the turn that showed the first, up to so many.
+    def others(self, rest: ExampleBatch | None) -> None:
+        """Look for others in what is left of the batch that showed the first, up to so many.
 
         What is looked at for that is no part of the plan any more.
         """
@@ -206,15 +206,15 @@ class _Campaign:
             self.until = self.clock.share(SEARCHING)
             (rest,) = self.round([replace(rest, until=math.inf)])
 
-    def round(self, turns: list[Turn]) -> list[Turn | None]:
+    def round(self, batches: list[ExampleBatch]) -> list[ExampleBatch | None]:
         """Search what is due, as far as the time for it goes, and shrink what was found; what is
-        left of each turn."""
+        left of each batch."""
         outcome = self.outcome
-        outcome.configs += [each.name for each in turns if each.name not in outcome.configs]
+        outcome.configs += [each.name for each in batches if each.name not in outcome.configs]
         known = tuple(self.findings.known)
         tasks = [
-            Search(self.plan, turn, self.blanks[turn.name], known, self.accepted, self.few)
-            for turn in turns
+            Search(self.plan, batch, self.blanks[batch.name], known, self.accepted, self.few)
+            for batch in batches
         ]
         count, total = outcome.examples, sum(self.schedule.planned.values())
 
@@ -224,14 +224,14 @@ class _Campaign:
                 self.saw(what)
             elif self.counting:
                 count += what
-                self.progress(turns[number].name, count, total or count)
+                self.progress(batches[number].name, count, total or count)
 
         results = self.workers.map(tasks, event, self.leave_off)
         found: list[Finding] = []
-        for turn, result in zip(turns, results, strict=True):
+        for batch, result in zip(batches, results, strict=True):
             if self.counting:
-                outcome.run[turn.name] += result.examples
-                outcome.covered[turn.name].add(result.coverage)
+                outcome.run[batch.name] += result.examples
+                outcome.covered[batch.name].add(result.coverage)
             outcome.accepted |= result.accepted
             found += result.findings
         for finding in found:

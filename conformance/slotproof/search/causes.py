@@ -127,11 +127,11 @@ class Bug:
 
 
 @dataclass(frozen=True)
-class Known:
-    """By what a search passes over an example that shows what is known."""
+class AcceptedFindings:
+    """Findings that a search passes over, since the baseline has them."""
 
     ids: frozenset[str] = frozenset()
-    """Identities of which nothing else is known."""
+    """Identities without a trace that says more."""
     bugs: tuple[Bug, ...] = ()
 
     def recognises(self, found: Cause) -> bool:

@@ -53,7 +53,7 @@ def look(
             it.replay(lambda done, count: tell("traces", done, count))
             with workers_for(engine, spec, jobs) as processes:
                 outcome = campaign.run(
-                    engine, spec.text, plan, tell, folder.keep, processes, it.known
+                    engine, spec.text, plan, tell, folder.keep, processes, it.accepted
                 )
             judged = it.judge(outcome.findings)
             folder.keep([each.finding for each in judged])

@@ -1,7 +1,7 @@
 """The search for violations: examples drawn by Hypothesis, run as far as time allows.
 
-What is drawn depends on the seed, the turn and the configuration, and on nothing an engine does
-(:mod:`slotproof.search.machine`). So a turn that was cut short goes on later where it
+What is drawn depends on the seed, the batch and the configuration, and on nothing an engine does
+(:mod:`slotproof.search.machine`). So a batch that was cut short goes on later where it
 was: what has been run before is drawn again, and not run. Nothing but this module knows that it
 is Hypothesis that draws.
 """
@@ -18,16 +18,15 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.stateful import run_state_machine_as_test
 
 from slotproof.engines.base import Engine
-from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import OutOfTime, Referee
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import Known
-from slotproof.search.findings import Finding, Mark
-from slotproof.search.judging import Judging, Tell
+from slotproof.search.causes import AcceptedFindings
+from slotproof.search.findings import Mark
+from slotproof.search.judging import Judging, Notes, Tell
 from slotproof.search.machine import machine_for
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Stop, Turn
+from slotproof.search.schedule import ExampleBatch, Stop
 from slotproof.search.sending import Leave
 from slotproof.support import bounds, garbage, interrupts
 
@@ -36,34 +35,27 @@ _SEEDS = 1009
 
 
 @dataclass
-class Searched:
-    """What came of a turn."""
+class Searched(Notes):
+    """The result of a batch."""
 
-    rest: Turn | None = None
+    rest: ExampleBatch | None = None
     """What is left of it, where it was cut short."""
-    examples: int = 0
-    """Those that were run to their end, or to their first violation."""
-    coverage: Coverage = field(default_factory=Coverage)
-    findings: list[Finding] = field(default_factory=list)
-    """What nothing known explains, as it was seen."""
-    accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen, as they were seen."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """A task: run the examples of a turn, as far as there is time.
+    """A task: run the examples of a batch, as far as there is time.
 
     A violation ends its example. Where nothing but the reporting is wrong, and that is
     known, the example goes on, with those clauses set aside.
     """
 
     plan: Plan
-    turn: Turn
+    batch: ExampleBatch
     blank: Trace
     """A trace without rows: of which engine and configuration."""
     known: tuple[Mark, ...] = ()
-    accepted: Known = field(default_factory=Known)
+    accepted: AcceptedFindings = field(default_factory=AcceptedFindings)
     first: bool = False
     """Whether the first finding ends it."""
 
@@ -76,7 +68,7 @@ class _Examples:
 
     def __init__(self, task: Search, engine: Engine, tell: Tell, stop: Stop) -> None:
         self.task, self.engine, self.tell, self.stop = task, engine, tell, stop
-        self.turn = task.turn
+        self.batch = task.batch
         self.result = Searched()
         self.judging = Judging(
             engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
@@ -85,8 +77,8 @@ class _Examples:
         """Examples still to be drawn that were run before."""
 
     def search(self) -> Searched:
-        """Go on from where the turn is. Raises whatever an engine or an oracle raises."""
-        self.result.rest = None if self._finished() else self.turn
+        """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
+        self.result.rest = None if self._finished() else self.batch
         return self.result
 
     def _finished(self) -> bool:
@@ -101,10 +93,10 @@ class _Examples:
         return not interrupts.arrived()
 
     def _draw(self) -> None:
-        plan, turn, blank = self.task.plan, self.turn, self.task.blank
-        while (chunk := self.turn.place[0]) * bounds.EXAMPLES_AT_ONCE < turn.examples:
-            self._dry = self.turn.place[1]
-            left = turn.examples - chunk * bounds.EXAMPLES_AT_ONCE
+        plan, batch, blank = self.task.plan, self.batch, self.task.blank
+        while (chunk := self.batch.place[0]) * bounds.EXAMPLES_AT_ONCE < batch.examples:
+            self._dry = self.batch.place[1]
+            left = batch.examples - chunk * bounds.EXAMPLES_AT_ONCE
             machine = machine_for(self, self.engine.capabilities.commands, blank.config)
             settings = hypothesis.settings(
                 max_examples=min(left, bounds.EXAMPLES_AT_ONCE),
@@ -117,13 +109,13 @@ class _Examples:
                 suppress_health_check=list(hypothesis.HealthCheck),
                 phases=[hypothesis.Phase.generate],
             )
-            seeded = hypothesis.seed(_seed(plan.seed, turn.index, chunk))(machine)
+            seeded = hypothesis.seed(_seed(plan.seed, batch.index, chunk))(machine)
             run_state_machine_as_test(seeded, settings=settings)
-            self.turn = replace(self.turn, place=(chunk + 1, 0))
+            self.batch = replace(self.batch, place=(chunk + 1, 0))
 
     def begin(self) -> Referee | None:
         """A judge for the next example, if it was not run before and there is time for it."""
-        if not self._dry and self.result.examples and time.monotonic() > self.turn.until:
+        if not self._dry and self.result.examples and time.monotonic() > self.batch.until:
             raise OutOfTime  # of its share; one example it has in any case
         self.go_on()
         if self._dry:
@@ -141,20 +133,20 @@ class _Examples:
         if self._dry:
             self._dry -= 1
             return
-        chunk, done = self.turn.place
-        self.turn = replace(self.turn, done=self.turn.done + 1, place=(chunk, done + 1))
+        chunk, done = self.batch.place
+        self.batch = replace(self.batch, done=self.batch.done + 1, place=(chunk, done + 1))
         self.result.examples += 1
         self.tell(1)
 
     def saw(self, referee: Referee, violations: list[Violation]) -> bool:
         """Note what is new; whether that was enough."""
-        number = self.turn.first + self.turn.done + 1
+        number = self.batch.first + self.batch.done + 1
         new = self.judging.saw(referee, violations, number)
         return new and self.task.first
 
 
 def _seed(seed: int, index: int, chunk: int) -> int:
-    """A seed of its own for each turn, and for each run of Hypothesis within one.
+    """A seed of its own for each batch, and for each run of Hypothesis within one.
 
     >>> _seed(0, 3, 0), _seed(1, 0, 0)
     (3, 1009)

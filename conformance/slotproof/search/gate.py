@@ -20,7 +20,7 @@ from slotproof.lockstep.referee import Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import Bug, Cause, Known, cause, near, same
+from slotproof.search.causes import AcceptedFindings, Bug, Cause, cause, near, same
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
@@ -171,8 +171,8 @@ class Gate:
         return all(status == NOT_TRIED for status in tried)
 
     @property
-    def known(self) -> Known:
-        """What the search need not look at."""
+    def accepted(self) -> AcceptedFindings:
+        """Findings that the search need not look at."""
         bare = {name for group in self.groups if self.bare(group) for name in group.seen_as}
         bugs = []
         for group in self.groups:
@@ -180,7 +180,7 @@ class Gate:
             if causes:
                 ids = frozenset((*group.seen_as, *(each.mark.id for each in causes)))
                 bugs.append(Bug(ids, causes))
-        return Known(frozenset(bare), tuple(bugs))
+        return AcceptedFindings(frozenset(bare), tuple(bugs))
 
     def judge(self, findings: list[Finding]) -> list[Judged]:
         """Where what was found belongs; what the search left long is made small before."""

@@ -21,10 +21,10 @@ from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.features import Features, features
-from slotproof.search.findings import Finding, Mark, lead, mark
-from slotproof.search.judging import Judging, Tell
+from slotproof.search.findings import Mark, lead, mark
+from slotproof.search.judging import Judging, Notes, Tell
 from slotproof.search.plan import Plan
 from slotproof.search.rules import clients_for, rules_of
 from slotproof.search.schedule import Stop
@@ -50,8 +50,8 @@ def share(lap: int, most: int = MOST) -> int:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """An example worth going on from."""
+class CorpusEntry:
+    """An example of the corpus, which later examples are mutated from."""
 
     actions: tuple[Action, ...]
     features: Features
@@ -65,11 +65,11 @@ class Kept:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Kept:
+    def from_json(cls, data: dict[str, Any]) -> CorpusEntry:
         """From the journal.
 
-        >>> kept = Kept((Action("one_step", {}),), frozenset(["finish stop"]))
-        >>> Kept.from_json(kept.to_json()) == kept
+        >>> entry = CorpusEntry((Action("one_step", {}),), frozenset(["finish stop"]))
+        >>> CorpusEntry.from_json(entry.to_json()) == entry
         True
         """
         actions = tuple(Action.from_json(each) for each in data["actions"])
@@ -92,17 +92,10 @@ class Observed:
 
 
 @dataclass
-class Explored:
-    """What came of a task."""
+class Explored(Notes):
+    """The result of a guided task."""
 
-    examples: int = 0
-    """Those that were run to their end, or to their first violation."""
-    coverage: Coverage = field(default_factory=Coverage)
-    findings: list[Finding] = field(default_factory=list)
-    """What nothing known explains, as it was seen."""
-    accepted: set[str] = field(default_factory=set)
-    """Findings of a baseline that were seen, as they were seen."""
-    kept: list[Kept] = field(default_factory=list)
+    corpus: list[CorpusEntry] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     """By feature, how many examples of this task reached it."""
     shown: Counter[str] = field(default_factory=Counter)
@@ -125,12 +118,12 @@ class Explore:
     first: int
     """Examples that are planned before it."""
     examples: int
-    corpus: tuple[Kept, ...] = ()
+    corpus: tuple[CorpusEntry, ...] = ()
     """What it goes on from, as the rounds before left it."""
     seen: Features = frozenset()
     """Reached in this configuration before this round."""
     known: tuple[Mark, ...] = ()
-    accepted: Known = field(default_factory=Known)
+    accepted: AcceptedFindings = field(default_factory=AcceptedFindings)
     watch: bool = False
     """Whether each example is wanted as well."""
 
@@ -213,7 +206,7 @@ class _Exploring:
         if new and done:
             self.seen |= new
             self.corpus.append(done)
-            self.result.kept.append(Kept(tuple(done), frozenset(new)))
+            self.result.corpus.append(CorpusEntry(tuple(done), frozenset(new)))
 
     def begin(self) -> Referee:
         """A judge for the next example."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
 from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import Known, cause
+from slotproof.search.causes import AcceptedFindings, cause
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
 from slotproof.traces.record import rows_of
@@ -20,11 +19,17 @@ Tell = Callable[[Finding | int], None]
 """Told of each finding as soon as there is one, and of each example."""
 
 
-class Notes(Protocol):
-    """Where what is found is noted."""
+@dataclass
+class Notes:
+    """The part of a task's result that every search has."""
 
-    findings: list[Finding]
-    accepted: set[str]
+    examples: int = 0
+    """Examples that were run to their end, or to their first violation."""
+    coverage: Coverage = field(default_factory=Coverage)
+    findings: list[Finding] = field(default_factory=list)
+    """Findings that nothing known explains, as they were seen."""
+    accepted: set[str] = field(default_factory=set)
+    """Findings of a baseline that were seen, as they were seen."""
 
 
 class Judging:
@@ -36,7 +41,7 @@ class Judging:
         plan: Plan,
         blank: Trace,
         known: tuple[Mark, ...],
-        accepted: Known,
+        accepted: AcceptedFindings,
         notes: Notes,
         tell: Tell,
     ) -> None:

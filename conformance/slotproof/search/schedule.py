@@ -1,8 +1,8 @@
 """Deals a plan out to its configurations: examples in rounds, and time in equal shares.
 
 Each configuration gets its examples in several rounds, so that none waits for all the others.
-Within a round the time that is left is shared: a turn may go on until its share is over, and
-what one does not need is the next one's. A turn that was cut short goes on before another
+Within a round the time that is left is shared: a batch may go on until its share is over, and
+what one does not need is the next one's. A batch that was cut short goes on before another
 round begins, exactly where it was. So what is run depends on the plan alone, and how far it gets
 on the time.
 """
@@ -18,11 +18,11 @@ from typing import TypeVar
 from slotproof.search.plan import Plan
 
 ROUNDS = 5
-"""Each configuration gets its examples in so many turns."""
+"""Each configuration gets its examples in so many batches."""
 LEAST = 10
-"""Examples in a turn at least: the first one is always the simplest."""
+"""Examples in a batch at least: the first one is always the simplest."""
 FLOOR = 20
-"""Where the time is the plan: examples of a turn, and what each configuration must have had."""
+"""Where the time is the plan: examples of a batch, and what each configuration must have had."""
 
 Name = TypeVar("Name")
 Stop = Callable[[], bool]
@@ -50,17 +50,17 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Examples of one configuration, to be run in a row."""
+class ExampleBatch:
+    """A batch of examples of one configuration, to be run in a row."""
 
     name: str
     index: int
-    """Of the turn, in the whole campaign: it gives the seed."""
+    """Index of the batch in the whole campaign, which gives the seed."""
     first: int
     """Examples that are planned before it."""
     examples: int
     done: int = 0
-    """Examples of it that were run."""
+    """Examples of the batch that were run."""
     place: tuple[int, int] = (0, 0)
     """Where they end: whole runs of Hypothesis, and examples of the next one."""
     until: float = math.inf
@@ -72,34 +72,34 @@ class Schedule:
 
     def __init__(self, plan: Plan, names: list[str]) -> None:
         self.planned = planned(plan, names)
-        self._turns = _turns(plan, names, self.planned)
-        self._waiting: list[Turn] = []
-        self._next: list[Turn] | None = next(self._turns, None)
+        self._batches = _batches(plan, names, self.planned)
+        self._waiting: list[ExampleBatch] = []
+        self._next: list[ExampleBatch] | None = next(self._batches, None)
 
     @property
     def done(self) -> bool:
         """Whether nothing is left; never where the time is the plan."""
         return not self._waiting and self._next is None
 
-    def deal(self, until: float, jobs: int = 1) -> list[Turn]:
+    def deal(self, until: float, jobs: int = 1) -> list[ExampleBatch]:
         """What is due, each with its share of the time up to then; so many run at once.
 
         Those come first that have had least: the last share may be none.
         """
-        due = sorted(self._waiting, key=lambda turn: turn.done)
+        due = sorted(self._waiting, key=lambda batch: batch.done)
         if not due:
-            due, self._next = self._next or [], next(self._turns, None)
+            due, self._next = self._next or [], next(self._batches, None)
         self._waiting = []
         now, count = time.monotonic(), math.ceil(len(due) / jobs)
         shares = [(index // jobs + 1) / count for index in range(len(due))]
         return [
-            replace(turn, until=now + share * (until - now))
-            for turn, share in zip(due, shares, strict=True)
+            replace(batch, until=now + share * (until - now))
+            for batch, share in zip(due, shares, strict=True)
         ]
 
-    def cut(self, turn: Turn) -> None:
+    def cut(self, batch: ExampleBatch) -> None:
         """It was cut short: it goes on when the others had their share."""
-        self._waiting.append(turn)
+        self._waiting.append(batch)
 
 
 def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
@@ -115,7 +115,7 @@ def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
     return {name: max(1, share + (index < more)) for index, name in enumerate(names)}
 
 
-def _turns(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[list[Turn]]:
+def _batches(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
     """Round by round; without end where the time is the plan. The last takes what is left over."""
     count = first = 0
     rounds: float = math.inf
@@ -124,11 +124,11 @@ def _turns(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[li
         rounds = max(1, min(ROUNDS, plan.examples // (len(names) * LEAST)))
         share = max(1, plan.examples // (len(names) * rounds))
     while count < rounds:
-        turns = []
+        batches = []
         for number, name in enumerate(names):
             last = count == rounds - 1
             examples = planned[name] - count * share if last else share
-            turns.append(Turn(name, count * len(names) + number, first, examples))
+            batches.append(ExampleBatch(name, count * len(names) + number, first, examples))
             first += examples
-        yield turns
+        yield batches
         count += 1

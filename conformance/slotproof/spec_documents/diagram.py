@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slotproof.support.markup import templates
-from slotproof_model.text.life import Life
+from slotproof_model.text.lifecycle import Lifecycle
 
 BOX, GAP, MARGIN = 136, 96, 24
 LINE = 14
@@ -52,11 +52,11 @@ class _Arc:
         return min(middles, key=lambda x: abs(x - (self.start + self.end) / 2))
 
 
-def picture(life: Life) -> str:
+def picture(life: Lifecycle) -> str:
     """The life as an SVG document.
 
-    >>> from slotproof_model.text.life import lives
-    >>> picture(lives()["slot"]).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    >>> from slotproof_model.text.lifecycle import lifecycles
+    >>> picture(lifecycles()["slot"]).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
     True
     """
     place = {name: index for index, name in enumerate(life.states)}

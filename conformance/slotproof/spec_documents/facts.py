@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from slotproof.engines.methods import methods_of, newest
-from slotproof.engines.mutants import Known, known_mutants
+from slotproof.engines.mutants import MutantRecord, mutant_records
 from slotproof.environments.recipes import RECIPES
 from slotproof_model.bugs.museum import EXHIBITS, Exhibit
 from slotproof_model.proofs import cores
@@ -24,7 +24,7 @@ class Bug:
     """A known bug: in the reference engine, in the spec, or in both."""
 
     name: str
-    mutant: Known | None
+    mutant: MutantRecord | None
     exhibit: Exhibit | None
 
     @property
@@ -68,8 +68,8 @@ def bugs() -> dict[str, Bug]:
     >>> bugs()["22753-sticky-active"].lives
     ['T-REFUSE']
     """
-    names = dict.fromkeys([*known_mutants(), *EXHIBITS])
-    return {name: Bug(name, known_mutants().get(name), EXHIBITS.get(name)) for name in names}
+    names = dict.fromkeys([*mutant_records(), *EXHIBITS])
+    return {name: Bug(name, mutant_records().get(name), EXHIBITS.get(name)) for name in names}
 
 
 def of_stage(stage: Stage | None) -> list[str]:
@@ -127,8 +127,8 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Why the invariants that have formulas survive a transition."""
+class Preservation:
+    """Reasons why the invariants that have formulas survive a transition."""
 
     needs: dict[str, cores.Need]
     """Those whose proofs used more than the effect, and what."""
@@ -142,17 +142,17 @@ class Kept:
         return [id_ for id_, need in self.needs.items() if conjunct in need.guard]
 
 
-def kept_by(transition: Transition) -> Kept:
+def proof_of(transition: Transition) -> Preservation:
     """From the committed proofs.
 
-    >>> "INV-LOCK" in kept_by(TRANSITIONS["T-REFUSE"]).needing("u_others")
+    >>> "INV-LOCK" in proof_of(TRANSITIONS["T-REFUSE"]).needing("u_others")
     True
     """
     proved = [inv for inv in INVARIANTS.values() if inv.conjuncts and inv.kind is not Kind.HARNESS]
     touched = [inv.id for inv in proved if touches(transition, inv)]
     used = proofs().needs[transition.id]
     needs = {id_: used[id_] for id_ in touched if id_ in used and used[id_] != cores.Need((), ())}
-    return Kept(
+    return Preservation(
         needs,
         [id_ for id_ in touched if id_ not in needs],
         [inv.id for inv in proved if inv.id not in touched],

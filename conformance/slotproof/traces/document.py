@@ -136,7 +136,7 @@ _State = TypedDict("_State", {"mbt::actionTaken": Name, "mbt::nondetPicks": dict
 
 @open_shape
 class State(_State, Figures):
-    """What was seen after one command."""
+    """A state of the trace: what the engine showed after one command."""
 
     transitions: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.EVENTS)]]
     iterations: NotRequired[
@@ -203,8 +203,8 @@ class Recorded(TypedDict):
 
 
 @open_shape
-class Found(TypedDict):
-    """What it was found with, and what is wrong."""
+class TraceMetadata(TypedDict):
+    """Metadata of a trace: engine, spec and configuration, and what they violate."""
 
     protocol: Literal[READ]  # type: ignore[valid-type]
     engine: Text
@@ -228,7 +228,7 @@ class Found(TypedDict):
 
 @open_shape
 class Meta(TypedDict):
-    slotproof: Found
+    slotproof: TraceMetadata
     format: NotRequired[Literal["ITF"]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.lockstep.observation import Kept, Violation
+from slotproof.lockstep.observation import ObservationRecord, Violation
 from slotproof.lockstep.oracles.owners import own_pages, row_indices
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.traces.document import PoolFigures, RequestFigures, SessionFigures, SlotFigures
@@ -66,7 +66,7 @@ def _pick(view: Mapping[str, Any], shape: Any) -> dict[str, Any]:
     return _present(**{name: view.get(name) for name in shape.__annotations__})
 
 
-def frame_of(seen: Kept) -> Frame:
+def frame_of(seen: ObservationRecord) -> Frame:
     """What an iteration showed, as the oracles looked at it."""
     snapshot, checker = seen.snapshot, seen.snapshot["checker"]
     said = {"message": str(checker["message"])} if checker["message"] else {}
@@ -115,7 +115,7 @@ def _differs(found: Violation) -> dict[str, Any]:
     }
 
 
-def _holdings(seen: Kept, pool: str) -> Iterator[dict[str, Any]]:
+def _holdings(seen: ObservationRecord, pool: str) -> Iterator[dict[str, Any]]:
     """Who has which pages, as the page oracle sees it."""
     size, snapshot = seen.config.page_size, seen.snapshot
     yield {"kind": "free", "pages": spans(sorted(snapshot["pools"][pool]["free"]))}

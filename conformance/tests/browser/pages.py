@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slotproof.campaigns import page
 from slotproof.campaigns.lines import Head, offers
-from slotproof.campaigns.state import Place, Point, State
+from slotproof.campaigns.state import CampaignState, Place, Point
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
@@ -15,11 +15,11 @@ from slotproof.search.findings import Finding, Mark
 ROOT = Path(__file__).parents[3]
 
 
-def state() -> State:
+def state() -> CampaignState:
     """After an hour, with the findings that are in the documents."""
     offered = offers(InProcessEngine().capabilities)
     told = ("sglang 0.5.23", "sglang==0.5.23", "", "sglang", offered, dict(CONFIGS), 0, "1", "a")
-    made = State(Head(*told, 40, 2000, (), None, "", 32, 1))
+    made = CampaignState(Head(*told, 40, 2000, (), None, "", 32, 1))
     for number in range(200):
         made.points.append(
             Point(18.0 * number, 450 * number, int(9000 * (1 - 0.98**number)), 30, number // 40)

@@ -66,7 +66,7 @@ class Silent(InProcessEngine):
 
 
 def test_what_an_engine_without_events_does_is_not_observed() -> None:
-    """Issue 13, point 5: no transition is guessed, none is missed, and states are judged."""
+    """Without events no transition is guessed, none is missed, and states are judged."""
     plan = replace(ONE, examples=5)
     outcome = campaign.run(Silent(), "x", plan)
     summary = report.summary(outcome, plan, Silent().capabilities)

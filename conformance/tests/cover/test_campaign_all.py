@@ -21,12 +21,12 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
-from slotproof.search.causes import Known
+from slotproof.search.causes import AcceptedFindings
 from slotproof.search.examples import Search, _Examples
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Turn
+from slotproof.search.schedule import ExampleBatch
 from slotproof.search.workers import Processes
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_it_is_kept_at_once_and_again_when_shorter() -> None:
 
 def test_what_is_accepted_is_seen_and_not_kept() -> None:
     kept: list[list[Finding]] = []
-    accepted = Known(frozenset([REPORTED]))
+    accepted = AcceptedFindings(frozenset([REPORTED]))
     found = campaign.run(InProcessEngine(NOISE), "x", PLAN, keep=kept.append, accepted=accepted)
     assert found.accepted == {REPORTED} and found.findings == [] and found.trace is None
     assert not [each for findings in kept for each in findings if each.id == REPORTED]
@@ -150,7 +150,7 @@ def test_time_is_kept_for_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_processes_that_were_stopped_work_again() -> None:
     """The end of a search is not that of the shrinking."""
     blank = Trace("reference 1", "x", "reference", CONFIGS["p1-draft"], 0, [], [], minimal=False)
-    tasks = [Search(PLAN, Turn("p1-draft", 0, 0, 20), blank)]
+    tasks = [Search(PLAN, ExampleBatch("p1-draft", 0, 0, 20), blank)]
     workers = Processes(EngineSpec("reference"), 2)
     try:
         cut = workers.map(tasks, lambda *_: None, lambda: True)

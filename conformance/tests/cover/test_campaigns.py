@@ -23,7 +23,7 @@ from slotproof.campaigns.journal import NAME, BadJournal, Journal, canonical, lo
 from slotproof.campaigns.lines import Head, offers
 from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
-from slotproof.campaigns.state import Place, State
+from slotproof.campaigns.state import CampaignState, Place
 from slotproof.cli import progress_line as telling
 from slotproof.cli.app import status
 from slotproof.engines.reference import InProcessEngine
@@ -69,9 +69,9 @@ def head(mutant: str = BOTH, seed: int = 0, **changed: Any) -> Head:
 class Nobody:
     """Watches nothing."""
 
-    def moved(self, state: State, running: int) -> None: ...
+    def moved(self, state: CampaignState, running: int) -> None: ...
     def found(self, findings: list[Finding]) -> None: ...
-    def rounded(self, state: State) -> None: ...
+    def rounded(self, state: CampaignState) -> None: ...
 
 
 def go_on(
@@ -80,7 +80,7 @@ def go_on(
     examples: int = EXAMPLES,
     workers: Workers | None = None,
     observed: bool = False,
-) -> tuple[Ended, State]:
+) -> tuple[Ended, CampaignState]:
     journal = Journal(folder, of)
     path = folder / journals.OBSERVATIONS
     watching = Observations(path, of.engine, 0.0, journal.state.observed) if observed else None
@@ -96,7 +96,7 @@ def go_on(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState]:
     """A campaign that nobody stopped."""
     folder = tmp_path_factory.mktemp("campaign")
     ended, state = go_on(folder, head(), observed=True)
@@ -104,14 +104,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
     return folder, state
 
 
-def ids(state: State) -> list[str]:
+def ids(state: CampaignState) -> list[str]:
     return [each.id for each in state.findings.all()]
 
 
 # The same campaign -------------------------------------------------------------------------------
 
 
-def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, State]) -> None:
+def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, CampaignState]) -> None:
     _, state = whole
     assert state.examples == EXAMPLES and state.round is None and state.rounds == 5
     assert state.places["p1"].examples == 23 and state.places["p4-draft"].examples == 17
@@ -120,7 +120,7 @@ def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, State]) -> None
     assert [each.examples for each in state.points] == [2, 6, 14, 30, 40]
 
 
-def test_the_journal_alone_tells_all(whole: tuple[Path, State]) -> None:
+def test_the_journal_alone_tells_all(whole: tuple[Path, CampaignState]) -> None:
     folder, state = whole
     again = load(folder)
     assert again.places == state.places and again.findings == state.findings
@@ -128,7 +128,7 @@ def test_the_journal_alone_tells_all(whole: tuple[Path, State]) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_change_nothing(whole: tuple[Path, State], tmp_path: Path) -> None:
+def test_jobs_change_nothing(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
     workers = Processes(EngineSpec(f"reference:{BOTH}", step_timeout=600), 2)
     try:
         go_on(tmp_path, head(), workers=workers)
@@ -143,7 +143,7 @@ CUTS = 6
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(CUTS))
 def test_a_journal_that_was_cut_anywhere_becomes_the_same(
-    number: int, whole: tuple[Path, State], tmp_path: Path
+    number: int, whole: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     """As a kill leaves it: what was written up to some byte, the last line torn."""
     data = (whole[0] / NAME).read_bytes()
@@ -189,7 +189,7 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_killed_again_and_again_in_any_order_it_becomes_the_same(
-    whole: tuple[Path, State], tmp_path: Path
+    whole: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     workers = Dying(BOTH, random.Random(1))
     for _ in range(60):
@@ -203,7 +203,7 @@ def test_killed_again_and_again_in_any_order_it_becomes_the_same(
 
 
 @pytest.mark.slow
-def test_more_examples_go_on_from_there(whole: tuple[Path, State], tmp_path: Path) -> None:
+def test_more_examples_go_on_from_there(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / NAME).read_bytes()
     ended, state = go_on(tmp_path, head())
@@ -268,7 +268,7 @@ def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
     ],
 )
 def test_another_campaign_does_not_go_on(
-    changed: dict[str, Any], says: str, whole: tuple[Path, State], tmp_path: Path
+    changed: dict[str, Any], says: str, whole: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / NAME).read_bytes()
@@ -277,7 +277,7 @@ def test_another_campaign_does_not_go_on(
     assert (tmp_path / NAME).read_bytes() == before
 
 
-def test_one_process_writes(whole: tuple[Path, State], tmp_path: Path) -> None:
+def test_one_process_writes(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
     journal = Journal(tmp_path, head())
     try:
         with pytest.raises(BadJournal, match="another campaign writes to this journal"):
@@ -327,7 +327,7 @@ def test_a_head_that_no_campaign_has_is_one_line(
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_a_whole_journal(
-    whole: tuple[Path, State], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: tuple[Path, CampaignState], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path, head())
     write, left = os.write, [2_000]
@@ -353,7 +353,7 @@ def test_a_full_disk_leaves_a_whole_journal(
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState]:
     """Of another machine, with another seed; stopped in the middle of a round."""
     folder = tmp_path_factory.mktemp("other")
     go_on(folder, head(seed=1), 24)
@@ -364,7 +364,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 
 def test_journals_of_two_machines_merge(
-    whole: tuple[Path, State], other: tuple[Path, State], tmp_path: Path
+    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     merging.merge([whole[0], other[0]], tmp_path / "c").close()
     state = load(tmp_path / "c")
@@ -387,7 +387,7 @@ def mark(finding: Finding) -> Any:
 
 @pytest.mark.slow
 def test_a_merged_campaign_goes_on(
-    whole: tuple[Path, State], other: tuple[Path, State], tmp_path: Path
+    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     merging.merge([whole[0], other[0]], tmp_path).close()
     before = load(tmp_path)
@@ -400,7 +400,7 @@ def test_a_merged_campaign_goes_on(
 
 
 def test_who_does_not_go_together(
-    whole: tuple[Path, State], other: tuple[Path, State], tmp_path: Path
+    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
 ) -> None:
     with pytest.raises(BadJournal, match="two of them have the seed 0"):
         merging.merge([whole[0], whole[0]], tmp_path / "a")
@@ -431,7 +431,7 @@ def test_what_is_rare_in_two_is_counted_together() -> None:
 # How sure ----------------------------------------------------------------------------------------
 
 
-def test_the_estimate_is_of_what_one_example_reached(whole: tuple[Path, State]) -> None:
+def test_the_estimate_is_of_what_one_example_reached(whole: tuple[Path, CampaignState]) -> None:
     said = sure.how_sure(whole[1])
     rare = [count for place in whole[1].places.values() for count in place.rare.values()]
     assert said["features"]["next_example"] == rare.count(1) / EXAMPLES > 0
@@ -441,7 +441,7 @@ def test_the_estimate_is_of_what_one_example_reached(whole: tuple[Path, State]) 
 
 
 def test_nothing_found_is_bounded_by_three_in_n(tmp_path: Path) -> None:
-    state = State(head())
+    state = CampaignState(head())
     state.places["p1"].examples = 3000
     said = sure.how_sure(state)
     assert said["identities"]["at_most"] == 0.001
@@ -457,19 +457,19 @@ def test_the_yardstick_is_what_was_counted() -> None:
 # What is left to look at -------------------------------------------------------------------------
 
 
-def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, State]) -> None:
+def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, CampaignState]) -> None:
     text = page.render(whole[1], ended="Over", where=lambda each: f"/x/{each.mark.slug}<b>.json")
     assert text.count("<svg") == 3 and "<script" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert "default-src 'none'" in text
     assert all(each in text for each in ids(whole[1]))
     assert "&lt;b&gt;.json" in text and "<b>.json" not in text
-    empty = page.render(State(head()))
+    empty = page.render(CampaignState(head()))
     assert "None so far. Nothing found is not a proof." in empty and "<svg" not in empty
 
 
 def test_the_page_tells_new_findings_from_known_ones(
-    whole: tuple[Path, State], monkeypatch: pytest.MonkeyPatch
+    whole: tuple[Path, CampaignState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end compares them with a baseline; until then nobody knows."""
     state = whole[1]
@@ -503,7 +503,7 @@ class Case(TypedDict):
     run_start: float
 
 
-def test_each_example_is_an_observation(whole: tuple[Path, State]) -> None:
+def test_each_example_is_an_observation(whole: tuple[Path, CampaignState]) -> None:
     lines = (whole[0] / journals.OBSERVATIONS).read_text().splitlines()
     assert len(lines) == EXAMPLES
     adapter = TypeAdapter(Case)
@@ -593,8 +593,8 @@ def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 def test_merging_by_command(
-    whole: tuple[Path, State],
-    other: tuple[Path, State],
+    whole: tuple[Path, CampaignState],
+    other: tuple[Path, CampaignState],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -650,7 +650,7 @@ def test_a_line_now_and_then_in_a_pipe(
         tell("p1", 3, 10)
         tell("p1", 4, 4)
     with telling.campaign_view(True, 10) as show:
-        show(State(head()), 3)
+        show(CampaignState(head()), 3)
     said = capfd.readouterr().err.splitlines()
     assert said == [
         "slotproof: 0 s: p1, 3 of 10",

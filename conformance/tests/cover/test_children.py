@@ -1,4 +1,4 @@
-"""Programs that slotproof starts end with it, and say what they say within a bound (issue 12)."""
+"""Programs that slotproof starts end with it, and their output has a bound."""
 
 from __future__ import annotations
 

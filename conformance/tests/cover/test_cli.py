@@ -109,7 +109,7 @@ def test_wrong_usage_is_one_line_and_status_2(
 
 
 def test_how_many_processes_may_be_asked_for() -> None:
-    """Issue 12, point 3: more than any machine has is wrong usage, not an error of the system."""
+    """More jobs than any machine has are wrong usage, not an error of the system."""
     assert jobs_count(1024) == 1024 and jobs_count(0, least=0) == 0
     with pytest.raises(UsageProblem, match="--jobs must be at most 1024, not 1025"):
         jobs_count(1025)
@@ -379,7 +379,7 @@ def test_a_factory_that_makes_no_engine(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Issue 12, point 3: wrong usage in one line, and no bug of ours."""
+    """An error of the user's own code is wrong usage, told in one line, and no bug of ours."""
     imports = "from slotproof.engines."
     head = f"{imports}reference import InProcessEngine\n{imports}base import Capabilities\n"
     head += "it = InProcessEngine()\n"

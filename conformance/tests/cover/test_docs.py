@@ -21,7 +21,7 @@ from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec, conjuncts
-from slotproof_model.text.life import lives
+from slotproof_model.text.lifecycle import lifecycles
 
 ROOT = Path(__file__).parents[3]
 SPEC = ROOT / "docs" / "reference" / "spec"
@@ -259,10 +259,10 @@ def test_review_page_covers_the_spec(documents: dict[str, str]) -> None:
         assert clauses and set(clauses) <= set(INVARIANTS), question
 
 
-@pytest.mark.parametrize("whose", lives())
+@pytest.mark.parametrize("whose", lifecycles())
 def test_picture_shows_the_life(whose: str) -> None:
     """Well-formed, every state and every transition is named, and nothing lies outside."""
-    life = lives()[whose]
+    life = lifecycles()[whose]
     root = ET.fromstring(contents.pictures()[f"life-of-a-{whose}.svg"])
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     texts = [each for each in root.iter() if each.tag.endswith("}text")]
@@ -279,7 +279,7 @@ def test_picture_shows_the_life(whose: str) -> None:
 
 def test_names_in_a_picture_do_not_meet() -> None:
     """No name lies on another: they are to be read on paper."""
-    for whose in lives():
+    for whose in lifecycles():
         root = ET.fromstring(contents.pictures()[f"life-of-a-{whose}.svg"])
         boxes: list[tuple[float, float, float, float]] = []
         for each in root.iter():

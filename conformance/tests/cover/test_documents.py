@@ -30,7 +30,7 @@ def test_every_finding_can_be_read(path: Path) -> None:
 
 
 def test_findings_have_states_and_the_matrix_has_none() -> None:
-    """Issue 13, point 8: a replay makes them; the page of a finding shows its own."""
+    """A replay makes a trace's states, so that only the traces of findings hold their own."""
     findings = ROOT / "docs" / "findings"
     assert all(load_trace(path).states for path in findings.glob("*.itf.json"))
     of_matrix = list(findings.glob("matrix*/traces/*.itf.json"))

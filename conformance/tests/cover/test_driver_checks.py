@@ -24,7 +24,7 @@ from slotproof.driver_checks import (
     driver as driver_module,
     snapshots,
 )
-from slotproof.driver_checks.driver import SCRIPT, Driver, Life
+from slotproof.driver_checks.driver import SCRIPT, Driver, ScriptRun
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.process import ProcessEngine
 from slotproof.engines.reference import InProcessEngine
@@ -74,7 +74,7 @@ def test_the_example_drivers_pass_every_check(argv: list[str]) -> None:
 
 
 def test_what_is_kept_of_a_driver_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 12, point 7: a flood of lines, an id or an error of a megabyte."""
+    """Check a flood of lines, and an id or an error of a megabyte."""
     driver, long = Driver([]), "x" * (1 << 20)
     refusal = json.dumps({"id": long, "ok": False, "error": long})
     lines = itertools.cycle([f"7 {long}", long, refusal])
@@ -171,7 +171,7 @@ def test_a_bug_of_the_engine_is_not_its_drivers(name: str, monkeypatch: pytest.M
 
 
 def test_the_message_without_an_answer_is_named_and_what_came_is_quoted() -> None:
-    """Issue 16, point 8: “no answer” alone says neither to what nor why."""
+    """“No answer” alone names neither the message nor the reason."""
     found = missing(faulty("hang"), step_timeout=0.5)
     command = '{"op": "do", "command": {"do": "tick", "seconds": 1}'
     assert found["empty-step"] == [
@@ -201,7 +201,7 @@ def test_what_may_be_left_out_is_checked_where_it_is_shown(
     engine.reset(CONFIGS["p1"], 0)
     told = [(command, engine.do(command)) for command in SCRIPT]
     edit([snapshot for _, shown in told for snapshot in shown])
-    monkeypatch.setattr(Driver, "lives", lambda _: [Life("p1", CONFIGS["p1"], told)])
+    monkeypatch.setattr(Driver, "script_runs", lambda _: [ScriptRun("p1", CONFIGS["p1"], told)])
     assert "".join(snapshots.counts.look(Driver([]))).partition(": ")[2] == text
 
 
@@ -215,7 +215,7 @@ SIGNS = {
 def test_a_run_says_where_it_may_be_the_driver(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 16, point 3: told apart from a bug of the engine."""
+    """A driver's fault is told apart from a bug of the engine."""
     spec = f"cmd:{words(faulty(mode))}"
     plan = ["--config", "p1", "--examples", "20", "--out", str(tmp_path)]
     assert status(["run", "--engine", spec, *plan]) == 1

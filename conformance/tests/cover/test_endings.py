@@ -1,4 +1,4 @@
-"""How a command ends: its status, whatever happens to its output or to it (issue 12, point 3).
+"""How a command ends: its status, whatever happens to its output or to it.
 
 Every command of these tests is a process of its own: what Python does when it exits counts too.
 """

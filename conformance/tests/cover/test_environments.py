@@ -301,7 +301,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(maker: Maker) -> None:
 
 
 def test_only_what_carries_our_marker_is_deleted(maker: Maker) -> None:
-    """Issue 12: whatever it is called. What was being removed when we were killed goes, whole."""
+    """A folder without the marker stays. A removal that a kill cut short is completed."""
     folder = maker.store.folder
     mine = [folder / ".removed-tiny-1.0" / "thesis.txt", folder / ".removed-thesis.txt"]
     mine += [folder / ".marker-mine", folder / ".removed-away" / "link" / "thesis.txt"]

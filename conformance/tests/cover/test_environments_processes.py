@@ -75,7 +75,7 @@ with store.changing(print):
 def test_a_killed_one_takes_its_pip_along(
     descent: Descent, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Issue 12, point 10. What pip starts ends as well, and the lock is the next one's."""
+    """Programs that pip starts end as well, and the next process gets the lock."""
     argv = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     process = subprocess.Popen(
         argv, env=descent.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""What a violation's sentence says: figures, names, and the iteration (issue 16, point 4)."""
+"""The sentence of a violation has figures, names, and the iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one writer of files: whole or not at all, under no name that can be foreseen (issue 12)."""
+"""The one writer of files: whole or not at all, under no name that can be foreseen."""
 
 from __future__ import annotations
 

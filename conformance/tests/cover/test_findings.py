@@ -64,7 +64,7 @@ def test_without_transitions_it_is_the_command() -> None:
 
 
 def test_how_a_driver_failed_is_a_field_and_no_words() -> None:
-    """Issue 13, point 3: an engine may say anything, and has not failed as a driver by that."""
+    """An engine may send any message, and has not failed as a driver by that."""
     words = "garbage on the wire: 7"
     for fault, name in (("garbage", "driver:garbage"), (None, "step:garbage-on-the-wire")):
         crash = Violation("INV-ALIVE", "crash", words, fault=fault)

@@ -1,4 +1,4 @@
-"""The folder of traces: a file per finding, at once; a disk that is full is told (issue 13)."""
+"""The folder of traces: a file per finding, at once; a disk that is full is told."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_files_by_number_follow_the_order_of_findings(tmp_path: Path) -> None:
 
 
 def test_a_trace_of_another_build_stays(tmp_path: Path) -> None:
-    """Issue 16, point 8: the same command in another environment starts another build."""
+    """The same command in another environment starts another build."""
     other = replace(SAVE, trace=replace(SAVE.trace, engine="e 2/b"))
     for each in (SAVE, other, other, SAVE):
         Folder(tmp_path, by_mark("x")).keep([each])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from slotproof.cli import app
-from slotproof.frontend import kept, oracle
+from slotproof.frontend import oracle, round_file
 from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
-from slotproof.frontend.running import Found, Plan, Round
+from slotproof.frontend.running import FrontEndFinding, Plan, Round
 from slotproof.frontend.scripts import MARGIN, Action, Script, drawn
 
 Noted = dict[str, Any]
@@ -251,24 +251,28 @@ def test_no_two_sessions_begin_with_the_same_token() -> None:
                     assert first.setdefault(each["tokens"][0], who) == who
 
 
-# What is kept, and the command line -------------------------------------------------------------
+# What is saved, and the command line --------------------------------------------------------------
 
 
-def found(scripts: list[Script]) -> Found:
+def found(scripts: list[Script]) -> FrontEndFinding:
     played = Round(3, "p1", scripts, HEARD, {"CLIENT-TOKENS": "CLIENT-TOKENS: other"})
-    return Found("CLIENT-TOKENS", "CLIENT-TOKENS: other", played, Path("round00003"), 10, 7)
+    return FrontEndFinding(
+        "CLIENT-TOKENS", "CLIENT-TOKENS: other", played, Path("round00003"), 10, 7
+    )
 
 
 def saved(folder: Path) -> Path:
     plan = Plan(Build(Path("python"), Path("driver"), ("all",)), CONFIGS, 1, 1.0, 0)
-    return kept.save(found([SCRIPT]), plan, "sglang==0.5.23", folder)
+    return round_file.save(found([SCRIPT]), plan, "sglang==0.5.23", folder)
 
 
 def test_a_round_is_kept_and_read(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    again = kept.load(path)
+    again = round_file.load(path)
     assert path.name == "sglang-0.5.23-seed0-CLIENT-TOKENS.json"
-    assert again == kept.Kept("sglang==0.5.23", ("all",), CONFIGS["p1"], "CLIENT-TOKENS", [SCRIPT])
+    assert again == round_file.SavedRound(
+        "sglang==0.5.23", ("all",), CONFIGS["p1"], "CLIENT-TOKENS", [SCRIPT]
+    )
 
 
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {

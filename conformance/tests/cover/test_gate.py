@@ -17,7 +17,7 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.search import baseline, gate as gates
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import Bug, Cause, Known, same
+from slotproof.search.causes import AcceptedFindings, Bug, Cause, same
 from slotproof.search.findings import Mark
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
@@ -280,7 +280,7 @@ def test_what_every_request_goes_through_needs_the_guard_that_it_broke() -> None
     width = ["T-DECODE against “width”"]
     leak: dict[str, Any] = {"id_": "INV-OWNER.lost@T-DECODE", "departs": ["full.available <"]}
     narrow = known(**leak, guards=width)
-    it = Known(bugs=(Bug(frozenset([narrow.mark.id]), (narrow,)),))
+    it = AcceptedFindings(bugs=(Bug(frozenset([narrow.mark.id]), (narrow,)),))
     for guards, is_known in ((width, True), (["T-DECODE against “d”"], False), ([], False)):
         found = known(**leak, guards=guards)
         assert bool(same(found, [narrow])) == is_known == it.recognises(found)
@@ -295,13 +295,15 @@ def test_stops_with_the_same_words_are_one() -> None:
 def test_the_search_passes_over_what_is_known_and_nothing_more() -> None:
     """An identity alone says too little: the same one, without what the known bug needs, or with a
     page lost beside it, is looked at."""
-    it = Known(bugs=(Bug(frozenset([CLAIM.mark.id]), (CLAIM,)),))
+    it = AcceptedFindings(bugs=(Bug(frozenset([CLAIM.mark.id]), (CLAIM,)),))
     assert it.recognises(replace(CLAIM, minimal=False))
     assert not it.recognises(replace(CLAIM, telling=frozenset()))
     assert not it.recognises(replace(CLAIM, departs=frozenset(["slot.A"])))
     lost = replace(CLAIM, clauses=frozenset(["INV-INFLIGHT.iff", "INV-OWNER.lost"]))
     assert not it.recognises(lost)
-    assert Known(frozenset([CLAIM.mark.id])).recognises(lost), "nothing else is known of it"
+    assert AcceptedFindings(frozenset([CLAIM.mark.id])).recognises(lost), (
+        "nothing else is known of it"
+    )
 
 
 def test_slower_commands_are_the_same_commands() -> None:
@@ -390,7 +392,7 @@ class Teller(InProcessEngine):
 def test_a_strangers_words_are_in_no_identity(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12: an identity is part of file names and of baselines, which have to be read again."""
+    """An identity is part of file names and of baselines, which have to be read again."""
     monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
     path = tmp_path / "b.json"
     more = ["--engine", "stranger:Teller", *SMALL]

@@ -26,7 +26,7 @@ from slotproof.search.actions import Action, Drawing
 from slotproof.search.domains import Domain
 from slotproof.search.features import features
 from slotproof.search.findings import Finding
-from slotproof.search.guided import Explore, Explored, Kept, share
+from slotproof.search.guided import CorpusEntry, Explore, Explored, share
 from slotproof.search.plan import Plan
 from slotproof.search.rules import Rule, clients_for, rules_of
 
@@ -52,7 +52,7 @@ def told(result: Explored) -> str:
     """All of a result that a journal has."""
     return json.dumps(
         [
-            [each.to_json() for each in result.kept],
+            [each.to_json() for each in result.corpus],
             sorted(result.reached.items()),
             result.coverage.commands,
             [each.trace.commands for each in result.findings],
@@ -92,7 +92,9 @@ def test_an_action_that_nobody_draws_is_no_part_of_an_example(config: str) -> No
             assert wrong, f"{rule.name} takes anything as {name}"
             for each in wrong:
                 assert not drawing.takes(Action(rule.name, {**action.arguments, name: each}))
-                kept = Kept((Action(rule.name, {**action.arguments, name: each}),), frozenset())
+                kept = CorpusEntry(
+                    (Action(rule.name, {**action.arguments, name: each}),), frozenset()
+                )
                 assert explored(task(config, 1, corpus=(kept,))).whole
     assert not drawing.takes(Action("__init__", {}))
 
@@ -146,7 +148,7 @@ def test_lists_that_were_changed_are_commands_of_the_protocol(config: str) -> No
     for _ in range(30):
         pool.append(drawing.mutated(pool))
     assert all(0 < len(each) <= 40 for each in pool)
-    corpus = tuple(Kept(tuple(each), frozenset()) for each in pool[-3:])
+    corpus = tuple(CorpusEntry(tuple(each), frozenset()) for each in pool[-3:])
     assert explored(task(config, 6, corpus=corpus), _Checked()).whole
 
 
@@ -222,10 +224,10 @@ def test_names_of_what_is_reached_stay_as_they_are() -> None:
 def test_what_is_kept_is_new() -> None:
     """To the rounds before, and to the examples before of the same task."""
     first = explored(task("p4", 6))
-    new = [name for each in first.kept for name in each.features]
+    new = [name for each in first.corpus for name in each.features]
     assert first.whole and len(new) == len(set(new)) and set(new) == first.reached.keys()
     again = explored(task("p4", 6, seed=1, seen=frozenset(new)))
-    newer = {name for each in again.kept for name in each.features}
+    newer = {name for each in again.corpus for name in each.features}
     assert newer == again.reached.keys() - set(new)
 
 
@@ -235,14 +237,14 @@ def test_what_is_kept_is_new() -> None:
 @pytest.mark.slow
 def test_the_same_task_gives_the_same_result_in_any_process() -> None:
     """Whatever hashes strings have there."""
-    corpus = tuple(explored(task("p4", 4)).kept)
+    corpus = tuple(explored(task("p4", 4)).corpus)
     here = told(explored(task("p4", 6, seed=7, corpus=corpus)))
     assert told(explored(task("p4", 6, seed=7, corpus=corpus))) == here
     assert told(explored(task("p4", 6, seed=8, corpus=corpus))) != here
     program = (
-        "import sys, json; from slotproof.search.guided import Kept;"
+        "import sys, json; from slotproof.search.guided import CorpusEntry;"
         "from test_guided import explored, task, told;"
-        "corpus = tuple(map(Kept.from_json, json.load(sys.stdin)));"
+        "corpus = tuple(map(CorpusEntry.from_json, json.load(sys.stdin)));"
         "print(told(explored(task('p4', 6, seed=7, corpus=corpus))))"
     )
     done = subprocess.run(
@@ -260,7 +262,7 @@ def test_the_same_task_gives_the_same_result_in_any_process() -> None:
 @pytest.mark.parametrize("config", ["p1", "p4-draft", "p1-swa", "p4-rounds-overlap", "p4-vllm"])
 def test_nothing_is_found_in_the_reference(config: str) -> None:
     first = explored(task(config, 20))
-    then = explored(task(config, 30, seed=1, corpus=tuple(first.kept)))
+    then = explored(task(config, 30, seed=1, corpus=tuple(first.corpus)))
     assert first.findings == then.findings == []
     assert first.coverage.commands + then.coverage.commands > 1500
 

@@ -1,4 +1,4 @@
-"""Issue 12, point 5: Ctrl-C says nothing about an engine. What was interrupted is not judged."""
+"""Ctrl-C says nothing about an engine. What was interrupted is not judged."""
 
 from __future__ import annotations
 

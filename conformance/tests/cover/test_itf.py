@@ -323,7 +323,7 @@ def test_files_that_are_something_else(content: bytes, text: str, tmp_path: Path
 
 
 def test_an_older_trace_says_in_words_what_has_fields_now(document: dict[str, Any]) -> None:
-    """Issue 13, point 3: there are traces from before; and a file is taken at its fields."""
+    """Traces of earlier versions are read, and a file is taken at its fields."""
     said = {"invariant": "INV-STEP", "transition": "T-EXTEND"}
     differs = {**said, "conjunct": "state", "detail": "s1 turn.C is 3, the spec says -4"}
     guard = {**said, "conjunct": "guard", "detail": "T-EXTEND needs “t” (r2 of s1)"}

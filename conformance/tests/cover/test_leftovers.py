@@ -1,4 +1,4 @@
-"""What tests start ends with pytest (issue 13, point 7)."""
+"""Processes that tests start end with pytest."""
 
 from __future__ import annotations
 

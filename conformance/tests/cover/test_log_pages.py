@@ -1,4 +1,4 @@
-"""From a log to an answer: its page, however it is read; all that is wrong with it (issue 22)."""
+"""From a log to an answer: its page, however it is read, and all violations in it."""
 
 from __future__ import annotations
 

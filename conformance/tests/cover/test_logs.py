@@ -71,7 +71,7 @@ def old(lines: list[Line]) -> list[Line]:
 
 
 def test_a_log_of_version_1_is_judged_as_before(record: Any, write: Write) -> None:
-    """Issue 13, point 5: fields that went with protocol 2 are left out; new logs have none."""
+    """Fields that protocol 2 removed are left out of old logs, and new logs have none."""
     lines = old(record())
     assert "pools/full/counters: Extra inputs" in wrong(write(lines))
     lines[0]["slotproof-log"] = 1
@@ -368,7 +368,7 @@ def test_parts_that_do_not_fit_each_other(record: Any, write: Write) -> None:
 def test_an_error_of_ours_is_not_blamed_on_the_log(
     record: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 12: what an oracle raises on a line that makes sense is our own bug, and is seen."""
+    """An exception of an oracle on a line that makes sense is our own bug, and is seen."""
 
     def slip(*_: object) -> None:
         raise KeyError("row")

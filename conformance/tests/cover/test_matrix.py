@@ -10,7 +10,7 @@ import pytest
 
 from slotproof.cli.app import status
 from slotproof.matrices import builds, mutants
-from slotproof.matrices.known import SUFFIX, load
+from slotproof.matrices.named_findings import SUFFIX, load
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
@@ -43,7 +43,7 @@ def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_its_traces_have_no_states_and_a_replay_makes_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Issue 13, point 8: commands and metadata are kept; `show` says how to have the rest."""
+    """Commands and metadata are kept; `show` says how to have the rest."""
     engines = [f"old={NOISE}", "reference"]
     assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path)]) == 1
     (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")

@@ -1,4 +1,4 @@
-"""Issue 13, done when 1: one place assembles a referee, plays, names a finding, writes files."""
+"""One place assembles a referee, plays, names a finding, writes files."""
 
 from __future__ import annotations
 

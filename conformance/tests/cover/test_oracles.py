@@ -875,7 +875,7 @@ def test_a_check_that_fails_shows_those_before_it(
 
 
 def test_a_violation_is_data(scene: Any, commands: Any) -> None:
-    """Issue 13, point 3: what shows it are fields, and its sentence is made of them."""
+    """A violation is shown by its fields, and its sentence is made of them."""
     seen = make(scene, commands, "idle")
     seen.only("pages")
     free = seen.snapshot["pools"]["full"]["free"]

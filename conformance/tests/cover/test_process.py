@@ -192,7 +192,7 @@ KINDS = {"die": ":death", "crash": ":RuntimeError-boom"}
 
 @pytest.mark.parametrize("mode", FAULTS)
 def test_a_fault_of_the_driver_itself_is_one_finding_of_its_kind(toy: Open, mode: str) -> None:
-    """Issue 12: twelve traces for one fault. A crash that it tells of is the engine's."""
+    """One fault of a driver gives one finding. A crash that the driver reports is the engine's."""
     referee = Setup(SMALL).referee(toy(mode))
     (violation,) = referee.do(STEP)
     who = "step" if mode == "crash" else "driver"

@@ -1,5 +1,5 @@
-"""Issue 12: whose fault an error is. A snapshot that makes no sense is a finding, said in words;
-what is raised while one that does is judged is our own."""
+"""The fault behind an error: a snapshot that makes no sense is a finding of the engine, in words.
+An exception while a snapshot that makes sense is judged is our own."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_dialect_says_where_each_field_of_the_spec_is(layout: str) -> None:
 
 @pytest.mark.parametrize("program", ["", "__main__.py"])
 def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Path) -> None:
-    """Issue 13, point 4: a package beside the program that is run; the standard library alone."""
+    """The driver is a package beside the program that is run, on the standard library alone."""
     lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
     argv = [sys.executable, "-S", str(DRIVER.parent / program)]
     done = subprocess.run(

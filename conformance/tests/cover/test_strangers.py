@@ -1,4 +1,4 @@
-"""A trace from a stranger: nothing of it is run, no figure of it ends in a traceback (issue 12)."""
+"""A trace from a stranger: nothing of it is run, no figure of it ends in a traceback."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_pytest_file_starts_nothing_that_a_trace_names(
 
 
 def test_what_a_pytest_file_says_is_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 12, point 9: pytest shows the text of an exception as it is."""
+    """Pytest shows the text of an exception as it is, so that the text must be safe."""
     monkeypatch.delenv("SLOTPROOF_ENGINE", raising=False)
     with pytest.raises(EngineUnusable) as unusable:
         Scenario.asked_for("cmd:\x1b[2J", {})
@@ -137,7 +137,7 @@ def test_the_line_of_a_trace_of_the_spec() -> None:
         spec_trace.render(document)
 
 
-# Markdown (point 11) -----------------------------------------------------------------
+# Markdown ----------------------------------------------------------------------------
 
 EVIL = "</b>[x](javascript:a)![i](//e.f) @maintainers #1 www.e.f https://e.f $x$ *a* _b_ `c` |\n# h"
 
@@ -203,7 +203,7 @@ def test_pages_and_pictures_hold_no_control_characters(tmp_path: Path) -> None:
     ET.parse(tmp_path / "matrix.svg")
 
 
-# Figures that make no sense (point 8) ---------------------------------------------------
+# Figures that make no sense -------------------------------------------------------------
 
 
 def with_figures(tmp_path: Path, **figures: Any) -> str:

@@ -73,7 +73,7 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
 
 
 def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pytester) -> None:
-    """Issue 12, point 1: of each item; and the summary, of a configuration that had less."""
+    """Each item tells its examples, and the summary names a configuration that had less."""
     argv = ["--slotproof-engine=reference:leak-full", *SMALL, "--junitxml=junit.xml"]
     result = run(pytester, *SUITE, *argv, "--slotproof-config=p4", "--slotproof-examples=42")
     items = [
@@ -107,7 +107,7 @@ def test_a_baseline_leaves_what_is_new(pytester: pytest.Pytester) -> None:
 
 
 def test_an_interrupted_item_is_no_finding(pytester: pytest.Pytester) -> None:
-    """Issue 12, point 5: pytest's own status for it, no counterexample, no file."""
+    """An interrupt ends with pytest's own status, without a counterexample and without a file."""
     pytester.makepyfile(
         torn="from tests.cover.test_interrupts import Torn\ndef make(): return Torn(60)\n"
     )

@@ -1,4 +1,4 @@
-"""The one printer: no terminal obeys what comes from elsewhere (issue 12, point 9)."""
+"""The one printer: no terminal obeys what comes from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 12, points 1 and 12: what there was no time for is not claimed, and time is shared."""
+"""Examples that there was no time for are not claimed, and time is shared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slotproof.reports.trace import Trace
 from slotproof.search import campaign, examples
 from slotproof.search.examples import Search
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import FLOOR, Schedule, Turn
+from slotproof.search.schedule import FLOOR, ExampleBatch, Schedule
 from slotproof.support import bounds
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 
@@ -140,8 +140,8 @@ def test_a_plan_has_a_number_or_a_time() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_short_time_gives_each_its_share(jobs: int, clock: Clock) -> None:
-    turns = Schedule(Plan(CONFIGS), list(CONFIGS)[:14]).deal(28.0, jobs)
-    ends = [turn.until for turn in turns]
+    batches = Schedule(Plan(CONFIGS), list(CONFIGS)[:14]).deal(28.0, jobs)
+    ends = [batch.until for batch in batches]
     assert len(set(ends)) == 14 / jobs and ends[0] == 2.0 * jobs and ends[-1] == 28.0
 
 
@@ -173,12 +173,12 @@ def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch
     """One example at a time, or all in a row: the same examples, in the same order."""
     monkeypatch.setattr(bounds, "EXAMPLES_AT_ONCE", 4)
     blank = Trace("reference 1", "x", "reference", CONFIGS["p1-swa"], 0, [], [], minimal=False)
-    turn = Turn("p1-swa", 3, 0, 9)
+    batch = ExampleBatch("p1-swa", 3, 0, 9)
     whole, bits = Diary(), Diary()
     idle = (lambda _: None, lambda: False)
-    done = Search(Plan(SMALL), turn, blank).run(whole, *idle)
+    done = Search(Plan(SMALL), batch, blank).run(whole, *idle)
     assert done.rest is None and done.examples >= 9
-    rest: Turn | None = turn
+    rest: ExampleBatch | None = batch
     while rest is not None:
         once = Search(Plan(SMALL), replace(rest, until=0.0), blank).run(bits, *idle)
         assert once.examples <= 1

@@ -1,4 +1,4 @@
-"""One place per fact (issue 13, point 2): who names transitions, and that the protocol does."""
+"""One place per fact: which modules name transitions, and that the protocol does."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_the_spec_beside_the_engine(lost: View) -> None:
 def test_what_the_oracles_saw_is_shown_without_a_second_run(
     commands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 13, point 3: the referee's observations are kept, lockstep does not run again."""
+    """The referee's observations are kept, lockstep does not run again."""
     first, second = commands.submit("r1", length=1, max_new=0), commands.submit("r2", length=0)
     played = [commands.OPEN, first, commands.STEP, second, commands.STEP]
     log = play(InProcessEngine("22862-no-free-tail"), Setup(CONFIGS["p1"]), played).log

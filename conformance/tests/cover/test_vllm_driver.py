@@ -154,8 +154,8 @@ def test_a_position_beyond_the_block_table_is_an_error_of_the_engine() -> None:
 def test_a_session_that_comes_again_has_another_id_in_the_engine() -> None:
     them = clients.Clients()
     first = them.open("s")
-    first.turn = clients.Turn("r1", "s", [1], 1)
-    first.queue.append(clients.Turn("r2", "s", [2], 1))
+    first.turn = clients.ClientRequest("r1", "s", [1], 1)
+    first.queue.append(clients.ClientRequest("r2", "s", [2], 1))
     assert them.find("r2") is first and them.find("r3") is None
     first.closed = True
     assert not first.closing, "the close waits behind r2"

@@ -1,4 +1,4 @@
-"""All but the reference engine works where torch is missing, and numpy with it (issue 17, 6)."""
+"""All but the reference engine works where torch is missing, and numpy with it."""
 
 from __future__ import annotations
 

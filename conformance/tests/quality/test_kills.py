@@ -1,4 +1,4 @@
-"""Kills at any moment: nothing lost, nothing half-written, no process left (issue 12, "done" 3).
+"""Kills at any moment: nothing lost, nothing half-written, no process left.
 
 ``make test-all`` makes 27 of each signal, three per phase; one of each without it.
 """
@@ -264,7 +264,7 @@ def test_an_environment_whose_making_is_killed(
 
 
 CAMPAIGN_KILLS = int(os.environ.get("SLOTPROOF_CAMPAIGN_KILLS", "3"))
-"""``make test-all`` makes 20 (issue 19, "done" 3)."""
+"""``make test-all`` makes 20."""
 CAMPAIGN = (
     *("campaign", "--engine", "reference:22213-double-count+22862-no-free-tail"),
     *("--config", "p1", "--config", "p4-draft", "--steps", "15", "--task", "5"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slotproof.driver_checks.driver import Life
+from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import play
@@ -91,7 +91,7 @@ def test_a_mutant_is_found_shrunk_and_replayed(
         each for each in trace.violations if each.invariant != "INV-ALIVE"
     ]  # the engine's words
     silent = [str(each) for each in ours if not telling(each)]
-    assert not silent, "neither figures nor names: issue 16, point 4"
+    assert not silent, "a sentence with neither figures nor names"
     lead = trace.violations[0]  # what the finding is named by comes first
     assert sorted(violations(trace, name), key=lambda each: each != lead) == trace.violations
     assert violations(trace, None) == []
@@ -123,8 +123,8 @@ def violations(trace: Trace, mutant: str | None) -> list[Any]:
     log = play(engine, trace.setup, trace.commands).log
     told = [(each.command, each.snapshots) for each in log]
     choices = trace.setup.choices(engine.capabilities).choices
-    life = Life(trace.config_name, trace.config, told, choices)
-    assert sign(life, engine.capabilities) is None
+    run = ScriptRun(trace.config_name, trace.config, told, choices)
+    assert sign(run, engine.capabilities) is None
     return log[-1].violations
 
 

@@ -63,8 +63,7 @@ WANTED = [
 
 
 def test_what_clients_meet_by_default() -> None:
-    """Issue 16: nothing was ended by a stop token and no prompt branched, and the verdict did not
-    say so."""
+    """The verdict says whether a stop token ended a request and whether a prompt branched."""
     plan = Plan(CONFIGS)
     assert plan.examples == EXAMPLES
     engine = InProcessEngine()

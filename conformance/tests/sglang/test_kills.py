@@ -1,4 +1,4 @@
-"""A real driver forks templates, examples and replays: they end with slotproof (issue 12)."""
+"""A real driver forks templates, examples and replays: they end with slotproof."""
 
 from __future__ import annotations
 

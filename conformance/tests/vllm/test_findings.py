@@ -12,7 +12,7 @@ import pytest
 from slotproof.engines.base import Engine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
-from slotproof.matrices.known import again
+from slotproof.matrices.named_findings import again
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace

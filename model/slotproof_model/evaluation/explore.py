@@ -26,8 +26,8 @@ from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
 
-class State(NamedTuple):
-    """A state up to names: actors of a sort are sorted, absent ones are there as empty."""
+class CanonicalState(NamedTuple):
+    """A state up to names: actors of a kind are sorted, and absent ones are empty."""
 
     pools: Values
     sessions: tuple[Values, ...]
@@ -40,7 +40,7 @@ class Stride:
 
     transition: str
     params: dict[str, int]
-    state: State
+    state: CanonicalState
 
     def __str__(self) -> str:
         words = " ".join(f"{name}={value}" for name, value in self.params.items())
@@ -91,11 +91,11 @@ class Explorer:
         self._checked: dict[Values, tuple[tuple[str, str], ...]] = {}
         self.holds = self.fails = 0
 
-    def initial(self) -> State:
-        empty = (EMPTY_ACTOR,)
-        return State(self.bounds.pools, empty * self.bounds.sessions, empty * self.bounds.requests)
+    def initial(self) -> CanonicalState:
+        bounds, empty = self.bounds, (EMPTY_ACTOR,)
+        return CanonicalState(bounds.pools, empty * bounds.sessions, empty * bounds.requests)
 
-    def views(self, at: State) -> Iterator[tuple[Values, frozenset[str], Values | None]]:
+    def views(self, at: CanonicalState) -> Iterator[tuple[Values, frozenset[str], Values | None]]:
         """What the tree and each different actor sees, what only it can do, and who it is."""
         shares = [self.share(each) for each in (*at.sessions, *at.requests)]
         total = [sum(column) for column in zip(*shares, strict=True)]
@@ -126,11 +126,11 @@ class Explorer:
             self.fails |= ~bits & self._all
         return found
 
-    def stride(self, move: Move, target: State) -> Stride:
+    def stride(self, move: Move, target: CanonicalState) -> Stride:
         names = self.moves.names(move.transition)
         return Stride(move.transition, dict(zip(names, move.params, strict=True)), target)
 
-    def path(self, came_from: Mapping[State, _Edge | None], at: State) -> list[Stride]:
+    def path(self, came_from: _CameFrom, at: CanonicalState) -> list[Stride]:
         """The way from the initial state, as short as any."""
         strides: list[Stride] = []
         edge = came_from[at]
@@ -141,8 +141,8 @@ class Explorer:
         return strides[::-1]
 
     def after(
-        self, at: State, actor: Values | None, births: frozenset[str], move: Move
-    ) -> State | None:
+        self, at: CanonicalState, actor: Values | None, births: frozenset[str], move: Move
+    ) -> CanonicalState | None:
         """Where the step leads; ``None`` if there is no place for a request that goes on alone."""
         sessions, requests = at.sessions, at.requests
         if births is SESSION:
@@ -153,7 +153,7 @@ class Explorer:
             if EMPTY_ACTOR not in requests:
                 return None
             requests = _replaced(requests, EMPTY_ACTOR, layout.alone(move.prompt))
-        return State(move.pools, sessions, requests)
+        return CanonicalState(move.pools, sessions, requests)
 
 
 def _replaced(actors: tuple[Values, ...], old: Values | None, new: Values) -> tuple[Values, ...]:
@@ -179,11 +179,11 @@ def explore(
     found = Explored(bounds)
     started = time.perf_counter()
     first = explorer.initial()
-    came_from: dict[State, _Edge | None] = {first: None}
+    came_from: _CameFrom = {first: None}
     level = [first]
     while level and found.broken is None:
         progress(found.depth, len(came_from))
-        deeper: list[State] = []
+        deeper: list[CanonicalState] = []
         cut = bounds.depth is not None and found.depth >= bounds.depth
         for at in level:
             views = list(explorer.views(at))
@@ -219,4 +219,4 @@ def explore(
     return found
 
 
-_Edge = tuple[State, Move]
+_CameFrom = dict[CanonicalState, tuple[CanonicalState, Move] | None]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slotproof_model.evaluation.evaluate import Params, compiled
-from slotproof_model.evaluation.explore import Explorer, State
+from slotproof_model.evaluation.explore import CanonicalState, Explorer
 from slotproof_model.evaluation.explore_bounds import Bounds
 from slotproof_model.evaluation.explore_moves import SESSION, Move
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, INDEX, Values, Vector, alone, by_itself
@@ -126,7 +126,7 @@ class PageMoves:
         pages = Layer(tuple(sorted(free)), tuple(sorted(tree)), layer.tables)
         return pages, tuple(sorted(row.items())), count
 
-    def check(self, at: State, layer: Layer) -> None:
+    def check(self, at: CanonicalState, layer: Layer) -> None:
         """Raise where pages and figures, or pages and lengths, differ."""
         available, evictable, protected = (at.pools[index] for index in self._figures)
         if len(layer.free) * self.page != available:
@@ -149,12 +149,12 @@ class PageMoves:
 class _Step:
     """One edge of the graph, and who takes it."""
 
-    at: State
+    at: CanonicalState
     births: frozenset[str]
     actor: Values | None
     view: Values
     move: Move
-    target: State
+    target: CanonicalState
 
     def carry(
         self, pages: list[Layer], layers: list[PageMoves], names: tuple[str, ...]

@@ -100,9 +100,7 @@ def _module() -> Iterator[str]:
 
 def _vocabulary() -> Iterator[str]:
     yield from _section("Words")
-    for number, name in KINDS.items():
-        yield f"{WORDS[name]} == {number}"
-    for number, name in PHASES.items():
+    for number, name in (*KINDS.items(), *PHASES.items()):
         yield f"{WORDS[name]} == {number}"
     yield f"NoRow == {state.NO_ROW}"
     yield ""

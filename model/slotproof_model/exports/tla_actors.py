@@ -97,16 +97,14 @@ def _module(spec: Spec) -> Iterator[str]:
     yield "VARIABLES pools, actors, pages, freerows, broken"
     yield "vars == <<pools, actors, pages, freerows, broken>>"
     yield ""
-    for number, name in KINDS.items():
-        yield f"{WORDS[name]} == {number}"
-    for number, name in PHASES.items():
+    for number, name in (*KINDS.items(), *PHASES.items()):
         yield f"{WORDS[name]} == {number}"
     yield f"NoRow == {state.NO_ROW}"
     yield from WORDS_BY_HAND.splitlines()
     for term in named():
         if term.symbol in _NAMED:
             yield f"{term.symbol}(x) =="
-            yield from _list_of(term.expr)
+            yield from map(of_record, bullets(form(term.expr, name_it=False), 2))
     yield from _views()
     for pool in ("full", "swa"):
         position = Var("at")
@@ -125,10 +123,6 @@ def _module(spec: Spec) -> Iterator[str]:
         yield ""
     yield from _behaviour(spec)
     yield "=" * 78
-
-
-def _list_of(expr: Expr) -> list[str]:
-    return [of_record(line) for line in bullets(form(expr, name_it=False), 2)]
 
 
 def _views() -> Iterator[str]:

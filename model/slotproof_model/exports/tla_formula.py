@@ -45,7 +45,8 @@ def formula(expr: Expr, words: dict[int, str] | None = None, name_it: bool = Tru
 
 def at(shape: Form, level: int) -> str:
     text = _text(shape)
-    mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else _level(shape)
+    own = _LEVEL.get(shape.shape, _ATOM)
+    mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else own
     if shape.shape in ("chain", "equal") and len(shape.parts) > 2:
         mine = 3  # written as a conjunction
     return text if mine >= level else f"({text})"
@@ -155,7 +156,3 @@ def _pairs(shape: Form, width: int) -> Iterator[Form]:
                 yield Form("chain", part.parts[index : index + 2], sign)
         else:
             yield part
-
-
-def _level(shape: Form) -> int:
-    return _LEVEL.get(shape.shape, _ATOM)

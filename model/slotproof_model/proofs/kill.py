@@ -83,9 +83,8 @@ def refuted(spec: Spec, page_sizes: Iterable[int] = (4, 1)) -> Verdict | None:
 def refutes(spec: Spec, obligation: str, page_size: int = 4) -> bool:
     """Whether this one, ``T-SAVE / INV-LOCK.slot``, is refuted."""
     transition, _, clause = obligation.partition(" / ")
-    (task,) = (
-        each for each in tasks(spec, transition.partition(" ")[0]) if each.name == transition
-    )
+    name = transition.partition(" ")[0]
+    (task,) = (each for each in tasks(spec, name) if each.name == transition)
     goals = tuple(goal for goal in task.goals if goal.clause == clause)
     results = Prover([replace(task, goals=goals)], page_size)
     return any(each.status == "refuted" for each in results.results(results.tasks[0]))

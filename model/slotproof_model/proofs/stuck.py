@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slotproof_model.evaluation.evaluate import compiled
-from slotproof_model.evaluation.explore import Explorer, State, Stride
+from slotproof_model.evaluation.explore import CanonicalState, Explorer, Stride
 from slotproof_model.evaluation.explore_bounds import Bounds
 from slotproof_model.evaluation.explore_moves import SESSION, Move
 from slotproof_model.evaluation.layout import OWN, Values
@@ -36,14 +36,14 @@ class Stuck:
     """A state in which somebody waits for ever, and the shortest way there."""
 
     bounds: Bounds
-    first: State
+    first: CanonicalState
     path: tuple[Stride, ...]
     who: int
     """Of the actors of the state: 0 the session's turn, 1 the request without one."""
     reachable: int
     """States that scheduler and tree can still lead to, this one included."""
 
-    def steps(self) -> Iterator[tuple[str, dict[str, int], State]]:
+    def steps(self) -> Iterator[tuple[str, dict[str, int], CanonicalState]]:
         """Each step with its parameters and where it leads, from ``init`` on."""
         yield "init", {}, self.first
         for each in self.path:
@@ -65,17 +65,17 @@ class _World:
     """All states, and the steps of scheduler and tree between them."""
 
     explorer: Explorer
-    order: list[State]
-    came_from: dict[State, tuple[State, Move] | None]
-    steps: dict[State, list[tuple[State, int | None]]]
+    order: list[CanonicalState]
+    came_from: dict[CanonicalState, tuple[CanonicalState, Move] | None]
+    steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]]
     """Where they lead, and whose prompt is prefilled by it."""
 
 
 def _explore(explorer: Explorer, spec: Spec) -> _World:
     first = explorer.initial()
     order = [first]
-    came_from: dict[State, tuple[State, Move] | None] = {first: None}
-    steps: dict[State, list[tuple[State, int | None]]] = {}
+    came_from: dict[CanonicalState, tuple[CanonicalState, Move] | None] = {first: None}
+    steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]] = {}
     for at in order:  # grows while it is read: breadth first
         mine = steps.setdefault(at, [])
         for view, births, actor in explorer.views(at):
@@ -97,10 +97,10 @@ def _all_of(actor: Values, move: Move) -> bool:
     return move.params[0] == actor[_PROMPT] + actor[_OUTPUT]
 
 
-def _can_run(world: _World, who: int) -> set[State]:
+def _can_run(world: _World, who: int) -> set[CanonicalState]:
     """States from which a way leads to where its prompt is prefilled."""
-    backwards: dict[State, list[State]] = {}
-    found: set[State] = set()
+    backwards: dict[CanonicalState, list[CanonicalState]] = {}
+    found: set[CanonicalState] = set()
     for at, steps in world.steps.items():
         for target, runs in steps:
             backwards.setdefault(target, []).append(at)
@@ -149,7 +149,7 @@ def look(
     return Looked(len(world.order), waiting, None)
 
 
-def _closure(world: _World, at: State) -> set[State]:
+def _closure(world: _World, at: CanonicalState) -> set[CanonicalState]:
     found, todo = {at}, [at]
     while todo:
         for target, _ in world.steps[todo.pop()]:
@@ -159,7 +159,7 @@ def _closure(world: _World, at: State) -> set[State]:
     return found
 
 
-def named(at: State) -> dict[str, int]:
+def named(at: CanonicalState) -> dict[str, int]:
     """The variables of both actors: ``s1.slot.C``, ``r1.req.phase``."""
     return {
         f"{name}.{var}": value

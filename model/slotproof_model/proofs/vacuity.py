@@ -43,20 +43,11 @@ class _Witness:
 def tautologies(spec: Spec, page_size: int) -> list[str]:
     """Clauses that no state, or no step, can break: must be empty."""
     witness = _Witness(page_size)
-    formulas = {
-        **conjuncts(spec, Kind.STATE),
-        **conjuncts(spec, Kind.STEP),
-        **{
-            clause: expr
-            for each in LAYERS
-            for clause, expr in conjuncts(spec, Kind.STATE, each).items()
-        },
-    }
-    return [
-        clause
-        for clause, expr in formulas.items()
-        if not witness.exists(z3.Not(witness.term(expr)))
-    ]
+    formulas = {**conjuncts(spec, Kind.STATE), **conjuncts(spec, Kind.STEP)}
+    for layer in LAYERS:
+        formulas |= conjuncts(spec, Kind.STATE, layer)
+    denials = {clause: z3.Not(witness.term(expr)) for clause, expr in formulas.items()}
+    return [clause for clause, denial in denials.items() if not witness.exists(denial)]
 
 
 def impossible(spec: Spec, page_size: int) -> dict[str, list[str]]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from slotproof_model.spec.expr import App, Const, Expr, Op, Var
 
-Known = int | bool | None
-"""A value, or ``None``: anything."""
+PartialValue = int | bool | None
+"""A value, or ``None`` where it can be any."""
 
 
-def partly(expr: Expr, known: Mapping[str, Known]) -> Known:
+def partly(expr: Expr, known: Mapping[str, PartialValue]) -> PartialValue:
     """The value of an expression of which some variables are known.
 
     >>> from slotproof_model.spec.state import req, slot
@@ -37,7 +37,7 @@ def partly(expr: Expr, known: Mapping[str, Known]) -> Known:
             return values[1] if a else values[2]
     if a is None or b is None:
         return None
-    simple: dict[Op, Callable[[int, int], Known]] = {
+    simple: dict[Op, Callable[[int, int], PartialValue]] = {
         Op.NOT: lambda x, _: not x,
         Op.EQ: lambda x, y: x == y,
         Op.LE: lambda x, y: x <= y,

@@ -10,7 +10,7 @@ from typing import Literal
 from slotproof_model.spec import state
 from slotproof_model.spec.expr import FALSE, Const, Expr, Operand, Sort, Var, lift, variables
 from slotproof_model.spec.memory import Mem, affordable, counts
-from slotproof_model.spec.partly import Known, partly
+from slotproof_model.spec.partly import PartialValue, partly
 
 Cause = Literal["a client", "time", "the scheduler", "the tree"]
 """Whoever makes it happen."""
@@ -87,11 +87,11 @@ class Transition:
 
     # What follows from guard and effect ---------------------------------------
 
-    def possible(self, known: Mapping[str, Known]) -> bool:
+    def possible(self, known: Mapping[str, PartialValue]) -> bool:
         """Whether the guard may hold where these variables have these values."""
         return all(partly(expr, known) is not False for expr in self.full_guard.values())
 
-    def becomes(self, var: Var) -> Known:
+    def becomes(self, var: Var) -> PartialValue:
         """The number or truth that the variable becomes, where that is always the same."""
         value = self.effect.get(var.name)
         return value.value if isinstance(value, Const) else None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Turn:
-    """A turn of a session, or a plain request (``session`` is None)."""
+class ClientRequest:
+    """A request of a client: a turn of a session, or plain (``session`` is None)."""
 
     rid: str
     session: str | None
@@ -31,9 +31,9 @@ class Session:
 
     sid: str
     key: str
-    turn: Turn | None = None
+    turn: ClientRequest | None = None
     """The one in flight."""
-    queue: deque[Turn] = field(default_factory=deque)
+    queue: deque[ClientRequest] = field(default_factory=deque)
     """Those that the engine takes when it is over."""
     closed: bool = False
     """A client closed it while a turn was in flight: the close waits behind those turns."""
@@ -45,7 +45,7 @@ class Session:
         """The close is what comes next."""
         return self.closed and not self.queue
 
-    def taken(self, arrival: float | None) -> Turn:
+    def taken(self, arrival: float | None) -> ClientRequest:
         """Of those that wait, the one that the engine has taken; it is in flight now."""
         arrivals = [each.arrival for each in self.queue]
         place = arrivals.index(arrival) if arrival in arrivals else 0
@@ -53,7 +53,7 @@ class Session:
         del self.queue[place]
         return self.turn
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[ClientRequest]:
         """Those that are not answered."""
         return [*([self.turn] if self.turn else []), *self.queue]
 
@@ -63,8 +63,8 @@ class Clients:
 
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
-        self.plain: dict[str, Turn] = {}
-        self.keys: dict[str, Session | Turn] = {}
+        self.plain: dict[str, ClientRequest] = {}
+        self.keys: dict[str, Session | ClientRequest] = {}
         """By id in the engine."""
         self.opened = 0
 
@@ -75,7 +75,7 @@ class Clients:
         self.sessions[sid] = self.keys[session.key] = session
         return session
 
-    def add(self, turn: Turn) -> str:
+    def add(self, turn: ClientRequest) -> str:
         """A new plain request; its id in the engine."""
         self.plain[turn.rid] = self.keys[turn.rid] = turn
         return turn.rid
@@ -91,12 +91,12 @@ class Clients:
     def of(self, key: str) -> tuple[str | None, str, Session | None]:
         """Session and request that an engine's id is about now, and what is kept of it."""
         of = self.keys[key]
-        if isinstance(of, Turn):
+        if isinstance(of, ClientRequest):
             return None, of.rid, None
         assert of.turn is not None
         return of.sid, of.turn.rid, of
 
-    def find(self, rid: str) -> Session | Turn | None:
+    def find(self, rid: str) -> Session | ClientRequest | None:
         """What an abort of that request ends."""
         if rid in self.plain:
             return self.plain[rid]

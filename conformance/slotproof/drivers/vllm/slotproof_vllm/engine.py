@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from slotproof_driver.usage import UsageError
 
 from . import boot, drafts, layout
-from .clients import Clients, Session, Turn
+from .clients import ClientRequest, Clients, Session
 from .events import Watcher
 from .inputs import Inputs, check_tokens
 from .layout import Layout
-from .runner import Runner, State
+from .runner import Runner, RunnerRequest
 from .snapshot import Snapshooter
 
 INBOX = ("open", "submit", "abort", "close", "flush", "pause", "continue", "abort_all")
@@ -60,7 +60,7 @@ class Ran(NamedTuple):
 
     batch: Any
     sampled: dict[str, list[int]]
-    rejected: list[tuple[State, int]]
+    rejected: list[tuple[RunnerRequest, int]]
 
 
 class Engine:
@@ -178,7 +178,7 @@ class Engine:
         self, session: str | None, rid: str, tokens: list[int], max_new: int, stop: list[int]
     ) -> None:
         of = None if session is None else self.clients.sessions.get(session)
-        turn = Turn(rid, session, tokens, max_new)
+        turn = ClientRequest(rid, session, tokens, max_new)
         refusal = self._refusal(turn, of)
         if refusal is not None:
             self._finish(turn, "abort", refusal)
@@ -196,7 +196,7 @@ class Engine:
                 of.queue.append(turn)
             self.scheduler.add_request(request)
 
-    def _refusal(self, turn: Turn, of: Session | None) -> str | None:
+    def _refusal(self, turn: ClientRequest, of: Session | None) -> str | None:
         """Why the front end does not take it."""
         if turn.session is not None and (of is None or of.closed):
             return "the session is not open"
@@ -284,7 +284,7 @@ class Engine:
         if answer.finish_reason is None:
             return
         reason = answer.finish_reason.name.lower()
-        if isinstance(of, Turn):
+        if isinstance(of, ClientRequest):
             shared, left = self.watcher.freed[key]
             more = {"q": shared, "dup": 0, "swa_dup": 0, **left}
             if not self.watcher.ends_late(key, "T-PLAIN-FINISH", **more):
@@ -314,7 +314,7 @@ class Engine:
         self.clients.end(of.key)
         self._tell("closed", session=of.sid, message="")
 
-    def _finish(self, turn: Turn, reason: str, message: str = "") -> None:
+    def _finish(self, turn: ClientRequest, reason: str, message: str = "") -> None:
         tokens = list(turn.output)
         self._tell("finish", rid=turn.rid, reason=reason, tokens=tokens, message=message)
 

@@ -24,7 +24,7 @@ OTHER = 0
 
 
 @dataclass
-class State:
+class RunnerRequest:
     """A request as the runner knows it."""
 
     tokens: list[int]
@@ -52,12 +52,12 @@ class Runner:
         tokens; None where blocks have none."""
         self.page_size = page_size
         self.draft, self.accepts = draft, accepts
-        self.rejected: list[tuple[State, int]] = []
+        self.rejected: list[tuple[RunnerRequest, int]] = []
         """What the last batch rejected."""
         self.hashed = hashed
         self.hashes: dict[int, bytes] = {}
         """By block, the hash of all whose KV was read and written up to its end."""
-        self.states: dict[str, State] = {}
+        self.requests: dict[str, RunnerRequest] = {}
         self.kv: dict[tuple[int, int], Stored] = {}
 
     def execute(self, output: Any) -> dict[str, list[int]]:
@@ -70,14 +70,14 @@ class Runner:
             for key, count in output.num_scheduled_tokens.items()
         }
 
-    def settle(self, rejected: list[tuple[State, int]]) -> None:
+    def settle(self, rejected: list[tuple[RunnerRequest, int]]) -> None:
         """The scheduler has processed the output of the batch that rejected these."""
-        for state, count in rejected:
-            state.rejected -= count
+        for request, count in rejected:
+            request.rejected -= count
 
     def proposed(self, keys: Iterable[str]) -> dict[str, list[int]]:
         """The drafts of the requests of a batch."""
-        return {key: self.states[key].drafts for key in keys}
+        return {key: self.requests[key].drafts for key in keys}
 
     def stamps(self, blocks: list[int], length: int) -> list[list[int]]:
         """Token and position of the KV at each position that a block table leads to."""
@@ -86,39 +86,39 @@ class Runner:
 
     def _update(self, output: Any) -> None:
         for key in output.finished_req_ids:
-            self.states.pop(key, None)
+            self.requests.pop(key, None)
         for new in output.scheduled_new_reqs:  # a session's next turn is new as well
             tokens = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
-            self.states[new.req_id] = State(
+            self.requests[new.req_id] = RunnerRequest(
                 list(tokens), list(new.block_ids[0]), new.num_computed_tokens
             )
         cached = output.scheduled_cached_reqs
         for index, key in enumerate(cached.req_ids):
-            state, blocks = self.states[key], cached.new_block_ids[index]
+            request, blocks = self.requests[key], cached.new_block_ids[index]
             if key in cached.resumed_req_ids:
-                tokens = cached.all_token_ids.get(key, state.tokens)
-                state = self.states[key] = State(list(tokens), [], 0)
-            state.computed = cached.num_computed_tokens[index] - state.rejected
+                tokens = cached.all_token_ids.get(key, request.tokens)
+                request = self.requests[key] = RunnerRequest(list(tokens), [], 0)
+            request.computed = cached.num_computed_tokens[index] - request.rejected
             if blocks is not None:
-                state.blocks = [*state.blocks, *blocks[0]]
+                request.blocks = [*request.blocks, *blocks[0]]
 
     def _run(self, key: str, count: int, drafts: Sequence[int]) -> list[int]:
         """The known tokens that are scheduled, then drafts as long as they are accepted."""
-        state = self.states[key]
-        first, end = state.computed, state.computed + count
-        base, own = end - len(drafts), iter(state.drafts)
+        request = self.requests[key]
+        first, end = request.computed, request.computed + count
+        base, own = end - len(drafts), iter(request.drafts)
         # Scheduled ahead of the output, a draft is a placeholder for one that the worker has.
         drafts = [next(own, NONE) if each == NONE else each for each in drafts]
-        state.drafts = []
-        if end > len(state.blocks) * self.page_size:
-            raise IndexError(f"{key}: position {end - 1} is beyond its {len(state.blocks)} blocks")
+        request.drafts = []
+        if end > (blocks := len(request.blocks)) * self.page_size:
+            raise IndexError(f"{key}: position {end - 1} is beyond its {blocks} blocks")
         prefix = 0
         for position in range(base):
             if position >= first:
-                self._write(state, position, prefix, state.tokens[position])
-            prefix = self._read(state, position, prefix)
-        if base < len(state.tokens):  # a chunk of a prefill
-            self._hash(state.blocks, first, end)
+                self._write(request, position, prefix, request.tokens[position])
+            prefix = self._read(request, position, prefix)
+        if base < len(request.tokens):  # a chunk of a prefill
+            self._hash(request.blocks, first, end)
             return []
         sampled = [content.sampled(prefix)]
         most = self.accepts(key, base) if drafts and drafts[0] != NONE else 1
@@ -126,26 +126,26 @@ class Runner:
             if len(sampled) >= most or draft != sampled[-1]:
                 break
             position = base + len(sampled) - 1
-            self._write(state, position, prefix, draft)
-            prefix = self._read(state, position, prefix)
+            self._write(request, position, prefix, draft)
+            prefix = self._read(request, position, prefix)
             sampled.append(content.sampled(prefix))
         for position in range(base + len(sampled) - 1, end):  # rejected
-            self._write(state, position, prefix, OTHER)
-        self._hash(state.blocks, first, end)
-        state.rejected += end + 1 - base - len(sampled)
-        self.rejected.append((state, end + 1 - base - len(sampled)))
-        state.tokens += sampled
-        state.drafts = content.continued(prefix, state.tokens, self.draft)
+            self._write(request, position, prefix, OTHER)
+        self._hash(request.blocks, first, end)
+        request.rejected += end + 1 - base - len(sampled)
+        self.rejected.append((request, end + 1 - base - len(sampled)))
+        request.tokens += sampled
+        request.drafts = content.continued(prefix, request.tokens, self.draft)
         return sampled
 
-    def _write(self, state: State, position: int, prefix: int, token: int) -> None:
+    def _write(self, request: RunnerRequest, position: int, prefix: int, token: int) -> None:
         size = self.page_size
-        place = state.blocks[position // size], position % size
+        place = request.blocks[position // size], position % size
         self.kv[place] = token, position, content.computed(prefix, token, position)
 
-    def _read(self, state: State, position: int, prefix: int) -> int:
+    def _read(self, request: RunnerRequest, position: int, prefix: int) -> int:
         size = self.page_size
-        place = state.blocks[position // size], position % size
+        place = request.blocks[position // size], position % size
         return content.read(prefix, self.kv.get(place, NOTHING)[2])
 
     def _hash(self, blocks: list[int], first: int, end: int) -> None:

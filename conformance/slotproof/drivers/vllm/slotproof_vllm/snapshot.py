@@ -6,7 +6,7 @@ from typing import Any
 
 from slotproof_driver.hashes import token_hash
 
-from .clients import Clients, Session, Turn
+from .clients import ClientRequest, Clients, Session
 from .events import Watcher
 from .layout import Layout, key_of
 from .runner import Runner
@@ -84,7 +84,7 @@ class Snapshooter:
     def _run(self) -> list[str]:
         """Ids that the model runner knows, but for those whose end the next batch will tell it."""
         ended = self.layout.ended()
-        return [key for key in self.runner.states if key not in ended]
+        return [key for key in self.runner.requests if key not in ended]
 
     def _named(self, ids: dict[str, list[str]]) -> dict[str, list[str]]:
         """The same with the names that clients have for them."""
@@ -137,7 +137,7 @@ class Snapshooter:
         valid, allocated, shared = self.layout.lengths(key)
         return {"row": self.watcher.rows[key], "C": valid, "A": allocated, "Q": shared, "E": 0}
 
-    def _request(self, key: str, turn: Turn, session: Session | None) -> dict[str, Any]:
+    def _request(self, key: str, turn: ClientRequest, session: Session | None) -> dict[str, Any]:
         request, runs = self.layout.request(key), self.layout.runs(key)
         loan = session.sid if session is not None and session.slot and runs else None
         phase = "waiting" if not runs else "parked" if key in self.watcher.parked else "running"

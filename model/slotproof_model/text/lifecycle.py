@@ -15,14 +15,14 @@ from itertools import product
 from slotproof_model.spec import state
 from slotproof_model.spec.expr import Sort
 from slotproof_model.spec.invariant import Kind
-from slotproof_model.spec.partly import Known, partly
+from slotproof_model.spec.partly import PartialValue, partly
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec, conjuncts
 
 
 @dataclass(frozen=True)
-class Life:
-    """The states something goes through, and the moves between them."""
+class Lifecycle:
+    """The states of a turn, a slot, a session or a request, and the moves between them."""
 
     title: str
     states: tuple[str, ...]
@@ -37,32 +37,32 @@ _RANGES: dict[str, range] = {"req.kind": range(3), "req.phase": range(5)}
 
 
 @cache
-def _situations() -> tuple[Mapping[str, Known], ...]:
+def _situations() -> tuple[Mapping[str, PartialValue], ...]:
     """All combinations of kind, phase and flags that no invariant forbids."""
     names = [*_RANGES, *(var.name for var in _FLAGS)]
     ranges = [*_RANGES.values(), *([(False, True)] * len(_FLAGS))]
     formulas = conjuncts(Spec(), Kind.STATE).values()
     found = []
     for values in product(*ranges):
-        known: dict[str, Known] = dict(zip(names, values, strict=True))
+        known: dict[str, PartialValue] = dict(zip(names, values, strict=True))
         if all(partly(expr, known) is not False for expr in formulas):
             found.append(known)
     return tuple(found)
 
 
-def _phase(kind: int, known: Mapping[str, Known]) -> str | None:
+def _phase(kind: int, known: Mapping[str, PartialValue]) -> str | None:
     if known["req.kind"] not in (state.NONE, kind):
         return None
     return next(name for name, number in state.PHASES.items() if number == known["req.phase"])
 
 
-def _slot(known: Mapping[str, Known]) -> str:
+def _slot(known: Mapping[str, PartialValue]) -> str:
     if not known["slot.holding"]:
         return "no slot"
     return "on loan" if known["slot.lent"] else "holding"
 
 
-def _session(known: Mapping[str, Known]) -> str:
+def _session(known: Mapping[str, PartialValue]) -> str:
     if not known["session.open"]:
         return "closed"
     if known["session.closing"]:
@@ -70,12 +70,12 @@ def _session(known: Mapping[str, Known]) -> str:
     return "in flight" if known["session.inflight"] else "idle"
 
 
-def _life(
+def _lifecycle(
     title: str,
     states: tuple[str, ...],
     prefix: str,
-    of: Callable[[Mapping[str, Known]], str | None],
-) -> Life:
+    of: Callable[[Mapping[str, PartialValue]], str | None],
+) -> Lifecycle:
     moves: dict[tuple[str, str], dict[str, None]] = {}
     stays: dict[str, dict[str, None]] = {}
     for transition in TRANSITIONS.values():
@@ -93,7 +93,7 @@ def _life(
                 moves.setdefault((here, there), {})[transition.id] = None
             elif writes and here != states[0]:
                 stays.setdefault(here, {})[transition.id] = None
-    return Life(
+    return Lifecycle(
         title,
         states,
         {
@@ -107,27 +107,27 @@ def _life(
 
 
 @cache
-def lives() -> Mapping[str, Life]:
+def lifecycles() -> Mapping[str, Lifecycle]:
     """Of a turn, a slot, a session, and a request without a session.
 
-    >>> lives()["slot"].moves["holding", "on loan"]
+    >>> lifecycles()["slot"].moves["holding", "on loan"]
     ('T-RESTORE',)
-    >>> lives()["turn"].stays["running"]
+    >>> lifecycles()["turn"].stays["running"]
     ('T-INSERT', 'T-DECODE', 'T-LAUNCH', 'T-RESULT', 'T-SWA-ADVANCE')
     """
     phases = tuple(state.PHASES)
     return {
-        "turn": _life(
+        "turn": _lifecycle(
             "The life of a turn", phases, "req.", lambda known: _phase(state.TURN, known)
         ),
-        "slot": _life("The life of a slot", ("no slot", "holding", "on loan"), "slot.", _slot),
-        "session": _life(
+        "slot": _lifecycle("The life of a slot", ("no slot", "holding", "on loan"), "slot.", _slot),
+        "session": _lifecycle(
             "The life of a session",
             ("closed", "idle", "in flight", "closing"),
             "session.",
             _session,
         ),
-        "request": _life(
+        "request": _lifecycle(
             "The life of a request without a session",
             phases,
             "req.",
@@ -138,7 +138,7 @@ def lives() -> Mapping[str, Life]:
 
 def edges() -> Iterator[tuple[str, str, str, str]]:
     """Every move: whose, from, to, by which transition."""
-    for whose, life in lives().items():
+    for whose, life in lifecycles().items():
         for (here, there), ids in life.moves.items():
             for id_ in ids:
                 yield whose, here, there, id_

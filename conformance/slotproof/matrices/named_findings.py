@@ -1,4 +1,4 @@
-"""Traces of known findings, to be replayed on every build: one row for each name.
+"""Findings with a name, whose traces are replayed on every build: one row for each name.
 
 A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.json`` is about
 ``one-token-history``; traces of several builds with the same name are one finding. Traces that were
@@ -24,7 +24,7 @@ SUFFIX = ".itf.json"
 
 
 @dataclass(frozen=True)
-class Known:
+class NamedFinding:
     """A finding that has a name, and the traces that show it."""
 
     name: str
@@ -48,7 +48,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a build does on the traces of a known finding."""
+    """Result of a build on the traces of a named finding."""
 
     cell: Cell
     marks: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ def again(engine: Engine, trace: Trace) -> list[Iteration]:
     return play(engine, trace.setup, trace.commands, trace.passes).log
 
 
-def load(folder: Path) -> list[Known]:
+def load(folder: Path) -> list[NamedFinding]:
     """All traces of a folder, by name. Raises :class:`itf.BadTrace`, ``OSError``."""
     found: dict[str, list[tuple[Path, Trace]]] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
@@ -77,7 +77,7 @@ def load(folder: Path) -> list[Known]:
         if trace.mends:
             continue
         found.setdefault(name_of(path, trace.engine), []).append((path, trace))
-    return [Known(name, tuple(traces)) for name, traces in found.items()]
+    return [NamedFinding(name, tuple(traces)) for name, traces in found.items()]
 
 
 def name_of(path: Path, engine: str) -> str:
@@ -89,11 +89,11 @@ def name_of(path: Path, engine: str) -> str:
     return path.name.removesuffix(SUFFIX).removeprefix(f"{slug(engine)}-")
 
 
-def look(engine: Engine, known: Known, out: Path) -> Seen:
-    """Replay its traces: found if one of them still breaks the clause it was kept for."""
+def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
+    """Replay its traces: found if one of them still breaks the clause it was saved for."""
     odd: Seen | None = None
     clean = False
-    for path, trace in known.traces:
+    for path, trace in finding.traces:
         try:
             log = again(engine, trace)
         except Refused as reason:

@@ -1,4 +1,4 @@
-"""What was found, on disk: the scripts of its round, what was heard, and where the log is."""
+"""A finding on disk: the scripts of its round, the messages of clients, and the log's place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof.frontend.running import Found, Plan
+from slotproof.frontend.running import FrontEndFinding, Plan
 from slotproof.frontend.scripts import MOST_CLIENTS, Script
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.shapes import Shape, Text, shape
@@ -65,8 +65,8 @@ NEEDS = {
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A round to play again."""
+class SavedRound:
+    """A saved round, to be played again."""
 
     engine: str
     mends: tuple[str, ...]
@@ -75,7 +75,7 @@ class Kept:
     scripts: list[Script]
 
 
-def save(found: Found, plan: Plan, engine: str, folder: Path) -> Path:
+def save(found: FrontEndFinding, plan: Plan, engine: str, folder: Path) -> Path:
     """Write it; where. Raises ``OSError``."""
     path = folder / f"{slug(engine)}-seed{plan.seed}-{slug(found.id, 100, '@_')}.json"
     played = found.round
@@ -98,7 +98,7 @@ def save(found: Found, plan: Plan, engine: str, folder: Path) -> Path:
     return path
 
 
-def load(path: Path) -> Kept:
+def load(path: Path) -> SavedRound:
     """Read it. Raises :class:`BadRound`, one line."""
     try:
         data = jsontext.read(path, bounds.TRACE_BYTES)
@@ -117,4 +117,4 @@ def load(path: Path) -> Kept:
         config = EngineConfig.from_json(known["config"])
     except BadConfig as bad:
         raise BadRound(f"{path}: {bad}") from None
-    return Kept(known["engine"], tuple(known["mends"]), config, known["id"], known["scripts"])
+    return SavedRound(known["engine"], tuple(known["mends"]), config, known["id"], known["scripts"])
