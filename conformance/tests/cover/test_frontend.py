@@ -15,6 +15,7 @@ from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
 from slotproof.frontend.running import Found, Plan, Round
 from slotproof.frontend.scripts import MARGIN, Action, Script, drawn
+from slotproof.protocol.family import FrontEnd
 
 Noted = dict[str, Any]
 
@@ -260,7 +261,9 @@ def found(scripts: list[Script]) -> Found:
 
 
 def saved(folder: Path) -> Path:
-    plan = Plan(Build(Path("python"), Path("driver"), ("all",)), CONFIGS, 1, 1.0, 0)
+    plan = Plan(
+        Build(Path("python"), Path("driver"), FrontEnd("front", {}), ("all",)), CONFIGS, 1, 1.0, 0
+    )
     return kept.save(found([SCRIPT]), plan, "sglang==0.5.23", folder)
 
 

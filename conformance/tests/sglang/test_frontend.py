@@ -15,6 +15,7 @@ from subprocess import PIPE
 
 import pytest
 
+from slotproof.environments.families import FAMILIES
 from slotproof.frontend import running
 from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
@@ -31,6 +32,9 @@ DRIVERS = ROOT / "conformance" / "slotproof" / "drivers"
 RELEASE = "0.5.23"
 KNOWN = ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json"
 
+FRONT_END = FAMILIES["sglang"].front_end
+assert FRONT_END is not None
+
 Python = Callable[[str], Path]
 
 
@@ -43,7 +47,7 @@ def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
 
 def test_nothing_new_is_found(python_of: Python, tmp_path: Path) -> None:
     """Known bugs are mended; both judges looked."""
-    build = Build(python_of(RELEASE), DRIVERS / "sglang", ("all",))
+    build = Build(python_of(RELEASE), DRIVERS / "sglang", FRONT_END, ("all",))
     outcome = played(build, tmp_path, 3, "p4-overlap")
     assert [each.sentence for each in outcome.found] == []
     assert outcome.rounds == 3 and outcome.version == RELEASE
@@ -76,7 +80,7 @@ def broken(diff: str, folder: Path, python: Path) -> Build:
     for each in ("sglang", "common"):
         shutil.copytree(DRIVERS / each, folder / each)
     (folder / "sglang" / "mends" / "break-it.diff").write_text(diff)
-    return Build(python, folder / "sglang", ("all",))
+    return Build(python, folder / "sglang", FRONT_END, ("all",))
 
 
 @pytest.mark.parametrize(
