@@ -172,7 +172,7 @@ def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePi
                 (site / "site-packages" / "small" / name).write_text("")
         return done
 
-    small = replace(TINY, engine="small", base="tiny", keeps=(".py", ".json"))
+    small = replace(with_recipe(keeps=(".py", ".json")), name="small")
     second = Maker(small, maker.store, started, maker.tell, installs).ensure("2.0")
     assert (second.name, second.base) == ("small==2.0", first.base)
     assert seen == [{"run.py", "run.json"}]
@@ -182,7 +182,7 @@ def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePi
 def test_torch_comes_from_the_index_of_cpu_builds(maker: Maker, pip: FakePip) -> None:
     maker.ensure("1.0")
     (torch,) = [line for line in pip.commands if "--index-url" in line]
-    assert TINY.cpu_index in torch and torch.endswith("torch==2") and "--no-deps" in torch
+    assert TINY.recipe.cpu_index in torch and torch.endswith("torch==2") and "--no-deps" in torch
     (rest,) = [line for line in pip.commands if "numpy" in line]
     assert rest.endswith("torch==2 numpy==1"), "what torch needs itself comes with the rest"
 
@@ -190,7 +190,7 @@ def test_torch_comes_from_the_index_of_cpu_builds(maker: Maker, pip: FakePip) ->
 def test_without_that_index_a_cpu_build_of_the_usual_one_will_do(
     maker: Maker, pip: FakePip
 ) -> None:
-    pip.fails = {TINY.cpu_index: NO_NETWORK}
+    pip.fails = {TINY.recipe.cpu_index: NO_NETWORK}
     pip.needs = ["filelock", "numpy>1; extra == 'fast'"]
     assert maker.ensure("1.0").ready
 
@@ -199,7 +199,7 @@ def test_without_that_index_a_cpu_build_of_the_usual_one_will_do(
 def test_a_gpu_build_is_refused_before_it_is_fetched(
     maker: Maker, pip: FakePip, needs: str
 ) -> None:
-    pip.fails = {TINY.cpu_index: NO_NETWORK}
+    pip.fails = {TINY.recipe.cpu_index: NO_NETWORK}
     pip.needs = ["filelock", needs]
     assert "has torch==2 for GPUs (needs " in problem(maker)
     assert pip.commands[-1].count("--dry-run") == 1

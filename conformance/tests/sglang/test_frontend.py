@@ -32,10 +32,13 @@ DRIVERS = ROOT / "conformance" / "slotproof" / "drivers"
 RELEASE = "0.5.23"
 KNOWN = ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json"
 
-FRONT_END = FAMILIES["sglang"].front_end
-assert FRONT_END is not None
-
 Python = Callable[[str], Path]
+
+
+def build_of(python: Path, driver: Path) -> Build:
+    front_end = FAMILIES["sglang"].front_end
+    assert front_end is not None
+    return Build(python, driver, front_end, ("all",))
 
 
 def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
@@ -47,7 +50,7 @@ def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
 
 def test_nothing_new_is_found(python_of: Python, tmp_path: Path) -> None:
     """Known bugs are mended; both judges looked."""
-    build = Build(python_of(RELEASE), DRIVERS / "sglang", FRONT_END, ("all",))
+    build = build_of(python_of(RELEASE), DRIVERS / "sglang")
     outcome = played(build, tmp_path, 3, "p4-overlap")
     assert [each.sentence for each in outcome.found] == []
     assert outcome.rounds == 3 and outcome.version == RELEASE
@@ -80,7 +83,7 @@ def broken(diff: str, folder: Path, python: Path) -> Build:
     for each in ("sglang", "common"):
         shutil.copytree(DRIVERS / each, folder / each)
     (folder / "sglang" / "mends" / "break-it.diff").write_text(diff)
-    return Build(python, folder / "sglang", FRONT_END, ("all",))
+    return build_of(python, folder / "sglang")
 
 
 @pytest.mark.parametrize(
