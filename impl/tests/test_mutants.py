@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotproof_engine import EngineConfig, build
-from slotproof_engine.mutants import MUTANTS, answers, mutant_named, vllm
+from slotproof_engine.mutants import MUTANTS, answers, choices, mutant_named
 
 Script = Callable[[Any], object]
 SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
@@ -646,7 +646,7 @@ def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
         assert not limits or reference.events != wrong.events, mutant.name
 
 
-def test_mutants_of_vllm_are_wrong_where_the_audit_does_not_look(drive: Any) -> None:
+def test_mutants_of_choices_are_wrong_where_the_audit_does_not_look(drive: Any) -> None:
     """The slot's prefix and length, who locks what, the history, and what clients are told."""
 
     def seen(d: Any) -> dict[str, Any]:
@@ -664,7 +664,7 @@ def test_mutants_of_vllm_are_wrong_where_the_audit_does_not_look(drive: Any) -> 
         "lent-keeps-lock": "protected",
         "slack-counts": "lengths",
     }
-    for mutant in vllm.MUTANTS:
+    for mutant in choices.MUTANTS:
         config, script, *_ = SCENARIOS[mutant.name]
         reference, wrong = drive(**config), drive(mutant.name, **config)
         script(reference)

@@ -77,7 +77,7 @@ def _run(argv: list[str]) -> int:
     from slotproof.cli.commands import tree
     from slotproof.cli.errors import UsageProblem
     from slotproof.engines.base import EngineUnusable
-    from slotproof.environments.recipes import EnvironmentProblem
+    from slotproof.environments.families import EnvironmentProblem
     from slotproof.protocol.config import BadConfig
     from slotproof.traces.itf import BadTrace
 

@@ -12,10 +12,11 @@ from slotproof.driver_checks import CHECKS, Report, Result, check
 from slotproof.driver_checks.driver import Driver
 from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
+from slotproof.environments.families import FAMILIES
 from slotproof.support.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(
-    r"reference(:.*)?|(sglang|vllm)(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
+    rf"reference(:.*)?|({'|'.join(FAMILIES)})(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
 )
 _WIDTH = max(len(each.name) for each in CHECKS)
 

@@ -13,6 +13,7 @@ from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import ENGINE, JsonOption
 from slotproof.engines.releases import starts
+from slotproof.environments.families import FIRST
 from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.environments.use import environment, telling
 from slotproof.support.terminal import say, say_json
@@ -25,7 +26,7 @@ FolderOption = Annotated[
         metavar="DIR",
     ),
 ]
-NAME_HELP = "ENGINE==RELEASE, such as sglang==0.5.23."
+NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
     help="Make, list and remove environments of real engine builds.",

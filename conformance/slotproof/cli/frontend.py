@@ -24,6 +24,7 @@ from slotproof.cli.options import (
 from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
+from slotproof.environments.families import FAMILIES
 from slotproof.frontend import report, round_file, running
 from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
@@ -35,6 +36,8 @@ from slotproof.search.baseline import BadBaseline
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import say, say_all, say_json
 
+FRONT_ENDS = {name: each.front_end for name, each in FAMILIES.items() if each.front_end}
+DEFAULT = next(iter(FRONT_ENDS))
 START = 600.0
 """Seconds for a start: three processes import the build, each compiling it the first time."""
 
@@ -44,12 +47,12 @@ def frontend(
         str,
         typer.Option(
             "--engine",
-            help="sglang==RELEASE, or sglang in the environment of --python.",
+            help=f"{DEFAULT}==RELEASE, or {DEFAULT} in the environment of --python.",
             metavar="ENGINE",
             autocompletion=values.engines,
             rich_help_panel=ENGINE,
         ),
-    ] = "sglang",
+    ] = DEFAULT,
     python: PythonOption = None,
     clients: Annotated[
         int, typer.Option("--clients", help="Clients at once.", metavar="N", rich_help_panel=SEARCH)
@@ -186,11 +189,12 @@ def frontend(
 
 def _build(engine: str, python: Path | None, mends: tuple[str, ...], timeout: float) -> Build:
     """The program that starts its front end; :class:`EngineUnusable` where there is none."""
-    family = engine.partition("==")[0]
-    if family != "sglang":
-        raise EngineUnusable(f"there is no front end for {engine!r}: --engine is sglang==RELEASE")
+    front_end = FRONT_ENDS.get(engine.partition("==")[0])
+    if front_end is None:
+        forms = " or ".join(f"{name}==RELEASE" for name in FRONT_ENDS)
+        raise EngineUnusable(f"there is no front end for {engine!r}: --engine is {forms}")
     program, driver, *_ = EngineSpec(engine, python).driver()
-    return Build(Path(program), Path(driver).parent, mends, timeout)
+    return Build(Path(program), Path(driver).parent, front_end, mends, timeout)
 
 
 def _baseline_predicate(path: Path | None, engine: str) -> running.BaselinePredicate:
@@ -217,7 +221,7 @@ def _again(
     saved: SavedRound, engine: str, python: Path | None, times: int, timeout: float, as_json: bool
 ) -> int:
     """Play a saved round, and say how often what was found is seen."""
-    build = _build(saved.engine if engine == "sglang" else engine, python, saved.mends, timeout)
+    build = _build(saved.engine if engine == DEFAULT else engine, python, saved.mends, timeout)
     name = "kept"
     plan = Plan(build, {name: saved.config}, len(saved.scripts), 0, 0, replays=times)
     played, again, others = 0, 0, set[str]()

@@ -9,7 +9,7 @@ import typer
 
 from slotproof.cli.options import JsonOption
 from slotproof.engines.mutants import mutant_records
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES, FIRST
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
 from slotproof.support.terminal import say, say_json
 from slotproof_model.spec.expr import show
@@ -23,10 +23,13 @@ ENGINES = {
     "reference-transformer": (
         "the reference engine with a tiny transformer for a model; so with :MUTANT"
     ),
-    "sglang==RELEASE": "that SGLang release, in an environment made for it",
-    "sglang": "the SGLang build of the environment named by --python",
-    "vllm==RELEASE": "the same of vLLM",
-    "vllm": "the same of vLLM",
+    f"{FIRST.name}==RELEASE": f"that {FIRST.title} release, in an environment made for it",
+    FIRST.name: f"the {FIRST.title} build of the environment named by --python",
+    **{
+        form: f"the same of {family.title}"
+        for family in list(FAMILIES.values())[1:]
+        for form in (f"{family.name}==RELEASE", family.name)
+    },
     "module:factory": "whatever engine that function makes, in this process",
     "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
 }
@@ -71,9 +74,9 @@ def _table(what: Things) -> dict[str, Any]:
             }
         case Things.MENDS:
             return {
-                name: {"sentence": sentence, "engine": recipe.engine}
-                for recipe in RECIPES.values()
-                for name, sentence in recipe.mends.items()
+                name: {"sentence": sentence, "engine": family.name}
+                for family in FAMILIES.values()
+                for name, sentence in family.mends.items()
             }
         case Things.TRANSITIONS:
             return {

@@ -23,6 +23,7 @@ from slotproof.cli.options import (
 )
 from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.proof_options import AnyOption, PageSizeOption, page_sizes
+from slotproof.environments.families import FAMILIES
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
@@ -41,7 +42,9 @@ THEOREM = (
     "would fit alone can be brought to run: all of its prompt prefilled, its next token sampled"
 )
 CHOICE = "T-DISCARD"
-NEVER_DROPS = frozenset(["vllm"])
+NEVER_DROPS = frozenset(
+    profile for family in FAMILIES.values() if not family.discards for profile in family.profiles
+)
 """Profiles of engines in which nothing drops an idle session: T-DISCARD is no choice there."""
 
 

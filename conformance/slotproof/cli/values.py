@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slotproof.engines.mutants import mutant_records
 from slotproof.engines.registry import MODELS
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof.environments.store import Store, default_folder
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import baseline as baselines
@@ -40,7 +40,7 @@ def _releases() -> Iterator[str]:
 def _engines() -> Iterator[str]:
     yield from MODELS
     yield from (f"{model}:{mutant}" for model in MODELS for mutant in mutant_records())
-    yield from RECIPES
+    yield from FAMILIES
     yield from _releases()
     yield from ("cmd:",)
 
@@ -55,7 +55,7 @@ def _exhibits() -> Iterator[str]:
 
 def _mends() -> Iterator[str]:
     yield from ("all", "none")
-    yield from (name for recipe in RECIPES.values() for name in recipe.mends)
+    yield from (name for family in FAMILIES.values() for name in family.mends)
 
 
 engines = _some(_engines)

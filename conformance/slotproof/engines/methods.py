@@ -17,7 +17,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from slotproof.engines.registry import MODELS
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 Methods = Mapping[str, tuple[str, ...]]
@@ -53,10 +53,10 @@ def _of_release(name: str, release: Version) -> Methods:
 @cache
 def builds(name: str) -> tuple[dict[str, Any], ...]:
     """The tables of an engine: ``first`` and ``last`` release, ``methods``."""
-    if name not in RECIPES:
+    if name not in FAMILIES:
         return ()
-    table = RECIPES[name].driver.with_name("methods.toml")
-    return tuple(tomllib.loads(table.read_text(encoding="utf-8"))["builds"])
+    table = FAMILIES[name].methods.read_text(encoding="utf-8")
+    return tuple(tomllib.loads(table)["builds"])
 
 
 def newest(name: str) -> str:

@@ -17,8 +17,8 @@ from slotproof.engines.checked import CheckedEngine
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.engines.releases import of_release
 from slotproof.engines.timed import TimedEngine
+from slotproof.environments.families import FAMILIES
 from slotproof.environments.processes import clean_environment
-from slotproof.environments.recipes import RECIPES
 from slotproof.support import children
 from slotproof.support.files import slug
 
@@ -26,8 +26,8 @@ MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
 STEM = 60
 """Characters of an engine in the name of a file."""
-FAMILIES = ", ".join(f"{name}==RELEASE, {name}" for name in RECIPES)
-FORMS = f"reference, reference:MUTANT, {FAMILIES}, module:factory, cmd:PROGRAM ARGS"
+RELEASES = ", ".join(f"{name}==RELEASE, {name}" for name in FAMILIES)
+FORMS = f"reference, reference:MUTANT, {RELEASES}, module:factory, cmd:PROGRAM ARGS"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class EngineSpec:
             self._without_python()
         if name in MODELS:
             return self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
-        if self.text in RECIPES or name == "cmd":
+        if self.text in FAMILIES or name == "cmd":
             return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
             return self._factory(name, rest)
@@ -109,7 +109,7 @@ class EngineSpec:
         if family := self._family():
             self._without_python(family)
             return [str(of_release(self.text).python), *self._program(family)]
-        if self.text in RECIPES:
+        if self.text in FAMILIES:
             return self._installed()
         self._without_python()
         if name == "cmd":
@@ -120,19 +120,19 @@ class EngineSpec:
     def _family(self) -> str | None:
         """The engine of which a release is named: ``ENGINE==RELEASE``."""
         family, equals, _ = self.text.partition("==")
-        return family if equals and family in RECIPES else None
+        return family if equals and family in FAMILIES else None
 
     def _program(self, family: str) -> list[str]:
         """Driver and arguments."""
-        return [str(RECIPES[family].driver), *(f"--mend={each}" for each in self.mends)]
+        return [str(FAMILIES[family].driver), *(f"--mend={each}" for each in self.mends)]
 
     def _with_mends(self) -> None:
         """Raises :class:`EngineUnusable` for an engine of which no bug can be mended."""
         if self.mends != mends_for(self.text, self.mends):
-            able = " and ".join(name for name, each in RECIPES.items() if each.mends)
+            able = " and ".join(name for name, each in FAMILIES.items() if each.mends)
             raise EngineUnusable(f"--mend is for {able}; there are no mends for {self.text}")
         for name in self.mends:
-            if name != "all" and name not in RECIPES[self._family() or self.text].mends:
+            if name != "all" and name not in FAMILIES[self._family() or self.text].mends:
                 raise EngineUnusable(
                     f"there is no mend {name!r}; `slotproof list mends` shows them"
                 )
@@ -146,7 +146,7 @@ class EngineSpec:
                 f"--engine {family} --python {self.python}"
             )
         raise EngineUnusable(
-            f"--python is for {' and '.join(RECIPES)}, whose builds have environments; "
+            f"--python is for {' and '.join(FAMILIES)}, whose builds have environments; "
             f"{self.text} has none"
         )
 
@@ -213,7 +213,7 @@ class EngineSpec:
         if found.returncode:
             raise EngineUnusable(
                 f"{python} has no {family}; name an environment that has it with --python, "
-                f"or a release: --engine {family}=={RECIPES[family].example}"
+                f"or a release: --engine {family}=={FAMILIES[family].example}"
             )
         return [str(python), *self._program(family)]
 
@@ -259,8 +259,8 @@ def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
     >>> mends_for("sglang==0.5.23", ["queued-abort"]), mends_for("reference", ["queued-abort"])
     (('queued-abort',), ())
     """
-    recipe = RECIPES.get(text.partition("==")[0])
-    return tuple(wanted) if recipe is not None and recipe.mends else ()
+    found = FAMILIES.get(text.partition("==")[0])
+    return tuple(wanted) if found is not None and found.mends else ()
 
 
 def is_ours(text: str) -> bool:
@@ -284,4 +284,4 @@ def with_python(text: str, python: Path | None) -> str:
     ('sglang', 'sglang==0.5.23')
     """
     family = text.partition("==")[0]
-    return family if python is not None and family in RECIPES else text
+    return family if python is not None and family in FAMILIES else text

@@ -6,21 +6,22 @@ from pathlib import Path
 
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.process import ProcessEngine
+from slotproof.environments.families import EnvironmentProblem, parse
 from slotproof.environments.processes import clean_environment
-from slotproof.environments.recipes import EnvironmentProblem, Recipe, parse
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.environments.use import environment
+from slotproof.protocol.family import Family
 
 FIRST_START = 900.0
 """Seconds for the first start of a build: Python compiles all that it imports."""
 
 
-def starts(python: Path, recipe: Recipe) -> str:
+def starts(python: Path, family: Family) -> str:
     """Why the build does not start; empty if it does.
 
     The driver says hello: it imports the build and looks at a scheduler of it.
     """
-    argv = [str(python), str(recipe.driver)]
+    argv = [str(python), str(family.driver)]
     try:
         ProcessEngine(argv, env=clean_environment(), start_timeout=FIRST_START).close()
     except EngineUnusable as error:
@@ -35,8 +36,8 @@ def of_release(name: str) -> Entry:
     """
     store = Store(default_folder())
     try:
-        recipe, release = parse(name)
-        entry = store.find(f"{recipe.engine}=={release}")
+        family, release = parse(name)
+        entry = store.find(f"{family.name}=={release}")
         if entry is not None and entry.ready and (damage := store.damage(entry)):
             raise EnvironmentProblem(
                 f"the environment of {name} is damaged ({damage}); "

@@ -1,4 +1,4 @@
 """Environments: the engine builds under test, made from recipes and kept in a cache.
 
-Start with `recipes.py`; `making.py` carries a recipe out.
+Start with `families.py`; `making.py` carries the recipe of a family out.
 """

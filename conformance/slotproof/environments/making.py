@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slotproof.environments import pip
+from slotproof.environments.families import EnvironmentProblem
 from slotproof.environments.processes import Done, Runner, Tell, run
-from slotproof.environments.recipes import EnvironmentProblem, Recipe
 from slotproof.environments.store import Entry, Store
+from slotproof.protocol.family import Family, Recipe
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import write_whole
 
-Check = Callable[[Path, Recipe], str]
+Check = Callable[[Path, Family], str]
 """Starts a build, given its Python; says why it does not start, or nothing."""
 
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
@@ -29,13 +30,17 @@ _GPU_BUILD = (
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes environments from one recipe. Every failure is an :class:`EnvironmentProblem`."""
+    """Makes environments of one family. Every failure is an :class:`EnvironmentProblem`."""
 
-    recipe: Recipe
+    family: Family
     store: Store
     check: Check
     tell: Tell
     runner: Runner = run
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.family.recipe
 
     def ensure(self, release: str, python: Path | None = None, again: bool = False) -> Entry:
         """The environment of a release; made where there is none, or a damaged one.
@@ -55,7 +60,7 @@ class Maker:
 
     def _there(self, release: str, version: str) -> Entry | None:
         """The environment, if it can be used as it is."""
-        entry = self.store.find(f"{self.recipe.engine}=={release}")
+        entry = self.store.find(f"{self.family.name}=={release}")
         if entry is None or not entry.ready or entry.recipe != self.recipe.digest:
             return None
         if self.store.damage(entry):
@@ -77,15 +82,15 @@ class Maker:
             if fits and version in ("", entry.python_version) and not store.damage(entry):
                 return entry
         program, version = (str(python), version) if python else self._interpreter()
-        name = f"{recipe.family}-base-{recipe.digest}-py{version}"
-        entry = Entry(name, recipe.family, "", recipe.digest, version, "", "", store.folder / name)
+        name = f"{recipe.base}-base-{recipe.digest}-py{version}"
+        entry = Entry(name, recipe.base, "", recipe.digest, version, "", "", store.folder / name)
         megabytes = recipe.base_mb + recipe.release_mb
         return self._make(entry, megabytes, lambda: self._fill_base(entry, program, release))
 
     def _fill_base(self, entry: Entry, program: str, release: str) -> None:
         recipe = self.recipe
         self._venv([program, "-m", "venv", str(entry.path)])
-        wheel = pip.only(f"{recipe.engine}=={release}")
+        wheel = pip.only(f"{self.family.name}=={release}")
         self._pip("", pip.install(entry.python, "--dry-run", *wheel))  # is there such a release?
         self._cpu_build(entry)
         rest = [line for line in recipe.requirements if line != recipe.first]
@@ -122,7 +127,7 @@ class Maker:
 
     def _release(self, release: str, base: Entry) -> Entry:
         """The environment of a release on top of a base."""
-        engine = self.recipe.engine
+        engine = self.family.name
         entry = replace(
             base,
             name=f"{engine}=={release}",
@@ -143,7 +148,7 @@ class Maker:
             _thin(entry.site / entry.engine, self.recipe.keeps)
         write_whole(entry.site / "slotproof-base.pth", f"{base.site}\n")
         self.tell("starting it, to see that it does")
-        if why := self.check(entry.python, self.recipe):
+        if why := self.check(entry.python, self.family):
             raise EnvironmentProblem(f"{entry.name} does not start here: {why}")
 
     def _make(self, entry: Entry, megabytes: int, fill: Callable[[], None]) -> Entry:
@@ -178,7 +183,7 @@ class Maker:
             raise EnvironmentProblem(f"--python {python} is no Python that starts")
         if version not in self.recipe.pythons:
             raise EnvironmentProblem(
-                f"--python {python} is Python {version}; {self.recipe.engine} takes "
+                f"--python {python} is Python {version}; {self.family.name} takes "
                 f"{' or '.join(self.recipe.pythons)}"
             )
         return version
@@ -192,7 +197,7 @@ class Maker:
                 return program, version
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise EnvironmentProblem(
-            f"{recipe.engine} takes Python {' or '.join(recipe.pythons)}, this is {here}; "
+            f"{self.family.name} takes Python {' or '.join(recipe.pythons)}, this is {here}; "
             "`slotproof env create NAME --python PATH` takes another"
         )
 
@@ -222,7 +227,7 @@ class Maker:
     def _pip(self, title: str, argv: list[str]) -> None:
         done = self._run(title, argv)
         if done.status:
-            raise EnvironmentProblem(f"{self.recipe.engine}: {pip.problem(done)}")
+            raise EnvironmentProblem(f"{self.family.name}: {pip.problem(done)}")
 
     def _gpu(self, how: str) -> EnvironmentProblem:
         recipe = self.recipe

@@ -21,8 +21,8 @@ from packaging.version import InvalidVersion, Version
 from platformdirs import user_cache_path
 from pydantic import TypeAdapter
 
+from slotproof.environments.families import EnvironmentProblem
 from slotproof.environments.processes import Tell
-from slotproof.environments.recipes import EnvironmentProblem
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import TEMPORARY, write_whole
 from slotproof.support.terminal import json_text

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from slotproof.environments.families import parse
 from slotproof.environments.making import Check, Maker
 from slotproof.environments.processes import Tell
-from slotproof.environments.recipes import parse
 from slotproof.environments.store import Entry, Store
 from slotproof.support.terminal import complain, plain
 
@@ -44,6 +44,6 @@ def environment(
 
     ``check`` starts it then. Raises :class:`EnvironmentProblem`.
     """
-    recipe, release = parse(name)
+    family, release = parse(name)
     with telling(f"making the environment of {name} in {store.folder}, once") as tell:
-        return Maker(recipe, store, check, tell).ensure(release, python, again)
+        return Maker(family, store, check, tell).ensure(release, python, again)

@@ -27,15 +27,12 @@ Answers = Callable[[list[Action]], dict[str, list[int]]]
 """Asks the build for plain requests, each alone: the tokens of each."""
 
 NOT_OBSERVED = {
-    "tokens of a prompt": "SGLang tells none of a session's turn back (with logprobs from 0 the "
-    "list is empty); others show in the answer",
     "what becomes of a turn that was left": "its client is gone; the next turn's length tells",
     "text": "there is no tokenizer: tokens go in and out",
 }
-"""What no client is told."""
+"""What no client is told, whatever the family."""
 BUSY = "already has an active request"
 GONE = "disconnected from the client side"
-UNKNOWN = "session id"
 """What SGLang's refusals have in them."""
 
 

@@ -13,10 +13,9 @@ from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.pipe import Pipe
 from slotproof.environments.processes import clean_environment
 from slotproof.frontend.scripts import Action, Script
+from slotproof.protocol.family import FrontEnd
 from slotproof.support import interrupts, jsontext
 
-PACKAGE = "slotproof_sglang.frontend"
-"""What the environment of the build runs, from the folder of its driver."""
 LOG = "log.jsonl"
 ANSWER = 30.0
 """Seconds that a client waits for an answer."""
@@ -31,6 +30,7 @@ class Build:
     python: Path
     driver: Path
     """The folder of the driver."""
+    front_end: FrontEnd
     mends: tuple[str, ...] = ()
     start_timeout: float = 300.0
 
@@ -55,7 +55,7 @@ class Program:
             "SLOTPROOF_RECORD_FILES": str(_FILES),
             "TMPDIR": str(folder),
         }
-        self._pipe = Pipe([str(build.python), "-m", PACKAGE], environment)
+        self._pipe = Pipe([str(build.python), "-m", build.front_end.package], environment)
         try:
             message = {"op": "start", "config": config, "mends": list(build.mends)}
             self.version = str(self._ask(message, build.start_timeout).get("version", ""))

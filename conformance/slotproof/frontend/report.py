@@ -50,7 +50,7 @@ def summary(outcome: Outcome, plan: Plan, engine: str, files: list[Path]) -> dic
             "transitions": dict(sorted(outcome.transitions.items())),
         },
         "known": dict(sorted(outcome.known.items())),
-        "not_observed": NOT_OBSERVED,
+        "not_observed": {**plan.build.front_end.not_observed, **NOT_OBSERVED},
         "found": [
             {
                 "id": each.id,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotproof.engines.base import Engine
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.referee import Iteration, play
 from slotproof.matrices.table import Cell
 from slotproof.reports.trace import Trace, load_trace
@@ -42,8 +42,8 @@ class NamedFinding:
 
     def asked_of(self, engine: str) -> bool:
         """Whether that engine may have it: what a build of another family did says nothing."""
-        families = {trace.engine.partition(" ")[0] for _, trace in self.traces} & RECIPES.keys()
-        return engine not in RECIPES or not families or engine in families
+        families = {trace.engine.partition(" ")[0] for _, trace in self.traces} & FAMILIES.keys()
+        return engine not in FAMILIES or not families or engine in families
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Wrong usage is told before anything is collected, in one line."""
     named = config.getoption("--slotproof-engine") is not None
     if asked_for(config) and not named:
+        from slotproof.environments.families import FIRST
+
         raise pytest.UsageError(
-            f"{SUITE} needs an engine: --slotproof-engine=reference, sglang, module:factory or "
-            "“cmd:PROGRAM ARGS”"
+            f"{SUITE} needs an engine: --slotproof-engine=reference, {FIRST.name}, "
+            "module:factory or “cmd:PROGRAM ARGS”"
         )
     if named:
         from slotproof.plugin.part import parts

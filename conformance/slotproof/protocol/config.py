@@ -100,6 +100,11 @@ class EngineConfig:
         return ", ".join(name for name in on if on[name]) or "plain"
 
     @property
+    def running(self) -> int:
+        """Requests that run at once at most: each needs a row."""
+        return min(self.max_running, self.rows)
+
+    @property
     def options(self) -> list[str]:
         """The options of a server that it has.
 
@@ -225,10 +230,10 @@ CONFIGS |= {
     ),
 }
 """Rows that idle slots can hold together, no time-out; chunks where there is a window."""
-_vllm = replace(
+_lending = replace(
     _base, retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
 )
-CONFIGS |= {"p4-vllm": replace(_vllm, page_size=4, total_tokens=56, chunk=8, draft=2)}
+CONFIGS |= {"p4-vllm": replace(_lending, page_size=4, total_tokens=56, chunk=8, draft=2)}
 """All that the profile `vllm` does."""
 SERVED: dict[str, EngineConfig] = {
     "p1-priority": replace(_base, priority=True, max_running=2, rows=8, total_tokens=96),

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from slotproof.protocol.family import Harness
 from slotproof.reports.asked import Question, catching
-from slotproof.reports.calls import Harness, calls, harness_of
+from slotproof.reports.calls import calls, harness_of
 from slotproof.reports.questions import question
 from slotproof.reports.scripted import comment, literal
 from slotproof.reports.view import View
@@ -24,19 +25,19 @@ _BESIDE = re.compile(r"^(?:sys\.path\.append\(.*|from (?:stubs|rounds) import .*
 
 def render(view: View) -> str:
     """The whole file. Raises :class:`NoForm`."""
-    harness = harness_of(view.trace)
-    asked = question(view, harness.engine)
-    return "\n".join(_lines(view.trace, harness, asked)) + "\n"
+    family, harness = harness_of(view.trace)
+    asked = question(view, harness)
+    return "\n".join(_lines(view.trace, family.title, harness, asked)) + "\n"
 
 
-def _lines(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
+def _lines(trace: Record, title: str, harness: Harness, asked: Question) -> Iterator[str]:
     yield f"# {comment(trace.engine)}: {comment(asked.title)}"
     yield "#"
-    yield f"# Run it with the Python of an environment that has {harness.title}; it needs nothing"
+    yield f"# Run it with the Python of an environment that has {title}; it needs nothing"
     yield "# else, no GPU and no weights. It ends with 1 where the bug is, 0 where it is not, 2 if"
     yield "# anything else goes wrong. Made by slotproof from a trace."
     for path in harness.parts:
-        if path.name != "rounds.py" or "draft" in harness.arguments(trace):
+        if path.name != "rounds.py" or "draft" in harness.made_with(trace):
             yield ""
             yield from part(path)
     yield ""
@@ -61,12 +62,12 @@ def part(path: Path) -> Iterator[str]:
 
 def finding(trace: Record, asked: Question) -> Iterator[str]:
     """The function that runs the commands and says what is wrong: what there is to read."""
-    harness = harness_of(trace)
+    _, harness = harness_of(trace)
     told = calls(trace)
     last = trace.rows[-1].command
     if asked.iteration is not None and last["do"] == "step":
         told[-1] = f"engine.step({asked.iteration})"
-    given = harness.arguments(trace).items()
+    given = harness.made_with(trace).items()
     yield "def finding():"
     yield f"    engine = Engine({', '.join(f'{name}={literal(value)}' for name, value in given)})"
     steps = [number for number, row in enumerate(trace.rows[:-1]) if row.command["do"] == "step"]

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from slotproof.engines.registry import is_ours
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.observation import Violation
 from slotproof.traces.record import Record
 
 _FRAME = re.compile(r'^ *File "([^"\n]{1,1000})", line (\d{1,7}), in ([^\n]{1,200})$', re.MULTILINE)
 _LIBRARY = re.compile(r".*(?:site-packages|dist-packages|lib/python\d+(?:\.\d+)?)/")
-_SUITE = re.compile(r"(?:^|/)slotproof/(?:engines|lockstep|drivers/(?:common|sglang|vllm)/)")
+_DRIVERS = "|".join(("common", *FAMILIES))
+_SUITE = re.compile(rf"(?:^|/)slotproof/(?:engines|lockstep|drivers/(?:{_DRIVERS})/)")
 """Ours, on the way to the engine and in it."""
 
 

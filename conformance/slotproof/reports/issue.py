@@ -10,40 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from slotproof.protocol.commands import describe
+from slotproof.protocol.family import Harness
 from slotproof.reports import alone
 from slotproof.reports.asked import Question, scrubbed
-from slotproof.reports.calls import Harness, harness_of
+from slotproof.reports.calls import harness_of
 from slotproof.reports.front_end import objections
 from slotproof.reports.markdown import details, fenced
 from slotproof.reports.questions import question
 from slotproof.reports.view import View
 from slotproof.support.markup import code, text
 from slotproof.traces.record import Record
-
-WORDS = {
-    "sglang": {
-        "open": "a client opens a streaming session (`OpenSessionReqInput`)",
-        "submit": "a request; with a session a turn of it, with its new tokens "
-        "(`TokenizedGenerateReqInput`)",
-        "abort": "`AbortReq`",
-        "close": "`CloseSessionReqInput`",
-        "retract": "`Scheduler.pause_generation` in mode `retract`, and on",
-        "evict": "`evict` of the prefix tree, as an allocation that runs short does",
-        "accept": "how many tokens the request's next speculative round accepts",
-        "step": "of its event loop: receive, next batch, run, process result",
-        "max_new": "`max_new_tokens`",
-    },
-    "vllm": {
-        "open": "a client begins a session: its turns are one resumable request "
-        "(`AsyncLLM.generate` with a stream of inputs)",
-        "submit": "`Scheduler.add_request`; with a session a turn of it, with its new tokens",
-        "abort": "`Scheduler.finish_requests`, aborted",
-        "close": "the session's last input, which is not resumable",
-        "step": "of `EngineCore.step`: schedule, run, update from output",
-        "max_new": "`max_tokens`",
-    },
-}
-"""By engine, what the steps say, in the words of its source."""
 
 FIGURES = {
     "waiting": "requests that are not answered while nothing runs",
@@ -70,17 +46,17 @@ class Elsewhere:
 
 def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
     """The whole report. Raises :class:`NoForm`."""
-    harness = harness_of(view.trace)
-    asked = question(view, harness.engine)
-    return "\n".join(_lines(view, harness, asked, releases)) + "\n"
+    family, harness = harness_of(view.trace)
+    asked = question(view, harness)
+    return "\n".join(_lines(view, family.title, harness, asked, releases)) + "\n"
 
 
 def _lines(
-    view: View, harness: Harness, asked: Question, releases: Sequence[Elsewhere]
+    view: View, title: str, harness: Harness, asked: Question, releases: Sequence[Elsewhere]
 ) -> Iterator[str]:
     trace = view.trace
     release = trace.engine.partition(" ")[2]
-    yield f"# {text(f'{asked.title} ({harness.title} {release})')}"
+    yield f"# {text(f'{asked.title} ({title} {release})')}"
     yield ""
     yield f"**Expected:** {text(asked.expected)}"
     yield ""
@@ -88,7 +64,7 @@ def _lines(
     yield ""
     yield "## What happens"
     yield ""
-    yield f"{_configuration(trace)}:"
+    yield f"{_configuration(trace, harness)}:"
     yield ""
     for number, row in enumerate(trace.rows, 1):
         yield f"{number}. {text(describe(row.command))}"
@@ -97,14 +73,14 @@ def _lines(
     yield ""
     yield (
         "The scheduler on a CPU, with random weights and no sockets. The script below needs an "
-        f"environment that has {harness.title}, and nothing else. It prints `BUG: …` and ends with "
+        f"environment that has {title}, and nothing else. It prints `BUG: …` and ends with "
         "status 1 where the bug is, `not seen` and 0 where it is not, 2 if anything else is wrong."
     )
     yield from fenced(list(alone.finding(trace, asked)), "python")
     yield from details("The whole script", alone.render(view), "python")
     yield "## Releases"
     yield ""
-    yield from _releases(harness, release, releases)
+    yield from _releases(title, release, releases)
     yield ""
     yield "## Through the API"
     yield ""
@@ -115,7 +91,7 @@ def _lines(
     yield from _legend(trace, harness, asked)
 
 
-def _configuration(trace: Record) -> str:
+def _configuration(trace: Record, harness: Harness) -> str:
     config = trace.config
     also = {
         f"chunks of {config.chunk}": config.chunk,
@@ -123,14 +99,14 @@ def _configuration(trace: Record) -> str:
         f"speculation, {config.draft} steps": config.draft,
     }
     said = [f"P{config.size[1:]}", f"a context of {config.context_len}"]
-    said += [f"{min(config.max_running, config.rows)} requests may run"]
-    said += [f"{config.rows} rows"] if trace.found_on.startswith("sglang") else []
+    said += [f"{config.running} requests may run"]
+    said += [f"{config.rows} rows"] if "rows" in harness.arguments else []
     return ", ".join([*said, *(name for name, on in also.items() if on)])
 
 
-def _releases(harness: Harness, release: str, found: Sequence[Elsewhere]) -> Iterator[str]:
+def _releases(title: str, release: str, found: Sequence[Elsewhere]) -> Iterator[str]:
     if not found:
-        yield text(f"Seen on {harness.title} {release}; other releases were not tried.")
+        yield text(f"Seen on {title} {release}; other releases were not tried.")
         yield "The script prints the versions of torch and Python."
         return
     yield "| release | seen | with |"
@@ -140,7 +116,7 @@ def _releases(harness: Harness, release: str, found: Sequence[Elsewhere]) -> Ite
 
 
 def _reachable(trace: Record, harness: Harness) -> Iterator[str]:
-    found = objections(trace, harness.engine)
+    found = objections(trace, harness)
     if not found:
         yield "Everything is what clients can send: the front end's checks let it pass."
         return
@@ -152,7 +128,7 @@ def _reachable(trace: Record, harness: Harness) -> Iterator[str]:
 def _legend(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
     done = {row.command["do"] for row in trace.rows}
     done |= {"max_new"} if "submit" in done else set()
-    for word, means in WORDS[harness.engine].items():
+    for word, means in harness.words.items():
         if word in done:
             yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
     for word in asked.figures:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from slotproof.lockstep.observation import Violation
+from slotproof.protocol.family import Harness
 from slotproof.reports.asked import Question, scrubbed
 from slotproof.reports.crash import crashed_at
 from slotproof.reports.figures import figures
@@ -20,16 +21,16 @@ LATER = 50
 RAISED = re.compile(r"([A-Za-z_]\w{0,99}): (.*)", re.DOTALL)
 
 
-def question(view: View, family: str) -> Question:
+def question(view: View, harness: Harness) -> Question:
     """Raises :class:`NoForm` if nothing of what was broken can be asked of an engine alone."""
     for violation in view.trace.violations:
-        for made in _asked(violation, view, family):
+        for made in _asked(violation, view, harness):
             return replace(made, title=scrubbed(made.title), seen=scrubbed(made.seen))
     broken = view.first.clause if view.first else "nothing"
     raise NoForm(f"an engine alone does not show that {broken} is broken")
 
 
-def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
+def _asked(violation: Violation, view: View, harness: Harness) -> Iterator[Question]:
     """The question about it, if there is one."""
     name, conjunct, clause = violation.invariant, violation.conjunct, violation.clause
     rid = _rid(violation, view)
@@ -39,16 +40,18 @@ def _asked(violation: Violation, view: View, family: str) -> Iterator[Question]:
         yield _unanswered(violation, rid)
     elif name == "INV-ANSWER" and conjunct in _ANSWERS and rid:
         yield _ANSWERS[conjunct](violation, rid)
-    elif family == "sglang" and name.startswith("INV-SUM-"):
+    elif not harness.shows_memory:
+        return
+    elif name.startswith("INV-SUM-"):
         if conjunct == "reported":
             yield _check(violation)
         elif conjunct == "equation" and not view.trace.config.window:
             yield _owned(violation, view.trace.config.total_tokens)
-    elif family == "sglang" and clause in ("INV-ONCE.reported", "INV-CHECKER.alarm"):
+    elif clause in ("INV-ONCE.reported", "INV-CHECKER.alarm"):
         yield _check(violation)
-    elif family == "sglang" and clause == "INV-ORDER.slot":
+    elif clause == "INV-ORDER.slot":
         yield from _order(violation, view)
-    elif family == "sglang":
+    else:
         yield from figures(violation, view)
 
 

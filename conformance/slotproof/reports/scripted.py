@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slotproof.engines.registry import is_ours
+from slotproof.environments.families import FIRST
 from slotproof.protocol.commands import FIELDS
 from slotproof.support.terminal import plain
 from slotproof.traces.record import Record
@@ -38,8 +39,9 @@ def _lines(trace: Record) -> Iterator[str]:
     yield ""
     if is_ours(trace.found_on):
         yield "    pytest THIS_FILE                                    where it was found"
-    yield "    SLOTPROOF_ENGINE=sglang==0.5.23 pytest THIS_FILE    an engine of your choice"
-    yield "    SLOTPROOF_ENGINE=sglang SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
+    release = f"{FIRST.name}=={FIRST.example}"
+    yield f"    SLOTPROOF_ENGINE={release} pytest THIS_FILE    an engine of your choice"
+    yield f"    SLOTPROOF_ENGINE={FIRST.name} SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
     yield '"""'
     yield ""
     yield f"# Found on {comment(trace.engine)}:"

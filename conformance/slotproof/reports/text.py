@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.figures import in_a_line
 from slotproof.lockstep.observation import TERMS, Violation
 from slotproof.protocol.commands import describe
@@ -72,7 +72,7 @@ def again(trace: Record, path: str, options: str = "") -> str:
     """The command that replays the trace: where it is not known, it says that there is an
     environment."""
     engine = trace.spec if "--python " in options else trace.found_on
-    if engine in RECIPES and not options:
+    if engine in FAMILIES and not options:
         options = "--python ENV/bin/python"
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
     return f"{line} {options}".rstrip()

@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from slotproof.environments.families import FIRST
 from slotproof.spec_documents import facts, limits
 from slotproof.spec_documents.diagram import picture
 from slotproof.spec_documents.schemas import schemas
@@ -137,7 +138,7 @@ def _pulls(source: str) -> str:
     >>> _pulls("vllm-project/vllm#42571")
     '[vllm-project/vllm#42571](https://github.com/vllm-project/vllm/pull/42571)'
     """
-    last = "sgl-project/sglang"
+    last = FIRST.repository
 
     def link(match: re.Match[str]) -> str:
         nonlocal last

@@ -8,7 +8,7 @@ from functools import cache
 
 from slotproof.engines.methods import methods_of, newest
 from slotproof.engines.mutants import MutantRecord, mutant_records
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof_model.bugs.museum import EXHIBITS, Exhibit
 from slotproof_model.proofs import cores
 from slotproof_model.spec.expr import variables
@@ -89,10 +89,10 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
     >>> list(made_in(["T-MATCH"]))
     ['SGLang 0.5.23', 'vLLM 0.33.0', 'the reference engine']
     """
-    releases = {engine: newest(engine) for engine in RECIPES}
+    releases = {engine: newest(engine) for engine in FAMILIES}
     tables = {
         **{
-            f"{RECIPES[it].title} {last}": methods_of(f"{it} {last}")
+            f"{FAMILIES[it].title} {last}": methods_of(f"{it} {last}")
             for it, last in releases.items()
         },
         "the reference engine": methods_of("reference"),

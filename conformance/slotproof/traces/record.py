@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from slotproof.environments.recipes import RECIPES
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.explanations import Explanation
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration, Setup
@@ -132,7 +132,7 @@ class Record:
     def found_on(self) -> str:
         """An ``--engine`` argument that stands for the build: a release, where it has one."""
         name, _, release = self.engine.partition(" ")
-        if self.spec == name and name in RECIPES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
+        if self.spec == name and name in FAMILIES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
             return f"{name}=={release}"
         return self.spec
 

@@ -16,8 +16,10 @@ import pytest
 
 from slotproof.cli import show as showing
 from slotproof.cli.app import status
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.commands import Command
+from slotproof.protocol.family import Harness
 from slotproof.reports import alone, forms, issue
 from slotproof.reports.calls import calls
 from slotproof.reports.front_end import objections
@@ -51,6 +53,12 @@ WITHOUT = {
     "vllm-0.31.0-stale-block-hash": "does not show that INV-LOOKUP.holds is broken",
 }
 """Findings of which no script can be made, and why."""
+
+
+def harness(family: str) -> Harness:
+    found = FAMILIES[family].harness
+    assert found is not None
+    return found
 
 
 def given(name: str) -> Trace:
@@ -207,7 +215,7 @@ def test_requests_that_the_front_end_of_vllm_refuses_are_not_sent() -> None:
     one, none, more = submit("r1", [1]), submit("r3", []), submit("r2", [1], 0)
     changed = sends(trace, one, none, more, STEP)
     assert [each is None for each in calls(changed)] == [False, True, True, False]
-    said = objections(changed, "vllm")
+    said = objections(changed, harness("vllm"))
     assert len(said) == 2 and all("it is not in the script" in each for each in said)
 
 
@@ -234,7 +242,7 @@ FRONT_END = [
 @pytest.mark.parametrize(("engine", "command", "said"), FRONT_END)
 def test_what_the_front_end_refuses(engine: str, command: Command, said: str | None) -> None:
     """As `TokenizerManager` of SGLang and `InputProcessor` of vLLM do; a context of 32."""
-    found = objections(sends(given(PINS), command), engine)
+    found = objections(sends(given(PINS), command), harness(engine))
     assert len(found) == (said is not None)
     assert said is None or found[0].startswith(said)
 

@@ -9,6 +9,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,22 +18,33 @@ from slotproof.engines import releases
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments import use
+from slotproof.environments.families import FAMILIES, EnvironmentProblem
 from slotproof.environments.making import Maker
 from slotproof.environments.processes import Done, Tell
-from slotproof.environments.recipes import RECIPES, SGLANG, EnvironmentProblem, Recipe
 from slotproof.environments.store import MARKER, Entry, Store, default_folder
+from slotproof.protocol.family import Family, Recipe
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
-TINY = Recipe(
-    engine="tiny",
-    requirements=("torch==2", "numpy==1"),
-    from_cpu_index="torch",
-    cpu_index="https://cpu.invalid/simple",
-    pythons=("3.1", HERE),
-    base_mb=2,
-    release_mb=1,
+TINY = Family(
+    name="tiny",
+    recipe=Recipe(
+        base="tiny",
+        requirements=("torch==2", "numpy==1"),
+        from_cpu_index="torch",
+        cpu_index="https://cpu.invalid/simple",
+        pythons=("3.1", HERE),
+        base_mb=2,
+        release_mb=1,
+    ),
     driver=Path(__file__).parent / "drivers" / "toy.py",
 )
+
+
+def with_recipe(**changes: Any) -> Family:
+    """The family with another recipe."""
+    return replace(TINY, recipe=replace(TINY.recipe, **changes))
+
+
 NO_NETWORK = (
     "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError("
     "'<HTTPSConnection>: Failed to establish a new connection: [Errno -2] Name or service not "
@@ -89,8 +101,8 @@ class FakePip:
         return sum(word in line for line in self.commands)
 
 
-def fine(python: Path, recipe: Recipe) -> str:
-    assert python.exists() and recipe.engine == "tiny"
+def fine(python: Path, family: Family) -> str:
+    assert python.exists() and family.name == "tiny"
     return ""
 
 
@@ -107,9 +119,9 @@ def maker(pip: FakePip, tmp_path: Path) -> Maker:
 @pytest.fixture
 def cli(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> Maker:
     """The same, as the command line makes it."""
-    monkeypatch.setitem(RECIPES, "tiny", TINY)
+    monkeypatch.setitem(FAMILIES, "tiny", TINY)
     monkeypatch.setenv("SLOTPROOF_ENVS", str(maker.store.folder))
-    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, pip)  # noqa: E731
+    make = lambda family, store, check, tell: Maker(family, store, fine, tell, pip)  # noqa: E731
     monkeypatch.setattr(use, "Maker", make)
     return maker
 
@@ -146,8 +158,8 @@ def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePi
     first = maker.ensure("1.0")
     seen: list[set[str]] = []
 
-    def started(python: Path, recipe: Recipe) -> str:
-        (module,) = (python.parents[1] / "lib").glob(f"python*/site-packages/{recipe.engine}")
+    def started(python: Path, family: Family) -> str:
+        (module,) = (python.parents[1] / "lib").glob(f"python*/site-packages/{family.name}")
         seen.append({path.name for path in module.rglob("*")})
         return ""
 
@@ -160,7 +172,7 @@ def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePi
                 (site / "site-packages" / "small" / name).write_text("")
         return done
 
-    small = replace(TINY, engine="small", base="tiny", keeps=(".py", ".json"))
+    small = replace(with_recipe(keeps=(".py", ".json")), name="small")
     second = Maker(small, maker.store, started, maker.tell, installs).ensure("2.0")
     assert (second.name, second.base) == ("small==2.0", first.base)
     assert seen == [{"run.py", "run.json"}]
@@ -170,7 +182,7 @@ def test_engines_of_the_same_requirements_share_a_base(maker: Maker, pip: FakePi
 def test_torch_comes_from_the_index_of_cpu_builds(maker: Maker, pip: FakePip) -> None:
     maker.ensure("1.0")
     (torch,) = [line for line in pip.commands if "--index-url" in line]
-    assert TINY.cpu_index in torch and torch.endswith("torch==2") and "--no-deps" in torch
+    assert TINY.recipe.cpu_index in torch and torch.endswith("torch==2") and "--no-deps" in torch
     (rest,) = [line for line in pip.commands if "numpy" in line]
     assert rest.endswith("torch==2 numpy==1"), "what torch needs itself comes with the rest"
 
@@ -178,7 +190,7 @@ def test_torch_comes_from_the_index_of_cpu_builds(maker: Maker, pip: FakePip) ->
 def test_without_that_index_a_cpu_build_of_the_usual_one_will_do(
     maker: Maker, pip: FakePip
 ) -> None:
-    pip.fails = {TINY.cpu_index: NO_NETWORK}
+    pip.fails = {TINY.recipe.cpu_index: NO_NETWORK}
     pip.needs = ["filelock", "numpy>1; extra == 'fast'"]
     assert maker.ensure("1.0").ready
 
@@ -187,7 +199,7 @@ def test_without_that_index_a_cpu_build_of_the_usual_one_will_do(
 def test_a_gpu_build_is_refused_before_it_is_fetched(
     maker: Maker, pip: FakePip, needs: str
 ) -> None:
-    pip.fails = {TINY.cpu_index: NO_NETWORK}
+    pip.fails = {TINY.recipe.cpu_index: NO_NETWORK}
     pip.needs = ["filelock", needs]
     assert "has torch==2 for GPUs (needs " in problem(maker)
     assert pip.commands[-1].count("--dry-run") == 1
@@ -242,7 +254,7 @@ def test_no_space_is_told_before_anything_is_fetched(
 
 def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/no/python: there is no such program" in problem(maker, python=Path("/no/python"))
-    old = replace(maker, recipe=replace(TINY, pythons=("3.1", "3.2")))
+    old = replace(maker, family=with_recipe(pythons=("3.1", "3.2")))
     here = Path(sys.executable)
     assert f"--python {here} is Python {HERE}; tiny takes 3.1 or 3.2" in problem(old, python=here)
     text = problem(old)
@@ -253,7 +265,7 @@ def test_a_wrong_python(maker: Maker, pip: FakePip, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_build_that_does_not_start(maker: Maker) -> None:
-    def broken(python: Path, recipe: Recipe) -> str:
+    def broken(python: Path, family: Family) -> str:
         return "sglang can't be imported: ImportError: nope"
 
     text = problem(replace(maker, check=broken), "1.0")
@@ -265,7 +277,7 @@ def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
     assert replace(maker, check=releases.starts).ensure("1.0").ready
     silent = replace(TINY, driver=tmp_path / "none.py")
     with pytest.raises(EnvironmentProblem) as caught:
-        replace(maker, recipe=silent, check=releases.starts).ensure("1.1")
+        replace(maker, family=silent, check=releases.starts).ensure("1.1")
     text = str(caught.value)
     assert "tiny==1.1 does not start here: the driver does not start" in text
 
@@ -274,7 +286,7 @@ def test_the_driver_is_what_is_started(maker: Maker, tmp_path: Path) -> None:
 
 
 def test_a_making_cut_short_leaves_nothing_or_is_made_again(maker: Maker, pip: FakePip) -> None:
-    def interrupted(python: Path, recipe: Recipe) -> str:
+    def interrupted(python: Path, family: Family) -> str:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -389,11 +401,11 @@ def test_again_makes_the_base_too(cli: Maker, pip: FakePip) -> None:
 def test_another_recipe_makes_another_base_and_the_old_one_goes(maker: Maker) -> None:
     maker.ensure("1.0")
     maker.ensure("1.1")
-    newer = replace(maker, recipe=replace(TINY, requirements=("torch==3",)))
-    assert newer.recipe.digest != TINY.digest
+    newer = replace(maker, family=with_recipe(requirements=("torch==3",)))
+    assert newer.recipe.digest != TINY.recipe.digest
     newer.ensure("1.0")
     bases = {entry.recipe for entry in maker.store.entries() if not entry.release}
-    assert bases == {TINY.digest, newer.recipe.digest}, "1.1 still uses the old one"
+    assert bases == {TINY.recipe.digest, newer.recipe.digest}, "1.1 still uses the old one"
     newer.ensure("1.1")
     bases = {entry.recipe for entry in maker.store.entries() if not entry.release}
     assert bases == {newer.recipe.digest}
@@ -418,7 +430,7 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
             raise KeyboardInterrupt
         return pip(argv, keep_open, tell)
 
-    make = lambda recipe, store, check, tell: Maker(recipe, store, fine, tell, interrupted)  # noqa: E731
+    make = lambda family, store, check, tell: Maker(family, store, fine, tell, interrupted)  # noqa: E731
     with monkeypatch.context() as patched:
         patched.setattr(use, "Maker", make)
         assert status(["env", "create", "tiny==1.0", *["--json"] * as_json]) == 3
@@ -543,6 +555,7 @@ def test_where_they_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def test_the_recipe_of_sglang_pins_everything() -> None:
     """The environment is the same for everybody."""
-    assert SGLANG.first.startswith("torch==")
-    assert all("==" in line for line in SGLANG.requirements)
-    assert not [line for line in SGLANG.requirements if line.startswith(("nvidia", "triton"))]
+    recipe = FAMILIES["sglang"].recipe
+    assert recipe.first.startswith("torch==")
+    assert all("==" in line for line in recipe.requirements)
+    assert not [line for line in recipe.requirements if line.startswith(("nvidia", "triton"))]

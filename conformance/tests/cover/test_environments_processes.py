@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from slotproof.engines.releases import starts
+from slotproof.environments.families import EnvironmentProblem
 from slotproof.environments.making import Maker
 from slotproof.environments.processes import run
-from slotproof.environments.recipes import EnvironmentProblem
 from slotproof.environments.store import Entry, Store
 from tests.processes import Descent
 from tests.quality.environments import TINY, wheels

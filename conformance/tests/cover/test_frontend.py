@@ -15,6 +15,7 @@ from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
 from slotproof.frontend.running import FrontEndFinding, Plan, Round
 from slotproof.frontend.scripts import MARGIN, Action, Script, drawn
+from slotproof.protocol.family import FrontEnd
 
 Noted = dict[str, Any]
 
@@ -262,7 +263,9 @@ def found(scripts: list[Script]) -> FrontEndFinding:
 
 
 def saved(folder: Path) -> Path:
-    plan = Plan(Build(Path("python"), Path("driver"), ("all",)), CONFIGS, 1, 1.0, 0)
+    plan = Plan(
+        Build(Path("python"), Path("driver"), FrontEnd("front", {}), ("all",)), CONFIGS, 1, 1.0, 0
+    )
     return round_file.save(found([SCRIPT]), plan, "sglang==0.5.23", folder)
 
 

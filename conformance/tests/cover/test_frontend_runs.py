@@ -14,6 +14,7 @@ from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.frontend import running
 from slotproof.frontend.program import Build
 from slotproof.frontend.scripts import Action, Script
+from slotproof.protocol import family
 
 HEADER = {
     "slotproof-log": 3,
@@ -101,7 +102,8 @@ def front_end(monkeypatch: pytest.MonkeyPatch) -> type[FrontEnd]:
 
     monkeypatch.setattr(running, "Program", Mine)
     monkeypatch.setattr(running, "_SETTLED", 0.0)
-    monkeypatch.setattr(fronting, "_build", lambda *_: Build(Path("python"), Path("driver")))
+    build = Build(Path("python"), Path("driver"), family.FrontEnd("front", {}))
+    monkeypatch.setattr(fronting, "_build", lambda *_: build)
     return Mine
 
 

@@ -15,7 +15,7 @@ from slotproof.cli.app import status
 from slotproof.drivers.sglang.slotproof_sglang import mends
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
-from slotproof.environments.recipes import SGLANG
+from slotproof.environments.families import FAMILIES
 from slotproof.reports import scripted
 from slotproof.reports.trace import load_trace
 from slotproof.traces import itf
@@ -162,7 +162,7 @@ def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
 def test_every_mend_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixture[str]) -> None:
     assert status(["list", "mends"]) == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
-    assert listed == mends.names() == sorted(SGLANG.mends)
+    assert listed == mends.names() == sorted(FAMILIES["sglang"].mends)
     for path in sorted(mends.FOLDER.glob("*.diff")):
         page = FINDINGS / f"{path.name.partition('.')[0]}.md"
         assert f"--mend {page.stem}`" in page.read_text("utf-8"), page

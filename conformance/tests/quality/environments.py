@@ -1,4 +1,4 @@
-"""The command line with one more recipe: wheels of a folder, made here, and the toy driver."""
+"""The command line with one more family: wheels of a folder, made here, and the toy driver."""
 
 import os
 import sys
@@ -6,16 +6,20 @@ import zipfile
 from pathlib import Path
 
 from slotproof.cli.app import main
-from slotproof.environments.recipes import RECIPES, Recipe
+from slotproof.environments.families import FAMILIES
+from slotproof.protocol.family import Family, Recipe
 
-TINY = Recipe(
-    engine="tiny",
-    requirements=("torch==2",),
-    from_cpu_index="torch",
-    cpu_index="https://cpu.invalid/simple",
-    pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
-    base_mb=1,
-    release_mb=1,
+TINY = Family(
+    name="tiny",
+    recipe=Recipe(
+        base="tiny",
+        requirements=("torch==2",),
+        from_cpu_index="torch",
+        cpu_index="https://cpu.invalid/simple",
+        pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
+        base_mb=1,
+        release_mb=1,
+    ),
     driver=Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py",
 )
 
@@ -42,5 +46,5 @@ def wheels(folder: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    RECIPES["tiny"] = TINY
+    FAMILIES["tiny"] = TINY
     main()

@@ -15,6 +15,7 @@ from subprocess import PIPE
 
 import pytest
 
+from slotproof.environments.families import FAMILIES
 from slotproof.frontend import running
 from slotproof.frontend.configs import CONFIGS
 from slotproof.frontend.program import Build
@@ -34,6 +35,12 @@ KNOWN = ROOT / "docs" / "findings" / f"sglang-{RELEASE}.baseline.json"
 Python = Callable[[str], Path]
 
 
+def build_of(python: Path, driver: Path) -> Build:
+    front_end = FAMILIES["sglang"].front_end
+    assert front_end is not None
+    return Build(python, driver, front_end, ("all",))
+
+
 def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
     groups = baseline.load(KNOWN).of(f"sglang {RELEASE}")
     known = frozenset(each for group in groups for each in group.seen_as).__contains__
@@ -43,7 +50,7 @@ def played(build: Build, out: Path, rounds: int, config: str) -> Outcome:
 
 def test_nothing_new_is_found(python_of: Python, tmp_path: Path) -> None:
     """Known bugs are mended; both judges looked."""
-    build = Build(python_of(RELEASE), DRIVERS / "sglang", ("all",))
+    build = build_of(python_of(RELEASE), DRIVERS / "sglang")
     outcome = played(build, tmp_path, 3, "p4-overlap")
     assert [each.sentence for each in outcome.found] == []
     assert outcome.rounds == 3 and outcome.version == RELEASE
@@ -76,7 +83,7 @@ def broken(diff: str, folder: Path, python: Path) -> Build:
     for each in ("sglang", "common"):
         shutil.copytree(DRIVERS / each, folder / each)
     (folder / "sglang" / "mends" / "break-it.diff").write_text(diff)
-    return Build(python, folder / "sglang", ("all",))
+    return build_of(python, folder / "sglang")
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from slotproof_engine.mutants import (
     answers,
     checks,
+    choices,
     content,
     memory,
     overlap,
     prefixes,
     sessions,
     slots,
-    vllm,
 )
 from slotproof_engine.mutants.registry import Mutant, joined
 
@@ -19,7 +19,7 @@ __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for kind in (slots, sessions, memory, content, prefixes, overlap, vllm, checks, answers)
+    for kind in (slots, sessions, memory, content, prefixes, overlap, choices, checks, answers)
     for mutant in kind.MUTANTS
 }
 

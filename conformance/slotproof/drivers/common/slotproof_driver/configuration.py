@@ -1,11 +1,31 @@
-"""A configuration as `reset` sends it: defaults filled in, and what is none refused."""
+"""From a configuration as `reset` sends it to the arguments of an engine."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .usage import UsageError
+
+#: Of the fields that every engine takes; an engine may have other defaults.
+DEFAULTS: dict[str, Any] = {
+    "page_size": 1,
+    "total_tokens": 64,
+    "swa_tokens": 0,
+    "window": 0,
+    "max_running": 4,
+    "rows": None,
+    "context_len": 48,
+    "chunk": 0,
+    "draft": 0,
+    "topk": 1,
+    "reserve": 0,
+    "retract": "keep",
+    "timeout": 0,
+    "aligned_reuse": False,
+    "overlap": False,
+}
 
 
 def filled(
@@ -35,3 +55,8 @@ def filled(
     if not 0 <= full["reserve"] <= 100:
         raise UsageError(f"config.reserve: {full['reserve']} is no share of 0 to 100")
     return full
+
+
+def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
+    """Of what is on offer, the arguments that ``function`` takes."""
+    return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}

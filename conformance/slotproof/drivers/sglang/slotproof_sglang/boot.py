@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import tempfile
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from slotproof_driver.configuration import filled
+from slotproof_driver.configuration import DEFAULTS, by_signature, filled
 from slotproof_driver.stubs import install
 from slotproof_driver.usage import UsageError
 
@@ -55,24 +54,7 @@ SHAPE = (
     *options.SHAPE,
 )
 
-DEFAULTS: dict[str, Any] = {
-    "page_size": 1,
-    "total_tokens": 64,
-    "swa_tokens": 0,
-    "window": 0,
-    "max_running": 4,
-    "rows": None,
-    "context_len": 128,
-    "chunk": 0,
-    "draft": 0,
-    "topk": 1,
-    "reserve": 100,
-    "retract": "keep",
-    "timeout": 0,
-    "aligned_reuse": False,
-    "overlap": False,
-    **options.DEFAULTS,
-}
+OWN = {"context_len": 128, "reserve": 100, **options.DEFAULTS}
 
 
 def limits() -> dict[str, list[Any]]:
@@ -84,7 +66,7 @@ def limits() -> dict[str, list[Any]]:
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    full: dict[str, Any] = filled(config, DEFAULTS, limits())
+    full: dict[str, Any] = filled(config, {**DEFAULTS, **OWN}, limits())
     page = full["page_size"]
     if full["chunk"] < 0 or full["chunk"] % page:
         raise UsageError(f"config.chunk: {full['chunk']} is no multiple of the page size {page}")
@@ -204,11 +186,6 @@ def server_args(config: dict[str, Any], folder: str) -> Any:
     }
     has = options.arguments_of(cls)
     return cls(**{name: value for name, value in wanted.items() if name in has})
-
-
-def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Of what is on offer, the arguments that ``function`` takes."""
-    return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from slotproof_driver import stubs
-from slotproof_driver.configuration import filled
+from slotproof_driver.configuration import DEFAULTS, by_signature, filled
 from slotproof_driver.usage import UsageError
 
 from . import drafts
@@ -54,24 +53,6 @@ LIMITS: dict[str, list[Any]] = {
     "overlap": [False, True],
 }
 
-DEFAULTS: dict[str, Any] = {
-    "page_size": 1,
-    "total_tokens": 64,
-    "swa_tokens": 0,
-    "window": 0,
-    "max_running": 4,
-    "rows": None,
-    "context_len": 48,
-    "chunk": 0,
-    "draft": 0,
-    "topk": 1,
-    "reserve": 0,
-    "retract": "wipe",
-    "timeout": 0,
-    "aligned_reuse": False,
-    "overlap": False,
-}
-
 
 @dataclass(frozen=True)
 class Options:
@@ -85,7 +66,7 @@ class Options:
 
 def normalise(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with defaults filled in; `UsageError` for what can't be had."""
-    full: dict[str, Any] = filled(config, DEFAULTS, LIMITS)
+    full: dict[str, Any] = filled(config, {**DEFAULTS, "retract": "wipe"}, LIMITS)
     if full["context_len"] > full["total_tokens"]:
         raise UsageError(
             f"config.total_tokens: {full['total_tokens']} is less than a context of "
@@ -246,11 +227,6 @@ def vllm_config(config: dict[str, Any], options: Options) -> Any:
         object.__setattr__(made, "speculative_config", drafts.speculative_config(config))
     object.__setattr__(made, "model_config", ModelConfig(config["context_len"]))
     return made
-
-
-def by_signature(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Of what is on offer, the arguments that ``function`` takes."""
-    return {k: v for k, v in offered.items() if k in inspect.signature(function).parameters}
 
 
 def aborted() -> Any:

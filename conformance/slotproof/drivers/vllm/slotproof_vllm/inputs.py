@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 from zlib import crc32
 
+from slotproof_driver.configuration import by_signature
 from slotproof_driver.usage import UsageError
 
 from . import boot
@@ -50,7 +51,7 @@ class Inputs:
             "resumable": resumable,
             "priority": importance(key) if self.priority else 0,
         }
-        return self.request(**boot.by_signature(self.request.__init__, offered))
+        return self.request(**by_signature(self.request.__init__, offered))
 
     def last(self, key: str) -> Any:
         """What ends a session: `AsyncLLM` sends a token of no meaning."""

@@ -1,4 +1,4 @@
-"""Bugs of what vLLM does otherwise: it publishes on loan, drops a last token, queues turns."""
+"""Bugs of what a profile may choose: to publish on loan, drop a last token, queue turns."""
 
 from __future__ import annotations
 

@@ -1,0 +1,187 @@
+"""One record per engine family: no statement outside of the drivers' folders names a family."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotproof.engines.methods import methods_of, newest
+from slotproof.environments.families import FAMILIES
+from slotproof.protocol.commands import ALWAYS, FIELDS
+from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.family import Family, Recipe
+from slotproof_model.spec.profiles import PROFILES
+
+ROOT = Path(__file__).parents[3]
+DRIVERS = "conformance/slotproof/drivers"
+FOLDERS = ("conformance/slotproof", "impl/slotproof_engine", "model/slotproof_model")
+NAMES = re.compile("|".join(FAMILIES), re.IGNORECASE)
+Words = Iterator[tuple[ast.AST, str]]
+
+
+def helps(tree: ast.AST) -> Words:
+    """Help texts of the command line and of the plugin."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "help":
+            yield from words(node.value)
+
+
+def origins(tree: ast.AST) -> Words:
+    """Where a mutant was found: the second argument of ``Mutant(…)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Mutant":
+            yield from words(node.args[1])
+
+
+def everything(tree: ast.AST) -> Words:
+    """Whatever the file says."""
+    yield from words(tree)
+
+
+def profiles(tree: ast.AST) -> Words:
+    """Names and sentences of profiles, and the configuration that is named after one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in (*PROFILES, "p4-vllm"):
+            yield from words(node)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Profile":
+            yield from words(node.args[1])
+
+
+Allowed = Callable[[ast.AST], Words]
+EXCEPTIONS: dict[str, Allowed] = {
+    "conformance/slotproof/environments/families.py": everything,  # the one list of families
+    "conformance/slotproof/cli/epilogs.py": everything,  # examples, as they are typed
+    "conformance/slotproof/cli/": helps,
+    "conformance/slotproof/plugin/hooks.py": helps,
+    "conformance/slotproof/protocol/config.py": profiles,
+    "model/slotproof_model/spec/profiles.py": profiles,
+    "model/slotproof_model/evaluation/explore_bounds.py": profiles,
+    "impl/slotproof_engine/mutants/": origins,
+}
+"""By the beginning of a path, the statements that may name a family."""
+
+
+def words(tree: ast.AST) -> Words:
+    """Strings and names that are no docstrings, each with its node."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and id(node) not in docstrings:
+                yield node, node.value
+            continue
+        for field in ("id", "name", "asname", "attr", "arg", "module"):
+            if isinstance(word := getattr(node, field, None), str):
+                yield node, word
+
+
+def naming(path: str, text: str) -> list[str]:
+    """The statements of a file that name a family and may not."""
+    tree = ast.parse(text)
+    may = {
+        id(node)
+        for beginning, allowed in EXCEPTIONS.items()
+        if path.startswith(beginning)
+        for node, _ in allowed(tree)
+    }
+    return [
+        f"{path}:{getattr(node, 'lineno', 0)}: {word}"
+        for node, word in words(tree)
+        if NAMES.search(word) and id(node) not in may
+    ]
+
+
+def sources() -> dict[str, str]:
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+    names = {path.relative_to(ROOT).as_posix(): path for path in paths}
+    return {name: path.read_text() for name, path in names.items() if not in_a_driver(name)}
+
+
+def in_a_driver(path: str) -> bool:
+    return path.startswith(tuple(f"{DRIVERS}/{name}/" for name in (*FAMILIES, "common")))
+
+
+def test_no_statement_names_a_family() -> None:
+    found = sources()
+    assert len(found) > 300
+    assert [line for path, text in found.items() for line in naming(path, text)] == []
+
+
+def test_no_module_is_called_after_a_family() -> None:
+    assert [path for path in sources() if NAMES.search(path)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if name == "sglang": pass',
+        'x = f"{y} of vLLM"',
+        "from a import SGLANG",
+        "import a.vllm",
+        "class OfVLLM: pass",
+        "def sglang_call(): pass",
+        "x.vllm = 1",
+        "f(vllm=1)",
+        "def f(sglang): pass",
+        'f(help="all", text="vllm")',
+        'Mutant("vllm", "a plain fault")',
+    ],
+)
+def test_a_name_that_sneaks_in_is_found(line: str) -> None:
+    """In any file, those included whose help texts, or origins of mutants, may have it."""
+    some = [path for path, allowed in EXCEPTIONS.items() if allowed in (helps, origins)]
+    for path in ("conformance/slotproof/reports/x.py", *some):
+        assert naming(path, f'"""Of SGLang."""\n{line}  # vLLM\n'), path
+        assert not naming(path, '"""Of SGLang."""\npass  # vLLM\n')
+
+
+@pytest.mark.parametrize("path", EXCEPTIONS)
+def test_every_exception_is_needed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nothing needs any more goes."""
+    texts = {name: text for name, text in sources().items() if name.startswith(path)}
+    monkeypatch.delitem(EXCEPTIONS, path)
+    assert any(naming(name, text) for name, text in texts.items())
+
+
+def test_texts_that_may_name_a_family_may() -> None:
+    assert not naming("conformance/slotproof/cli/x.py", 'option(help=f"{x}, such as sglang")')
+    assert not naming("impl/slotproof_engine/mutants/x.py", 'Mutant("x", "sgl-project/sglang#1")')
+    assert not naming("conformance/slotproof/protocol/config.py", 'x = {"p4-vllm": 1}')
+    assert naming("conformance/slotproof/protocol/config.py", 'x = {"p4-vllm-wide": 1}')
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_record_is_complete(family: Family) -> None:
+    """All but a front end, which a family may lack; what it names is there."""
+    folder = family.driver.parent
+    assert folder.relative_to(ROOT).as_posix() == f"{DRIVERS}/{family.name}"
+    assert family.driver.is_file() and family.title.lower() == family.name
+    assert family.repository.endswith(f"/{family.name}")
+    assert set(family.profiles) <= PROFILES.keys() and family.profiles
+    assert family.recipe.base in FAMILIES and family.recipe.first
+    empty = [field.name for field in fields(Recipe) if not getattr(family.recipe, field.name)]
+    assert set(empty) <= {"keeps"}
+    assert methods_of(f"{family.name} {family.example}") and newest(family.name)
+    harness = family.harness
+    assert harness is not None and all(path.is_file() for path in harness.parts)
+    assert set(harness.arguments.values()) <= set(dir(EngineConfig()))
+    assert {*ALWAYS, "max_new"} - {"tick"} <= harness.words.keys() <= {*FIELDS, "max_new"}
+    functions = (harness.unlike, harness.lacks, harness.refuses, harness.sent, harness.also)
+    assert all(map(callable, functions))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_front_end_is_there(family: Family) -> None:
+    package: Any = family.front_end and family.front_end.package
+    if package:
+        assert (family.driver.parent / package.replace(".", "/") / "__main__.py").is_file()
+
+
+def test_some_family_has_a_front_end() -> None:
+    """Or `frontend` had nothing to start."""
+    assert any(family.front_end for family in FAMILIES.values())
