@@ -9,16 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slotproof_model.spec.expr import (
-    Expr,
-    ceil_page,
-    conj,
-    floor_page,
-    implies,
-    ite,
-    maximum,
-    substitute,
-)
+from slotproof_model.spec.expr import Expr, ceil_page, floor_page, implies, ite, maximum, substitute
 from slotproof_model.spec.state import actor_has_kv, config, own, page, pinned, req, slot
 
 NO_PAGE = -1
@@ -35,7 +26,8 @@ def in_tree(at: Expr, pool: str) -> Expr:
     below = (at >= 0) & (at < own.Q)
     if pool == "full":
         return below
-    return conj(below, at >= own.E, at >= floor_page(maximum(0, own.Q - config.window)))
+    in_window = at >= floor_page(maximum(0, own.Q - config.window))
+    return below & (at >= own.E) & in_window
 
 
 def in_own(at: Expr, pool: str) -> Expr:

@@ -17,18 +17,7 @@ from typing import Generic, NamedTuple, TypeAlias, overload
 
 from typing_extensions import TypeVar
 
-from slotproof_model.spec.expr import (
-    FALSE,
-    App,
-    Expr,
-    Operand,
-    Sort,
-    Var,
-    ceil_page,
-    ite,
-    lift,
-    maximum,
-)
+from slotproof_model.spec.expr import FALSE, App, Expr, Sort, Var, ceil_page, ite, lift, maximum
 
 NO_ROW = -1
 
@@ -344,7 +333,7 @@ INITIAL_LINE: dict[str, Expr] = {line.free.name: lift(1), line.rest.name: lift(0
 """And every row."""
 
 
-def alone(prompt: Operand) -> dict[str, Expr]:
+def alone(prompt: Expr | int) -> dict[str, Expr]:
     """A request that goes on alone: it waits, holds nothing, belongs to no session."""
     return {
         **{var.name: INITIAL[var.name] for var in ACTOR},

@@ -9,6 +9,7 @@ One long file on purpose: this and the invariants are what a reviewer reads.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from slotproof_model.spec.allowances import (
@@ -804,17 +805,12 @@ T_ABORT_PUBLISH = Transition(
     allows=unlocking(is_turn & begun & config.abort_publishes & legal_insert, locks_either),
 )
 
-T_OOM = Transition(
-    "T-OOM",
-    "A turn that is alone and outgrows the pool ends as an abort with a message.",
+T_OOM = replace(
+    T_ABORT,
+    id="T-OOM",
+    sentence="A turn that is alone and outgrows the pool ends as an abort with a message.",
     by="the scheduler",
-    stage="abort",
-    guard=_abort_guard,
-    params=LOCK,
-    memory=everything,
-    effect=_abort_effect,
-    means={**given_back, **aborted},
-    allows=_abort_allowed,
+    source="",
 )
 
 _queued = {"turn": is_turn, "waiting": req.phase == WAITING, "not_lent": ~slot.lent}

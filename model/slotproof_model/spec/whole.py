@@ -36,12 +36,8 @@ class Spec:
         """What a transition may do to one arbitrary page of a pool, or a row, and does."""
         rows = layer == ROWS
         rules, moved = lines.effect(transition) if rows else pages.effect(transition, layer)
-        kept = {
-            name: expr
-            for name, expr in rules.items()
-            if self.unruled.isdisjoint((name, f"{layer}.{name}"))
-        }
-        return kept, moved
+        broken = {name for name in rules if self.unruled & {name, f"{layer}.{name}"}}
+        return {name: rule for name, rule in rules.items() if name not in broken}, moved
 
     @property
     def rewritten(self) -> list[str]:
@@ -66,21 +62,18 @@ def _in_layer(name: str, expr: Expr, layer: str | None) -> bool:
 
 def conjuncts(spec: Spec, kind: Kind, layer: str | None = None) -> dict[str, Expr]:
     """Formulas of one kind by clause; with a pool or ``rows``, those about a page or row of it."""
-    if spec.invariants is INVARIANTS:
-        return dict(_known(kind, layer))
-    return _conjuncts(spec.invariants, kind, layer)
+    same = spec.invariants is INVARIANTS
+    return dict(_of_spec(kind, layer)) if same else _among(spec.invariants, kind, layer)
 
 
 @cache
-def _known(kind: Kind, layer: str | None) -> dict[str, Expr]:
-    return _conjuncts(INVARIANTS, kind, layer)
+def _of_spec(kind: Kind, layer: str | None) -> dict[str, Expr]:
+    return _among(INVARIANTS, kind, layer)
 
 
-def _conjuncts(
-    invariants: Mapping[str, Invariant], kind: Kind, layer: str | None
-) -> dict[str, Expr]:
+def _among(clauses: Mapping[str, Invariant], kind: Kind, layer: str | None) -> dict[str, Expr]:
     result: dict[str, Expr] = {}
-    for invariant in invariants.values():
+    for invariant in clauses.values():
         for name, expr in invariant.conjuncts.items():
             steps = any(each.endswith("'") for each in variables(expr))
             if steps == (kind is Kind.STEP) and _in_layer(name, expr, layer):
