@@ -26,59 +26,30 @@ TESTS = "conformance/tests"
 PYTEST = (sys.executable, "-m", "pytest", "-n", "auto")
 COST = ("--durations=10", "--durations-min=1")
 
-_COMMANDS = (
-    "conformance/slotproof/support",
-    "conformance/slotproof/campaigns",
-    "conformance/slotproof/cli",
-    "conformance/slotproof/engines",
-    "conformance/slotproof/lockstep",
-    "conformance/slotproof/protocol",
-    "conformance/slotproof/search",
-    "conformance/slotproof/traces",
-    "conformance/slotproof/reports",
-    "conformance/slotproof/matrices",
-    "conformance/slotproof/driver_checks",
-    "conformance/slotproof/engines/served.py",
-    "model/slotproof_model/proofs/pool.py",
-)
-"""What deals with signals, processes and the ends of commands."""
+
+def rooms(*names: str) -> tuple[str, ...]:
+    """Folders of slotproof, or what is in one."""
+    return tuple(f"conformance/slotproof/{name}" for name in names)
+
+
 _REFEREE = (
-    *(
-        "conformance/slotproof/support",
-        "conformance/slotproof/cli",
-        "conformance/slotproof/engines/served.py",
-    ),
-    *(
-        f"conformance/slotproof/{each}"
-        for each in ("engines", "lockstep", "protocol", "reports", "search", "traces")
-    ),
+    *rooms("support", "cli", "engines", "lockstep", "protocol", "reports", "search", "traces"),
     *("impl", "model"),
 )
 """What finds, shrinks and replays."""
+_COMMANDS = (*_REFEREE[:-2], *rooms("campaigns", "matrices", "driver_checks"))
+"""What deals with signals, processes and the ends of commands."""
 _BUILDS = (
-    *(
-        *_REFEREE,
-        "conformance/slotproof/campaigns",
-        "conformance/slotproof/drivers/common",
-        "conformance/slotproof/environments",
-    ),
-    *(
-        "conformance/slotproof/frontend",
-        "conformance/slotproof/logs",
-        "conformance/slotproof/matrices",
-        f"{TESTS}/*.py",
-    ),
+    *(*_REFEREE, *rooms("campaigns", "drivers/common", "environments", "frontend", "logs")),
+    *(*rooms("matrices"), f"{TESTS}/*.py"),
 )
-
-
 _WHEEL = (
     "pyproject.toml",
     "impl/slotproof_engine",
     "model/slotproof_model",
     "conformance/README.md",
-    "conformance/slotproof",
 )
-"""What is packed."""
+"""What is packed beside the suite."""
 
 
 @dataclass(frozen=True)
@@ -121,15 +92,15 @@ def pytest_of(*arguments: str) -> tuple[str, ...]:
     return (*PYTEST, *COST, *arguments)
 
 
+def module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name, *arguments)
+
+
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
-    "cvc5": Part(
-        (sys.executable, "-m", "slotproof_model.exports.second"), inputs=("model",), on_ci=False
-    ),
-    "tlc": Part(
-        (sys.executable, "-m", "slotproof_model.exports.tlc"), inputs=("model",), on_ci=False
-    ),
+    "cvc5": Part(module("slotproof_model.exports.second"), inputs=("model",), on_ci=False),
+    "tlc": Part(module("slotproof_model.exports.tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
     "mutants": Part(
@@ -137,11 +108,8 @@ PARTS = {
         inputs=(*_REFEREE, f"{TESTS}/*.py", QUALITY),
     ),
     "systematic": Part(
-        (
-            *(sys.executable, "-m", "slotproof.matrices.systematic"),
-            *("--sample", "40", "--jobs", "2"),
-        ),
-        inputs=(*_REFEREE, "conformance/slotproof/matrices"),
+        module("slotproof.matrices.systematic", "--sample", "40", "--jobs", "2"),
+        inputs=(*_REFEREE, *rooms("matrices")),
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),
@@ -152,41 +120,29 @@ PARTS = {
         pytest_of(f"{QUALITY}/test_kills.py"),
         {"SLOTPROOF_KILLS": "3", "SLOTPROOF_CAMPAIGN_KILLS": "20"},
         (
-            *_COMMANDS,
-            "conformance/slotproof/environments",
-            f"{TESTS}/processes.py",
-            f"{QUALITY}/test_kills.py",
-            f"{QUALITY}/stuck.py",
-            f"{QUALITY}/environments.py",
+            *(*_COMMANDS, *rooms("environments"), f"{TESTS}/processes.py"),
+            *(f"{QUALITY}/{name}.py" for name in ("test_kills", "stuck", "environments")),
         ),
     ),
     "wheel": Part(
-        pytest_of(f"{QUALITY}/test_wheel.py"), inputs=(*_WHEEL, f"{QUALITY}/test_wheel.py")
+        pytest_of(f"{QUALITY}/test_wheel.py"),
+        inputs=("pyproject.toml", "impl", "model", "conformance/[!t]*", f"{QUALITY}/test_wheel.py"),
     ),
     "fuzz": Part(
-        (sys.executable, "-m", "tests.fuzz", "--inputs", "2000"),
+        module("tests.fuzz", "--inputs", "2000"),
         inputs=(
-            *_REFEREE,
-            "conformance/slotproof/campaigns",
-            "conformance/slotproof/driver_checks",
-            "conformance/slotproof/drivers/examples",
-            "conformance/slotproof/logs",
-            f"{TESTS}/fuzz",
+            *(*_REFEREE, f"{TESTS}/fuzz"),
+            *rooms("campaigns", "driver_checks", "drivers/examples", "logs"),
         ),
     ),
     "browser": Part(pytest_of("-m", "browser", f"{TESTS}/browser")),
     "sglang": Part(
         pytest_of("-m", "sglang", f"{TESTS}/sglang"),
-        inputs=(
-            *_BUILDS,
-            "conformance/slotproof/drivers/sglang",
-            f"{TESTS}/sglang",
-            "docs/findings",
-        ),
+        inputs=(*_BUILDS, *rooms("drivers/sglang"), f"{TESTS}/sglang", "docs/findings"),
     ),
     "vllm": Part(
         pytest_of("-m", "vllm", f"{TESTS}/vllm"),
-        inputs=(*_BUILDS, "conformance/slotproof/drivers/vllm", f"{TESTS}/vllm", "docs"),
+        inputs=(*_BUILDS, *rooms("drivers/vllm"), f"{TESTS}/vllm", "docs"),
     ),
 }
 

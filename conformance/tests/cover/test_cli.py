@@ -56,9 +56,6 @@ def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     return err
 
 
-NO_SGLANG = "an interpreter without sglang"
-
-
 @pytest.mark.parametrize(
     ("argv", "text"),
     [

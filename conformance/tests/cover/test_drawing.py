@@ -11,10 +11,10 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
-from slotproof.protocol.snapshot import Snapshot
 from slotproof.search import campaign
 from slotproof.search.drawing import Again, Copy, Limit, Prompt, Text, another
 from slotproof.search.plan import Plan
+from tests.cover.diary import Diary
 
 P4 = EngineConfig(page_size=4)
 SAID = [Text([1, 2, 3, 4, 5, 6], [201]), Text([7, 8], [])]
@@ -65,22 +65,6 @@ def test_a_stop_token_was_answered_after_the_same_prompt() -> None:
     assert Again(1, 1, 7).of([], texts) == ([1, 2], [9])
     assert Again(0, 0, 7).of([1], texts) == ([1, 2], [8])
     assert Again(0, 0, 7).of([1, 2], texts) is None
-
-
-class Diary(InProcessEngine):
-    """What it was sent."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lives: list[list[Command]] = []
-
-    def reset(self, config: EngineConfig, seed: int) -> None:
-        self.lives.append([])
-        super().reset(config, seed)
-
-    def do(self, command: Command) -> list[Snapshot]:
-        self.lives[-1].append(command)
-        return super().do(command)
 
 
 def submits(diary: Diary) -> Iterator[Command]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from slotproof.engines.methods import methods_of, newest
 from slotproof.environments.families import FAMILIES
 from slotproof.protocol.commands import ALWAYS, FIELDS
 from slotproof.protocol.config import EngineConfig
-from slotproof.protocol.family import Family, Recipe
+from slotproof.protocol.family import Family
 from slotproof_model.spec.profiles import PROFILES
 
 ROOT = Path(__file__).parents[3]
@@ -23,6 +24,19 @@ DRIVERS = "conformance/slotproof/drivers"
 FOLDERS = ("conformance/slotproof", "impl/slotproof_engine", "model/slotproof_model")
 NAMES = re.compile("|".join(FAMILIES), re.IGNORECASE)
 Words = Iterator[tuple[ast.AST, str]]
+
+
+def words(tree: ast.AST) -> Words:
+    """Strings and names that are no docstrings, each with its node."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and id(node) not in docstrings:
+                yield node, node.value
+            continue
+        for field in ("id", "name", "asname", "attr", "arg", "module"):
+            if isinstance(word := getattr(node, field, None), str):
+                yield node, word
 
 
 def helps(tree: ast.AST) -> Words:
@@ -39,11 +53,6 @@ def origins(tree: ast.AST) -> Words:
             yield from words(node.args[1])
 
 
-def everything(tree: ast.AST) -> Words:
-    """Whatever the file says."""
-    yield from words(tree)
-
-
 def profiles(tree: ast.AST) -> Words:
     """Names and sentences of profiles, and the configuration that is named after one."""
     for node in ast.walk(tree):
@@ -55,8 +64,8 @@ def profiles(tree: ast.AST) -> Words:
 
 Allowed = Callable[[ast.AST], Words]
 EXCEPTIONS: dict[str, Allowed] = {
-    "conformance/slotproof/environments/families.py": everything,  # the one list of families
-    "conformance/slotproof/cli/epilogs.py": everything,  # examples, as they are typed
+    "conformance/slotproof/environments/families.py": words,  # the one list of families
+    "conformance/slotproof/cli/epilogs.py": words,  # examples, as they are typed
     "conformance/slotproof/cli/": helps,
     "conformance/slotproof/plugin/hooks.py": helps,
     "conformance/slotproof/protocol/config.py": profiles,
@@ -65,19 +74,6 @@ EXCEPTIONS: dict[str, Allowed] = {
     "impl/slotproof_engine/mutants/": origins,
 }
 """By the beginning of a path, the statements that may name a family."""
-
-
-def words(tree: ast.AST) -> Words:
-    """Strings and names that are no docstrings, each with its node."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
-            if isinstance(node.value, str) and id(node) not in docstrings:
-                yield node, node.value
-            continue
-        for field in ("id", "name", "asname", "attr", "arg", "module"):
-            if isinstance(word := getattr(node, field, None), str):
-                yield node, word
 
 
 def naming(path: str, text: str) -> list[str]:
@@ -142,46 +138,38 @@ def test_a_name_that_sneaks_in_is_found(line: str) -> None:
 
 @pytest.mark.parametrize("path", EXCEPTIONS)
 def test_every_exception_is_needed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nothing needs any more goes."""
     texts = {name: text for name, text in sources().items() if name.startswith(path)}
     monkeypatch.delitem(EXCEPTIONS, path)
     assert any(naming(name, text) for name, text in texts.items())
 
 
-def test_texts_that_may_name_a_family_may() -> None:
-    assert not naming("conformance/slotproof/cli/x.py", 'option(help=f"{x}, such as sglang")')
-    assert not naming("impl/slotproof_engine/mutants/x.py", 'Mutant("x", "sgl-project/sglang#1")')
-    assert not naming("conformance/slotproof/protocol/config.py", 'x = {"p4-vllm": 1}')
-    assert naming("conformance/slotproof/protocol/config.py", 'x = {"p4-vllm-wide": 1}')
-
-
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_a_record_is_complete(family: Family) -> None:
     """All but a front end, which a family may lack; what it names is there."""
-    folder = family.driver.parent
+    folder, harness = family.driver.parent, family.harness
     assert folder.relative_to(ROOT).as_posix() == f"{DRIVERS}/{family.name}"
-    assert family.driver.is_file() and family.title.lower() == family.name
-    assert family.repository.endswith(f"/{family.name}")
+    assert family.title.lower() == family.name == family.repository.partition("/")[2]
     assert set(family.profiles) <= PROFILES.keys() and family.profiles
     assert family.recipe.base in FAMILIES and family.recipe.first
-    empty = [field.name for field in fields(Recipe) if not getattr(family.recipe, field.name)]
-    assert set(empty) <= {"keeps"}
     assert methods_of(f"{family.name} {family.example}") and newest(family.name)
-    harness = family.harness
     assert harness is not None and all(path.is_file() for path in harness.parts)
     assert set(harness.arguments.values()) <= set(dir(EngineConfig()))
     assert {*ALWAYS, "max_new"} - {"tick"} <= harness.words.keys() <= {*FIELDS, "max_new"}
-    functions = (harness.unlike, harness.lacks, harness.refuses, harness.sent, harness.also)
-    assert all(map(callable, functions))
+    if family.front_end:
+        package = folder / family.front_end.package.replace(".", "/")
+        assert (package / "__main__.py").is_file()
 
 
+@pytest.mark.parametrize("program", ["", "__main__.py"])
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_a_front_end_is_there(family: Family) -> None:
-    package: Any = family.front_end and family.front_end.package
-    if package:
-        assert (family.driver.parent / package.replace(".", "/") / "__main__.py").is_file()
-
-
-def test_some_family_has_a_front_end() -> None:
-    """Or `frontend` had nothing to start."""
-    assert any(family.front_end for family in FAMILIES.values())
+def test_a_driver_starts_where_nothing_is_installed(
+    family: Family, program: str, tmp_path: Path
+) -> None:
+    """The standard library, and what drivers share, beside the program that is run."""
+    lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
+    argv = [sys.executable, "-S", str(family.driver.parent / program)]
+    done = subprocess.run(
+        argv, check=True, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    hello, bye = map(json.loads, done.stdout.splitlines())
+    assert hello["error"] == "protocol 1 is unknown, this is 2" and bye["ok"], done.stderr

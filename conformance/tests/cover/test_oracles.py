@@ -109,9 +109,7 @@ def _(s: Any) -> None:
     s["slots"]["s1"]["lent"] = True
 
 
-@breaks("counts", "INV-ROWS.equation")
-def _(s: Any) -> None:
-    s["rows"]["free"].pop()
+breaks("counts", "INV-ROWS.equation")(lambda s: s["rows"]["free"].pop())
 
 
 @breaks("counts", "INV-ORDER.slot", "idle")
@@ -187,9 +185,7 @@ def _(s: Any) -> None:
     s["sessions"].clear()
 
 
-@breaks("counts", "INV-ABSENT.session", "idle")
-def _(s: Any) -> None:
-    s["sessions"].clear()
+breaks("counts", "INV-ABSENT.session", "idle")(lambda s: s["sessions"].clear())
 
 
 @breaks("rows", "INV-ROWS.range")
@@ -207,9 +203,7 @@ def _(s: Any) -> None:
     s["rows"]["free"][0] = -2
 
 
-@breaks("rows", "INV-ROWS.twice")
-def _(s: Any) -> None:
-    s["rows"]["free"].append(s["rows"]["free"][0])
+breaks("rows", "INV-ROWS.twice")(lambda s: s["rows"]["free"].append(s["rows"]["free"][0]))
 
 
 @breaks("rows", "INV-ROWS.twice", "idle")
@@ -217,14 +211,8 @@ def _(s: Any) -> None:
     s["rows"]["free"].append(s["slots"]["s1"]["row"])
 
 
-@breaks("pages", "INV-OWNER.lost")
-def _(s: Any) -> None:
-    s["pools"]["full"]["free"].pop()
-
-
-@breaks("pages", "INV-OWNER.lost", "swa")
-def _(s: Any) -> None:
-    s["pools"]["swa"]["free"].pop()
+breaks("pages", "INV-OWNER.lost")(lambda s: s["pools"]["full"]["free"].pop())
+breaks("pages", "INV-OWNER.lost", "swa")(lambda s: s["pools"]["swa"]["free"].pop())
 
 
 @breaks("pages", "INV-OWNER.shared")
@@ -394,9 +382,7 @@ def _(s: Any) -> None:
     s["checker"]["pools"]["full"]["available"] -= 4
 
 
-@breaks("answers", "INV-ANSWER.once", "finish")
-def _(s: Any) -> None:
-    s["messages"].append(s["messages"][0])
+breaks("answers", "INV-ANSWER.once", "finish")(lambda s: s["messages"].append(s["messages"][0]))
 
 
 @breaks("answers", "INV-ANSWER.once")
@@ -404,9 +390,7 @@ def _(s: Any) -> None:
     s["messages"].append({"type": "finish", "rid": "nobody", "reason": "stop", "tokens": []})
 
 
-@breaks("answers", "INV-ANSWER.never_silent", "waiting")
-def _(s: Any) -> None:
-    s["requests"].clear()
+breaks("answers", "INV-ANSWER.never_silent", "waiting")(lambda s: s["requests"].clear())
 
 
 def answer(s: Any, **fields: Any) -> None:
@@ -414,48 +398,20 @@ def answer(s: Any, **fields: Any) -> None:
     s["messages"] = [{"type": "finish", "rid": "r2", "reason": "length", "tokens": [], **fields}]
 
 
-@breaks("contract", "INV-ANSWER.most", "finish")
-def _(s: Any) -> None:
-    answer(s, tokens=[1, 2, 3, 4, 5])
-
-
-@breaks("contract", "INV-ANSWER.length", "finish")
-def _(s: Any) -> None:
-    answer(s, tokens=[1, 2])
-
-
-@breaks("contract", "INV-ANSWER.stop", "finish")
-def _(s: Any) -> None:
-    answer(s, tokens=[1, 2], reason="stop")
-
-
-@breaks("contract", "INV-ANSWER.reason", "finish")
-def _(s: Any) -> None:
-    answer(s, reason="tired")
-
-
-@breaks("contract", "INV-ANSWER.unasked", "finish")
-def _(s: Any) -> None:
-    answer(s, reason="abort")
+breaks("contract", "INV-ANSWER.most", "finish")(lambda s: answer(s, tokens=[1, 2, 3, 4, 5]))
+breaks("contract", "INV-ANSWER.length", "finish")(lambda s: answer(s, tokens=[1, 2]))
+breaks("contract", "INV-ANSWER.stop", "finish")(lambda s: answer(s, tokens=[1, 2], reason="stop"))
+breaks("contract", "INV-ANSWER.reason", "finish")(lambda s: answer(s, reason="tired"))
+breaks("contract", "INV-ANSWER.unasked", "finish")(lambda s: answer(s, reason="abort"))
 
 
 def says(s: Any, word: str, session: str = "s1") -> None:
     s["messages"].append({"type": word, "session": session})
 
 
-@breaks("sessions", "INV-SESSION.opened")
-def _(s: Any) -> None:
-    says(s, "opened")
-
-
-@breaks("sessions", "INV-SESSION.refused")
-def _(s: Any) -> None:
-    says(s, "refused", "s9")
-
-
-@breaks("sessions", "INV-SESSION.closed")
-def _(s: Any) -> None:
-    says(s, "closed")
+breaks("sessions", "INV-SESSION.opened")(lambda s: says(s, "opened"))
+breaks("sessions", "INV-SESSION.refused")(lambda s: says(s, "refused", "s9"))
+breaks("sessions", "INV-SESSION.closed")(lambda s: says(s, "closed"))
 
 
 @breaks("limits", "INV-LIMIT.running")
@@ -524,24 +480,10 @@ def _(s: Any) -> None:
     s["queues"]["running"].clear()
 
 
-@breaks("lockstep", "INV-STEP.unknown")
-def _(s: Any) -> None:
-    s["events"].append(("T-NAP", "s1", "r2", {}))
-
-
-@breaks("lockstep", "INV-STEP.unknown")
-def _(s: Any) -> None:
-    s["events"].append(("T-PARK", "s9", "r9", {}))
-
-
-@breaks("lockstep", "INV-STEP.guard")
-def _(s: Any) -> None:
-    s["events"].append(("T-RESTORE", "s1", "r2", {}))
-
-
-@breaks("lockstep", "INV-STEP.state")
-def _(s: Any) -> None:
-    s["events"].clear()
+breaks("lockstep", "INV-STEP.unknown")(lambda s: s["events"].append(("T-NAP", "s1", "r2", {})))
+breaks("lockstep", "INV-STEP.unknown")(lambda s: s["events"].append(("T-PARK", "s9", "r9", {})))
+breaks("lockstep", "INV-STEP.guard")(lambda s: s["events"].append(("T-RESTORE", "s1", "r2", {})))
+breaks("lockstep", "INV-STEP.state")(lambda s: s["events"].clear())
 
 
 @breaks("lockstep", "INV-STEP.state")
@@ -575,31 +517,11 @@ def silent(s: Any, transition: str) -> None:
 breaks("lockstep", "INV-STEP.state", "late")(lambda s: silent(s, "T-LAUNCH"))
 breaks("lockstep", "INV-STEP.state", "late")(lambda s: silent(s, "T-RESULT"))
 breaks("lockstep", "INV-STEP.state", "late draft")(lambda s: silent(s, "T-RESULT"))
-
-
-@breaks("lockstep", "INV-STEP.state", "late")
-def _(s: Any) -> None:
-    tells(s, "T-LAUNCH", d=1, k=0)
-
-
-@breaks("lockstep", "INV-STEP.guard", "late")
-def _(s: Any) -> None:
-    tells(s, "T-LAUNCH", d=2, k=2)
-
-
-@breaks("lockstep", "INV-STEP.guard", "late")
-def _(s: Any) -> None:
-    tells(s, "T-RESULT", k=1, n=1)
-
-
-@breaks("lockstep", "INV-STEP.state", "late")
-def _(s: Any) -> None:
-    tells(s, "T-RESULT", k=0, n=0)
-
-
-@breaks("lockstep", "INV-STEP.state", "late")
-def _(s: Any) -> None:
-    tells(s, "T-RESULT", k=0, n=2)
+breaks("lockstep", "INV-STEP.state", "late")(lambda s: tells(s, "T-LAUNCH", d=1, k=0))
+breaks("lockstep", "INV-STEP.guard", "late")(lambda s: tells(s, "T-LAUNCH", d=2, k=2))
+breaks("lockstep", "INV-STEP.guard", "late")(lambda s: tells(s, "T-RESULT", k=1, n=1))
+breaks("lockstep", "INV-STEP.state", "late")(lambda s: tells(s, "T-RESULT", k=0, n=0))
+breaks("lockstep", "INV-STEP.state", "late")(lambda s: tells(s, "T-RESULT", k=0, n=2))
 
 
 @breaks("lockstep", "INV-STEP.state", "late draft")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,18 +48,6 @@ def test_a_dialect_says_where_each_field_of_the_spec_is(layout: str) -> None:
     wanted = {name for name in LAYOUT if name.partition(".")[0] not in ("swa", "frame", "config")}
     assert wanted - said == set()
     assert said - wanted == set()
-
-
-@pytest.mark.parametrize("program", ["", "__main__.py"])
-def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Path) -> None:
-    """The driver is a package beside the program that is run, on the standard library alone."""
-    lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
-    argv = [sys.executable, "-S", str(DRIVER.parent / program)]
-    done = subprocess.run(
-        argv, check=True, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
-    )
-    hello, bye = map(json.loads, done.stdout.splitlines())
-    assert hello["error"] == "protocol 1 is unknown, this is 2" and bye["ok"], done.stderr
 
 
 def test_an_unknown_layout_is_one_clear_line() -> None:

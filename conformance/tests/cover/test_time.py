@@ -18,7 +18,7 @@ from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import CONFIGS, EngineConfig
+from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign, examples
@@ -27,6 +27,7 @@ from slotproof.search.plan import Plan
 from slotproof.search.schedule import FLOOR, ExampleBatch, Schedule
 from slotproof.support import bounds
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
+from tests.cover.diary import Diary
 
 pytestmark = pytest.mark.slow
 
@@ -151,22 +152,6 @@ def test_no_configuration_waits_for_all_the_others(distinct: int | None, clock: 
     outcome = campaign.run(InProcessEngine(), "x", plan)
     assert outcome.out_of_time and set(outcome.run) == set(CONFIGS)
     assert max(outcome.run.values()) <= 3 * min(outcome.run.values())
-
-
-class Diary(InProcessEngine):
-    """What was asked of each engine."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lives: list[list[Command]] = []
-
-    def reset(self, config: EngineConfig, seed: int) -> None:
-        self.lives.append([])
-        super().reset(config, seed)
-
-    def do(self, command: Command) -> list[Snapshot]:
-        self.lives[-1].append(command)
-        return super().do(command)
 
 
 def test_what_was_cut_short_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

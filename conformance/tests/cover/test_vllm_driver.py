@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,18 +23,6 @@ def test_the_layout_says_where_each_field_of_the_spec_is() -> None:
     said = {name for cell in cells for name in cell.split(", ")}
     wanted = {name for name in LAYOUT if name.partition(".")[0] not in ("swa", "frame", "config")}
     assert wanted == said
-
-
-@pytest.mark.parametrize("program", ["", "__main__.py"])
-def test_the_driver_starts_where_nothing_is_installed(program: str, tmp_path: Path) -> None:
-    """The standard library, and what drivers share, beside the program that is run."""
-    lines = '{"op": "hello", "protocol": 1, "id": 1}\n{"op": "bye", "id": 2}\n'
-    argv = [sys.executable, "-S", str(DRIVER.parent / program)]
-    done = subprocess.run(
-        argv, check=True, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60
-    )
-    hello, bye = map(json.loads, done.stdout.splitlines())
-    assert hello["error"] == "protocol 1 is unknown, this is 2" and bye["ok"], done.stderr
 
 
 @pytest.mark.parametrize(
