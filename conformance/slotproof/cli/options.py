@@ -12,6 +12,7 @@ import typer
 
 from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
+from slotproof.engines.registry import FORMS
 from slotproof.support.files import is_special
 from slotproof_model.spec.profiles import PROFILES
 
@@ -28,8 +29,7 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="reference, reference:MUTANT, sglang==RELEASE, sglang, vllm==RELEASE, vllm, "
-        "module:factory or cmd:PROGRAM ARGS.",
+        help=f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.",
         metavar="ENGINE",
         autocompletion=values.engines,
         rich_help_panel=ENGINE,

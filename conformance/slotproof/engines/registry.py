@@ -26,8 +26,12 @@ MODELS = {"reference": "stamps", "reference-transformer": "transformer"}
 """The reference engine by name: its tokens are sums of stamps, or a tiny transformer's."""
 STEM = 60
 """Characters of an engine in the name of a file."""
-RELEASES = ", ".join(f"{name}==RELEASE, {name}" for name in FAMILIES)
-FORMS = f"reference, reference:MUTANT, {RELEASES}, module:factory, cmd:PROGRAM ARGS"
+FORMS = (
+    *("reference", "reference:MUTANT"),
+    *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "")),
+    *("module:factory", "cmd:PROGRAM ARGS"),
+)
+"""What `--engine` takes."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,9 @@ class EngineSpec:
             return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
         if rest and all(part.isidentifier() for part in name.split(".")):
             return self._factory(name, rest)
-        raise EngineUnusable(f"unknown engine {self.text!r}; an engine is one of: {FORMS}")
+        raise EngineUnusable(
+            f"unknown engine {self.text!r}; an engine is one of: {', '.join(FORMS)}"
+        )
 
     def driver(self) -> list[str]:
         """The command that starts the engine's driver; an engine that needs none is served.

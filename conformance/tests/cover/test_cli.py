@@ -15,6 +15,7 @@ import pytest
 from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import jobs_count
+from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.oracles import matches
 from slotproof.protocol.config import CONFIGS, SERVED
 from slotproof.protocol.messages import PROTOCOL
@@ -277,10 +278,7 @@ THINGS: dict[str, Any] = {
     "engines": {
         "reference",
         "reference:MUTANT",
-        "sglang==RELEASE",
-        "sglang",
-        "vllm==RELEASE",
-        "vllm",
+        *(f"{name}{release}" for name in FAMILIES for release in ("", "==RELEASE")),
         "reference-transformer",
         "module:factory",
         "cmd:PROGRAM ARGS",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MODE = sys.argv.pop(1)
-TOY = Path(__file__).parents[3] / "drivers" / "examples" / "toy.py"
+TOY = Path(__file__).parents[3] / "slotproof" / "drivers" / "examples" / "toy.py"
 found = importlib.util.spec_from_file_location("toy", TOY)
 assert found is not None and found.loader is not None
 toy: Any = importlib.util.module_from_spec(found)
