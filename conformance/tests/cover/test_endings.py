@@ -243,7 +243,7 @@ def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
     code = """
 import signal, sys, time
 sys.argv = ["slotproof", "list", "mutants"]
-from slotproof.cli import app, listing
+from slotproof.cli import app, list as listing
 class Falls:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)

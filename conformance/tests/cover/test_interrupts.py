@@ -255,7 +255,7 @@ app.main()
 """
 
 
-@pytest.mark.parametrize("module", ["cli.streams", "terminal", "cli.commands"])
+@pytest.mark.parametrize("module", ["cli.streams", "support.terminal", "cli.commands"])
 def test_sigterm_while_modules_are_imported(module: str) -> None:
     """Status 3 from the start: the first modules take most of a second."""
     code = WHILE_IMPORTED.format(module, "signal.raise_signal(signal.SIGTERM)")
@@ -315,7 +315,7 @@ except SystemExit:
 def test_what_an_interrupt_left_half_made_says_nothing() -> None:
     """A destructor that lacks what its constructor did not come to: no traceback of that."""
     code = """
-from slotproof.cli import app, listing
+from slotproof.cli import app, list as listing
 class Half:
     def __init__(self, what):
         signal.raise_signal(signal.SIGINT)
@@ -330,7 +330,7 @@ app.main()
 
 def test_what_destructors_lack_is_told_where_nothing_was_interrupted() -> None:
     code = """
-from slotproof.cli import app, listing
+from slotproof.cli import app, list as listing
 table = listing._table
 class Half:
     def __del__(self):
