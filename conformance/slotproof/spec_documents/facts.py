@@ -86,6 +86,8 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
 
     >>> made_in(["T-REFUSE"])
     {'SGLang 0.5.23': ['PrefillAdder.add_one_req'], 'the reference engine': ['SessionCache.refuse']}
+    >>> {"SGLang 0.5.23", "vLLM 0.33.0", "the reference engine"} <= made_in(["T-MATCH"]).keys()
+    True
     """
     releases = {engine: newest(engine) for engine in FAMILIES}
     tables = {

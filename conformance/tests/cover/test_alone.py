@@ -162,8 +162,9 @@ def of(engine: str) -> Callable[[Trace], Trace]:
 
 
 RETRACT: Command = {"do": "retract"}
+SOME = " and ".join(FAMILIES)
 REFUSED: list[tuple[str, Callable[[Trace], Trace], str]] = [
-    (PINS, lambda trace: load_trace(REFERENCE), ", and this trace is of 'reference:"),
+    (PINS, lambda trace: load_trace(REFERENCE), f"{SOME}, and this trace is of 'reference:"),
     (PINS, lambda trace: replace(trace, spec="cmd:mine"), "this trace is of 'cmd:mine'"),
     (PINS, lambda trace: replace(trace, recorded=Recorded(1, 9, 0)), "this trace is of a log"),
     (PINS, lambda trace: replace(trace, mends=("retract-finishes",)), "(retract-finishes)"),

@@ -487,7 +487,10 @@ def test_create_list_remove(cli: Maker, capfd: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["env", "create", "toy==1.0"], "there is no recipe for 'toy'; there are: sglang"),
+        (
+            ["env", "create", "toy==1.0"],
+            f"there is no recipe for 'toy'; there are: {', '.join(FAMILIES)}",
+        ),
         (["env", "create", "sglang"], "'sglang' names no release"),
         (["env", "create", "sglang=="], "'sglang==' names no release"),
         (["env", "create", "sglang==../x"], "'../x' is no release number"),

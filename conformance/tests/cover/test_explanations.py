@@ -31,7 +31,6 @@ def turn(rid: str, tokens: list[int], session: str | None = "s1", max_new: int =
 
 OPEN: Command = {"do": "open", "session": "s1"}
 TWO_TURNS = [OPEN, turn("r1", [1, 2]), STEP, turn("r2", []), STEP]
-SPOKEN = [OPEN, turn("r1", [1], max_new=1), *[STEP] * 4]
 EXPLAINED = {
     "22862-no-free-tail": ("p1", TWO_TURNS, "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)"),
     "20070-unaligned-protected": (
