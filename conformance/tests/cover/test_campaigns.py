@@ -451,7 +451,7 @@ def test_nothing_found_is_bounded_by_three_in_n(tmp_path: Path) -> None:
 def test_the_yardstick_is_what_was_counted() -> None:
     """CONTRIBUTING tells how."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert f"{sure.KILLED} of {sure.OF} ({100 * sure.KILLED / sure.OF:.1f} %" in text
+    assert f"{sure.KILLED} of {sure.OF} mutants ({100 * sure.KILLED / sure.OF:.1f} %)" in text
 
 
 # What is left to look at -------------------------------------------------------------------------
