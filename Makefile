@@ -94,6 +94,8 @@ test-changed: $(VENV)/.tested $(ENVIRONMENTS)
 	@echo "$(BUILDS_SAYS)"
 	@echo "$(VLLM_SAYS)"
 
+# Its cache is no input of a part: beside a driver's ruff.toml it would be.
+lint: export RUFF_CACHE_DIR = $(CURDIR)/$(VENV)/ruff
 lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
