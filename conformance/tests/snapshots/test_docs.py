@@ -64,6 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path / "envs"))
     monkeypatch.setattr("slotproof.driver_checks.answers.PATIENCE", 5.0)
+    monkeypatch.setattr("slotproof.cli.progress_line.EVERY", 1e9)  # no line, however slow it is
     known = dict(MUTANTS)
     yield tmp_path
     MUTANTS.clear()  # a page adds one
@@ -114,7 +115,6 @@ def test_commands_of_a_page(page: Path, folder: Path, capsys: pytest.CaptureFixt
 
 
 def test_pages_have_commands() -> None:
-    """Most of the commands in the documents are of this kind."""
     assert sum(len(steps(page.read_text())) for page in PAGES) >= 25
 
 
