@@ -243,8 +243,9 @@ def test_the_headline_counts_what_needed_a_proof() -> None:
     """Framing and what the effect alone gives are counted apart, here and in the prose."""
     known = cores.load()
     assert 0 < known.needed < known.obligations
+    text = (ROOT / "docs" / "proof.md").read_text()
     for figure in (known.obligations, known.needed, len(list(systematic()))):
-        assert f"{figure:,}" in (ROOT / "docs" / "proof.md").read_text()
+        assert f"{figure:,}" in text
 
 
 def test_review_page_covers_the_spec(documents: dict[str, str]) -> None:

@@ -23,9 +23,7 @@ from slotproof.engines import mutants
 from slotproof.engines.base import EngineUnusable, torch_missing
 
 ROOT = Path(__file__).parents[3]
-TOY = (
-    f"cmd:{sys.executable} {ROOT / 'conformance' / 'slotproof' / 'drivers' / 'examples' / 'toy.py'}"
-)
+TOY = f"cmd:{sys.executable} {ROOT}/conformance/slotproof/drivers/examples/toy.py"
 UPSTREAM = (Format.ISSUE, Format.SCRIPT)
 """Forms that a toy has not."""
 CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
