@@ -170,9 +170,10 @@ gallery: $(VENV)/.installed
 		build/gallery/traces/*-seed0.itf.json docs/findings/*.itf.json
 
 # Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
-# PY=python3 is run as it is, and nothing is installed.
+# PY=python3 is run as it is, and nothing is installed; PYTHONPATH may bring what it lacks along.
+# FLAGS="-n 8" is for pytest.
 test-gpu: $(if $(PY),,$(VENV)/.tested)
-	@PYTHONPATH=$(PACKAGES) $(or $(PY),$(BIN)/python) conformance/tests/gpu.py
+	@PYTHONPATH=$(PACKAGES)$${PYTHONPATH:+:$$PYTHONPATH} $(or $(PY),$(BIN)/python) conformance/tests/gpu.py $(FLAGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py
@@ -180,7 +181,8 @@ bench: $(VENV)/.installed
 # On a GPU: the page audit, allocation, conformance; NAME=h200 names the files.
 NAME ?= gpu
 bench-gpu: $(if $(PY),,$(VENV)/.tested)
-	for what in audit memory lockstep; do PYTHONPATH=$(PACKAGES) $(or $(PY),$(BIN)/python) \
+	for what in audit memory lockstep; do \
+		PYTHONPATH=$(PACKAGES)$${PYTHONPATH:+:$$PYTHONPATH} $(or $(PY),$(BIN)/python) \
 		bench/$$what.py --device cuda --record bench/results/$$what-$(NAME).json || exit $$?; done
 
 clean:

@@ -5,8 +5,9 @@ in L2, for which nobody waits. *Judge* reads every word once, and the rows' prot
 prefixes; a block that finds nothing wrong writes one number.
 
 What bounds it: *count* loads the first entry of every page, so at page sizes above 4 a
-whole 32-byte sector per page, then scatters over ``4 * pages`` bytes, which stay in
-L2 up to some 10^7 pages; *judge* reads those once. Below 10^5 pages it is launches.
+whole 32-byte sector per page, then scatters over ``4 * pages`` bytes; *judge* reads those
+once. Rows and lists are read once and leave the L2 cache to the scattered words
+(``evict_first``). Below 10^5 pages it is launches.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ PROGRAMS = 2048
 """Blocks that read rows, if there are fewer owners than that: several share a long row."""
 COUNT_BLOCK = 512
 JUDGE_BLOCK = 2048
+VARYING = ["free_size", "tree_size", "row_programs", "free_programs", "splits"]
+"""Numbers that differ from launch to launch: a kernel compiled for each kind would not pay."""
 
 
 @triton.jit
@@ -80,16 +83,20 @@ def _entries(table, row, stride, table_rows, row_pages, number, wanted, P: tl.co
     """KV index at the first position of each page of a row; -1 where the table has none."""
     # Not `wanted & (row < table_rows)`: a block and a scalar make no mask in the interpreter.
     there = wanted & (number < tl.where(row < table_rows, row_pages, 0))
-    return tl.load(table + row * stride + number * P, mask=there, other=-1).to(tl.int64)
+    return tl.load(
+        table + row * stride + number * P, mask=there, other=-1, eviction_policy="evict_first"
+    ).to(tl.int64)
 
 
 @triton.jit
 def _places(found, index, page, wanted, pages, where, P: tl.constexpr):
     """Report entries that name no page; returns which do."""
     inside = wanted & (index >= 0) & (page >= 0) & (page < pages)
-    _report(found, NO_PAGE, wanted & (index < 0), where)
-    _report(found, OUTSIDE, wanted & (index >= 0) & (inside == 0), where)
-    _report(found, UNALIGNED, inside & (index % P != 0), where)
+    bad = wanted & ((inside == 0) | (index % P != 0))
+    if tl.sum(bad.to(tl.int32), 0) > 0:
+        _report(found, NO_PAGE, wanted & (index < 0), where)
+        _report(found, OUTSIDE, wanted & (index >= 0) & (inside == 0), where)
+        _report(found, UNALIGNED, inside & (index % P != 0), where)
     return inside
 
 
@@ -111,7 +118,7 @@ def _count_list(
     counts = at < size
     if HAS_COUNT:
         counts = counts & (at < tl.load(count).to(tl.int64))
-    given = tl.load(ids + at, mask=counts, other=-1).to(tl.int64)
+    given = tl.load(ids + at, mask=counts, other=-1, eviction_policy="evict_first").to(tl.int64)
     counts = counts & (given >= 0)
     page = given - first_page
     inside = counts & (page >= 0) & (page < pages)
@@ -120,7 +127,7 @@ def _count_list(
     tl.atomic_add(found + NAMED, tl.sum(inside.to(tl.int64), 0), sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _count(
     words,
     found,
@@ -228,7 +235,7 @@ def _judge_pages(words, found, block, pages, first_page, BLOCK: tl.constexpr):
         _report(found, TREE_TREE, tree > 1, page)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits"])
 def _judge(
     words,
     found,

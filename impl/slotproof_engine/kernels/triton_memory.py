@@ -15,6 +15,8 @@ from slotproof_engine.kernels.plain_memory import NOT_THERE, Span, freed_pages, 
 ENTRIES = 1024
 """Row entries that a block writes at once."""
 GIVEN_BACK = tl.constexpr(NOT_THERE)
+VARYING = ["requests", "entries", "numbers"]
+"""Numbers that differ from launch to launch: a kernel compiled for each kind would not pay."""
 
 
 @triton.jit
@@ -27,7 +29,7 @@ def _pages_before(spans, request, requests, P: tl.constexpr, BLOCK: tl.constexpr
     return tl.sum(tl.maximum((hi + P - 1) // P - (lo + P - 1) // P, 0), 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _alloc_extend(
     table, stride, spans, requests, pages, P: tl.constexpr, PAGES: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -48,7 +50,7 @@ def _alloc_extend(
         start += PAGES
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _write_rows(table, stride, rows, numbers, pages, entries, P: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < entries
@@ -60,7 +62,7 @@ def _write_rows(table, stride, rows, numbers, pages, entries, P: tl.constexpr, B
     tl.store(target, index.to(table.dtype.element_ty), mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _free_rows(
     table,
     stride,
@@ -96,7 +98,7 @@ def _free_rows(
         start += PAGES
 
 
-@triton.jit
+@triton.jit(do_not_specialize=VARYING)
 def _write_kv(buffer, v_offset, loc, kv, numbers, width, tokens, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < numbers

@@ -60,8 +60,8 @@ class PageAuditor:
             self._launched.add(pool)
 
     def wrong(self) -> list[str]:
-        """What the audits that are done found; on a GPU one may still be under way."""
-        verdicts = [(pool, self.audits[pool].verdict()) for pool in sorted(self._launched)]
+        """Wait for the audits and return their findings: the same commands give the same ones."""
+        verdicts = [(pool, self.audits[pool].verdict(wait=True)) for pool in sorted(self._launched)]
         return [
             f"{pool}: {found}" for pool, found in verdicts if found is not None and not found.ok
         ]

@@ -51,7 +51,7 @@ class KVPool:
         """
         layers, two, tokens, heads, dim = self._bits.shape
         by_page = self._bits.view(layers * two, tokens // page_size, page_size * heads * dim)
-        by_page[:, pages] = -1
+        by_page.index_fill_(1, pages, -1)  # a number assigned by index would make the host wait
 
 
 class PageAllocator:

@@ -103,7 +103,7 @@ class MemoryChecker:
         ]
 
     def _check_pages(self) -> list[str]:
-        """What the page audit says, where it is on. On a GPU: of the last check it is done with."""
+        """What the page audit finds, where it is on."""
         if self.auditor is None:
             return []
         self.auditor.launch([*self.uncached_reqs(), *self.cache.held_slots()], self.pools())
