@@ -1,10 +1,12 @@
-"""Allocation of a decode batch of 256 and of an extend of 64 x 512 tokens.
+"""Allocation, a cut and page stamps: what the engine does between two forwards.
 
     python bench/memory.py --device cuda --record bench/results/memory-h200.json
 
-Page arithmetic, the free list's next pages and the rows, as the engine does it between
-two forwards: ``kernel_us`` with the kernel of the device, ``torch_us`` in plain torch on
-the same device, ``loop_us`` with one slice assignment per row, as one would write it first.
+Allocation of a decode batch of 256 rows and of an extend of 64 x 512 tokens is page arithmetic, the
+free list's next pages and the rows. A cut of 256 rows reads the ids of the pages past a position.
+``kernel_us`` is with the kernel of the device, ``torch_us`` in plain torch on the same device,
+``loop_us`` with one slice assignment per row. Stamps are those of one slot: written by a save,
+compared by a restore, made void when its pages are freed. The host's time is in all of these.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from torch import Tensor
 
 from slotproof_engine.kernels import memory_kernels, plain_memory
 from slotproof_engine.kernels.plain_memory import Span, new_pages
+from slotproof_engine.memory.stamps import PageStamps
 
 WIDTH = 2048
+STAMPED = (16, 512)
+"""Pages of a slot."""
 
 
 def batches() -> dict[str, list[Span]]:
@@ -42,6 +47,45 @@ def row_by_row(table: Tensor, spans: list[Span], pages: Tensor, page_size: int) 
         taken += last - first
 
 
+def allocation(device: str, size: int, spans: list[Span]) -> dict[str, float]:
+    pages = torch.randperm(new_pages(spans, size)).to(device)
+    kernels = memory_kernels(device, size)
+    tables = [torch.full((256, WIDTH), -1, device=device) for _ in range(3)]
+    times = {
+        "kernel_us": microseconds(
+            device, lambda: kernels.alloc_extend(tables[0], spans, pages, size)
+        ),
+        "torch_us": microseconds(
+            device, lambda: plain_memory.alloc_extend(tables[1], spans, pages, size)
+        ),
+        "loop_us": microseconds(device, lambda: row_by_row(tables[2], spans, pages, size)),
+    }
+    assert all(torch.equal(tables[0], table) for table in tables)
+    return times
+
+
+def cut(device: str, size: int, spans: list[Span]) -> dict[str, float]:
+    table = torch.randint(1 << 20, (256, WIDTH)).to(device)
+    kernels = memory_kernels(device, size)
+    freed = plain_memory.free_rows(table, spans, size)
+    assert torch.equal(freed, kernels.free_rows(table, spans, size))
+    return {
+        "kernel_us": microseconds(device, lambda: kernels.free_rows(table, spans, size)),
+        "torch_us": microseconds(device, lambda: plain_memory.free_rows(table, spans, size)),
+    }
+
+
+def stamps(device: str, count: int) -> dict[str, float]:
+    pages = torch.randperm(131_072)[:count].to(device)
+    those = PageStamps(131_072, device)
+    return {
+        "pages": count,
+        "save_us": microseconds(device, lambda: those.save(pages, 7, 0)),
+        "verify_us": microseconds(device, lambda: those.verify(pages, 7, 0)),
+        "free_us": microseconds(device, lambda: those.free(pages)),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
@@ -51,30 +95,20 @@ def main() -> int:
     usable(args.device)
     rows = []
     for size in args.page_size:
-        kernels = memory_kernels(args.device, size)
         for name, spans in batches().items():
-            pages = torch.randperm(new_pages(spans, size)).to(args.device)
-            shape = (256, WIDTH)
-            tables = [torch.full(shape, -1, device=args.device) for _ in range(3)]
-            calls = {
-                "kernel_us": lambda k=kernels, t=tables[0], s=spans, p=pages, z=size: (
-                    k.alloc_extend(t, s, p, z)
-                ),
-                "torch_us": lambda t=tables[1], s=spans, p=pages, z=size: plain_memory.alloc_extend(
-                    t, s, p, z
-                ),
-                "loop_us": lambda t=tables[2], s=spans, p=pages, z=size: row_by_row(t, s, p, z),
-            }
-            times = {each: microseconds(args.device, call) for each, call in calls.items()}
-            assert all(torch.equal(tables[0], table) for table in tables)
-            rows.append({"batch": name, "page_size": size, **times})
-            print(rows[-1], file=sys.stderr)
+            rows.append({"batch": name, "page_size": size, **allocation(args.device, size, spans)})
+        ends = [(row, row % 500 // size * size, 512) for row in range(256)]
+        rows.append({"batch": "cut of 256", "page_size": size, **cut(args.device, size, ends)})
+    stamped = [stamps(args.device, count) for count in STAMPED]
+    for row in [*rows, *stamped]:
+        print(row, file=sys.stderr)
     record(
         args.record,
         {
-            "what": "allocation of a batch: page arithmetic, free pages, rows",
+            "what": "allocation of a batch, a cut, and the stamps of a slot",
             **described(args.device),
             "batches": rows,
+            "stamps": stamped,
         },
     )
     return 0

@@ -23,7 +23,7 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "key", "count"),
     [
         (["audit.py", "--tokens", "640", "--kernels", "torch"], "sizes", 3),
-        (["memory.py", "--page-size", "16"], "batches", 2),
+        (["memory.py", "--page-size", "16"], "batches", 3),
         (["driver.py", "--engine", "reference", "--examples", "2"], "engines", 1),
     ],
 )
