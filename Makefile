@@ -171,9 +171,9 @@ gallery: $(VENV)/.installed
 
 # Kernels, graphs and the reference engine on a GPU; without one it says that nothing ran.
 # PY=python3 is run as it is, and nothing is installed; PYTHONPATH may bring what it lacks along.
-# FLAGS="-n 8" is for pytest.
+# PYTEST_FLAGS="-n 8" is for pytest.
 test-gpu: $(if $(PY),,$(VENV)/.tested)
-	@PYTHONPATH=$(PACKAGES)$${PYTHONPATH:+:$$PYTHONPATH} $(or $(PY),$(BIN)/python) conformance/tests/gpu.py $(FLAGS)
+	@PYTHONPATH=$(PACKAGES)$${PYTHONPATH:+:$$PYTHONPATH} $(or $(PY),$(BIN)/python) conformance/tests/gpu.py $(PYTEST_FLAGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/lockstep.py

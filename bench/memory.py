@@ -97,7 +97,7 @@ def main() -> int:
     for size in args.page_size:
         for name, spans in batches().items():
             rows.append({"batch": name, "page_size": size, **allocation(args.device, size, spans)})
-        ends = [(row, row % 500 // size * size, 512) for row in range(256)]
+        ends = [(row, row // size * size, 512) for row in range(256)]
         rows.append({"batch": "cut of 256", "page_size": size, **cut(args.device, size, ends)})
     stamped = [stamps(args.device, count) for count in STAMPED]
     for row in [*rows, *stamped]:
