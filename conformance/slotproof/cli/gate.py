@@ -122,15 +122,6 @@ def gate(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    sarif: Annotated[
-        Path | None,
-        typer.Option(
-            "--sarif",
-            help="Write them as SARIF 2.1.0, too.",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
     out: Annotated[
         Path,
         typer.Option(
@@ -168,7 +159,6 @@ def gate(
     )
     writable(out)
     writable_file(junit, "--junit")
-    writable_file(sarif, "--sarif")
     if update:
         writable_file(path, "BASELINE")
     options: dict[str, Any] = {
@@ -200,9 +190,6 @@ def gate(
     if junit is not None:
         with writing(junit, "--junit"):
             write_whole(junit, results.junit(summary))
-    if sarif is not None:
-        with writing(sarif, "--sarif"):
-            write_whole(sarif, results.sarif(summary, path))
     with writing(Path("GITHUB_STEP_SUMMARY"), "the file of"):
         results.step_summary(summary, _verdict(summary))
     if as_json:

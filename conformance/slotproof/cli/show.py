@@ -43,7 +43,6 @@ class Format(StrEnum):
 
     TEXT = "text"
     MARKDOWN = "markdown"
-    MERMAID = "mermaid"
     HTML = "html"
     PYTEST = "pytest"
     ISSUE = "issue"

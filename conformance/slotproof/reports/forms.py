@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slotproof.reports import alone, html, issue, markdown, mermaid, scripted, sentences, text
+from slotproof.reports import alone, html, issue, markdown, scripted, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import Trace
 from slotproof.reports.view import View
@@ -19,7 +19,6 @@ from slotproof.traces.itf import BadTrace, NoForm
 FORMS: Mapping[str, Callable[[View, str], str]] = {
     "text": lambda view, path: text.render(view.trace, path),
     "markdown": markdown.render,
-    "mermaid": lambda view, _: mermaid.render(view),
     "html": html.render,
     "pytest": lambda view, _: _again(view),
     "issue": lambda view, _: issue.render(view),
@@ -28,7 +27,6 @@ FORMS: Mapping[str, Callable[[View, str], str]] = {
 ENDINGS = {
     "text": ".txt",
     "markdown": ".md",
-    "mermaid": ".mmd",
     "html": ".html",
     "pytest": ".py",
     "issue": ".issue.md",

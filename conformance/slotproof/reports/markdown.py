@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import TERMS
-from slotproof.reports import mermaid, scripted, sentences
+from slotproof.reports import scripted, sentences
 from slotproof.reports.localisation import Place, suspects
 from slotproof.reports.step import Actor, Step
 from slotproof.reports.text import LATER, again, as_if, in_all, last_said, later
@@ -65,12 +65,10 @@ def _lines(view: View, path: str) -> Iterator[str]:
     if trace.recorded is not None:
         yield from _of_the_log(trace.recorded)
         yield f"P{trace.config.size[1:]}; profile {code(trace.profile)}, from a log."
-        yield from details("Sequence diagram", mermaid.render(view), "mermaid")
         return
     yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
     yield ""
     yield from fenced([again(trace, path)], "sh")
-    yield from details("Sequence diagram", mermaid.render(view), "mermaid")
     yield from details("The same as a pytest file", scripted.render(trace), "python")
 
 
