@@ -23,26 +23,42 @@ OLD, MIDDLE, NEW = "0.5.10.post1", "0.5.18", "0.5.23"
 LENGTHS = "its slot: {'cache_protected_len': 2, 'kv_committed_len': 1, 'kv_allocated_len': 1}"
 SHOWS = [
     (NEW, "abort-overshoot", "tokens that each got: {'r1': 3}"),
+    (NEW, "abort-waits", "answers: {}"),
     (NEW, "finish-unwritten", "positions committed, and never written: [2]"),
     (NEW, "idle-session-pins", "running: [] - waiting: ['r2']"),
     (NEW, "one-token-history", "AssertionError: a reused row must carry allocated KV"),
+    (NEW, "out-of-memory", "history of 12 tokens"),
+    (NEW, "own-row-waits", "running: [] - waiting: ['r3']"),
+    (NEW, "page-16-waits", "running: [] - waiting: ['r2']"),
     (NEW, "queued-stub-aborted", "s1: in flight False"),
     (NEW, "refused-token", "tokens that each got: {'r1': 1}"),
+    (NEW, "retract-abort", "history of 3 tokens"),
     (NEW, "retract-finishes", "s1: in flight False"),
+    (NEW, "stub-clears-inflight", "s1: in flight False"),
     (NEW, "two-first-turns", "AssertionError: session_id='s1' already has a slot"),
     (MIDDLE, "empty-first-turn", "RuntimeError: cannot reshape tensor of 0 elements"),
+    (MIDDLE, "one-token-history", "AssertionError: reusing request must be chunked"),
     (MIDDLE, "queued-abort", "s1: in flight True"),
+    (MIDDLE, "retract-finishes", "s1: in flight False"),
+    (MIDDLE, "stub-takes-slot", "in all 63"),
     (MIDDLE, "swa-chunked-prompt", "the engine's own check: Full Pool Mem Leak Detected!"),
+    (MIDDLE, "two-first-turns", "in all 63"),
+    (OLD, "abort-running", "history of 1 tokens"),
     (OLD, "close-in-turn", "AttributeError: '_VirtualNode' object has no attribute"),
     (OLD, "doomed-turn", LENGTHS),
     (OLD, "double-count", "the engine's own check: Mem Leak Detected! total_tokens=65"),
+    (OLD, "hidden-leak", "in all 63"),
     (OLD, "page-16-window", "RuntimeError: Prefill out of memory."),
+    (OLD, "retract-tail", "in all 63"),
+    (OLD, "two-in-flight", "history of 2 tokens"),
 ]
 
 MENDED = [
     (NEW, "sglang-0.5.18-queued-abort", "s1: in flight True"),
     (NEW, "sglang-0.5.10.post1-double-count", "Mem Leak Detected!"),
     (NEW, "sglang-0.5.10.post1-page-16-window", "RuntimeError: Prefill out of memory."),
+    (NEW, "sglang-0.5.11-idle-slot-row", "Leak Detected!"),
+    (OLD, "sglang-0.5.23-own-row-waits", "waiting: ['r3']"),
     (MIDDLE, "sglang-0.5.23-finish-unwritten", "positions committed, and never written: [2]"),
 ]
 """A release where the state is in order, and what the script does not print there."""

@@ -377,7 +377,8 @@ class Engine:
         print("tokens that each got:", {rid: len(got) for rid, got in self.tokens.items()})
         print("running:", list(self.running()), "- waiting:", self.waiting())
         for session in self.controller.sessions:
-            print(f"{session}: in flight {self.inflight(session)}, history {self.history(session)}")
+            tokens = len(self.history(session) or ())
+            print(f"{session}: in flight {self.inflight(session)}, history of {tokens} tokens")
             slot = self.slot(session)
             if slot is not None and row(slot) is not None:
                 lengths = ("cache_protected_len", "kv_committed_len", "kv_allocated_len")
@@ -385,7 +386,8 @@ class Engine:
                 if not self.window:
                     print("positions committed, and never written:", self.unwritten(session))
         if not self.window:
-            print("tokens, by whose they are:", self.owned())
+            owned = self.owned()
+            print("tokens, by whose they are:", owned, "in all", sum(owned.values()))
         print("the engine's own check:", self.check())
 
 
