@@ -13,6 +13,7 @@ from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import Trace
 from slotproof.reports.view import View
 from slotproof.support.files import slug, write_whole
+from slotproof.support.markup import templates
 from slotproof.traces import itf
 from slotproof.traces.itf import BadTrace, NoForm
 
@@ -97,9 +98,8 @@ def write_all(
             documents |= texts
     if not entries:
         return []
-    documents["index.html"] = (
-        html.environment().get_template("index.html.jinja").render(entries=entries)
-    )
+    index = templates("reports").get_template("index.html.jinja")
+    documents["index.html"] = index.render(entries=entries)
     out.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         write_whole(out / name, document)

@@ -339,19 +339,6 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
     assert [pool.name for pool in last.pools] == ["full"]
 
 
-def test_an_old_trace_has_figures_and_says_why_no_pages() -> None:
-    """Traces were written without iterations once."""
-    path = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
-    view = View(load_trace(path))
-    assert not view.detailed
-    assert [step.ran for step in view.steps] == [False, False, True, False, True]
-    assert "older" in view.undrawn["full"]
-    assert [arrow.label for arrow in view.steps[-1].arrows] == ["T-SUBMIT", "T-RESTORE", "T-EXTEND"]
-    assert sentences.headline(view) == (
-        "The engine's own check counts 65 tokens in a full pool of 64"
-    )
-
-
 def frame(total: int, **holders: str) -> Frame:
     pools = {"full": {"total": total, "available": 0, "evictable": 0, "protected": 0}}
     pages: list[dict[str, Any]] = [{"kind": "free", "pages": holders.pop("free", "")}]
