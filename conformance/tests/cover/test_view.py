@@ -454,17 +454,9 @@ def test_a_short_text_of_many_pages_takes_no_memory() -> None:
 
 
 def test_a_figure_that_is_no_number() -> None:
-    pools: Any = {
-        "full": {
-            "total": "x",
-            "available": 1,
-            "evictable": 0,
-            "protected": 0,
-            "held": 0,
-            "uncached": 0,
-        }
-    }
-    row = Row({"do": "step", "n": 1}, pools=pools)
+    figures = dict.fromkeys(("available", "evictable", "protected", "held", "uncached"), 0)
+    pools: Any = {"full": {**figures, "total": "x"}}
+    row = Row({"do": "step", "n": 1}, frames=[Frame(pools=pools)])
     broken = Violation("INV-ONCE", "reported", "")
     with pytest.raises(TypeError):
         View(Trace("x", "x", "x", CONFIGS["p1"], 0, [row], [broken], minimal=False))
