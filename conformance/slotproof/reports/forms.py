@@ -89,13 +89,19 @@ def write_all(
     documents: dict[str, str] = {}
     entries = []
     for (path, trace), name in zip(traces.items(), names, strict=True):
+        made: dict[str, tuple[str, str]] = {}
         try:
-            made, texts = _every_form(trace, path, name)
-            entries.append((trace, sentences.headline(View(trace)), made))
+            for each, ending in ENDINGS.items():
+                # pytest collects test_*.py; a module's name has no dots.
+                stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+                with suppress(NoForm):
+                    made[each] = stem + ending, form(each, trace, path)
         except BadTrace as bad:
             tell(bad)
-        else:
-            documents |= texts
+            continue
+        documents.update(made.values())
+        links = {each: file for each, (file, _) in made.items()}
+        entries.append((trace, sentences.headline(View(trace)), links))
     if not entries:
         return []
     index = templates("reports").get_template("index.html.jinja")
@@ -104,18 +110,6 @@ def write_all(
     for name, document in documents.items():
         write_whole(out / name, document)
     return [out / name for name in documents]
-
-
-def _every_form(trace: Trace, path: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """By form its file, and by file its text."""
-    made, texts = {}, {}
-    for each in FORMS:
-        # pytest collects test_*.py; a module's name has no dots.
-        stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
-        with suppress(NoForm):
-            texts[stem + ENDINGS[each]] = form(each, trace, path)
-            made[each] = stem + ENDINGS[each]
-    return made, texts
 
 
 def _names(paths: Sequence[str]) -> list[str]:

@@ -33,8 +33,8 @@ def headline(view: View) -> str:
     if shown is not None and first.conjunct == "equation" and shown.owned:
         tokens = abs(shown.owned.sum - shown.owned.total)
         how = "lost" if shown.owned.sum < shown.owned.total else "counted twice"
-        verb = "is" if tokens == 1 else "are"
-        return f"{_tokens(tokens)} of the {pool} pool {verb} {how}"
+        noun, verb = ("token", "is") if tokens == 1 else ("tokens", "are")
+        return f"{tokens} {noun} of the {pool} pool {verb} {how}"
     if shown is not None and first.conjunct == "reported" and shown.reported:
         return (
             f"The engine's own check counts {shown.reported.sum} tokens "
@@ -63,8 +63,7 @@ def _in_flight(view: View) -> str:
 def detail(view: View) -> str:
     """The figures that show it, where the headline has none."""
     first = view.first
-    told = first is None or first.invariant in _TOLD or first.invariant in EQUATIONS
-    return "" if first is None or told else first.detail
+    return "" if first is None or first.invariant in {*_TOLD, *EQUATIONS} else first.detail
 
 
 def sentence(violation: Violation) -> str:
@@ -141,7 +140,3 @@ def _history_of(cells: list[Cell], pool_word: str, pool: str, view: View) -> str
     whose = f". Whose it was: {', '.join(past)}" if len(past) > 1 else ""
     between = ": " if cells[0].kind == STALE else " "
     return f"{what}{pool_word}{between}{now}{whose}"
-
-
-def _tokens(count: int) -> str:
-    return f"{count} token" if count == 1 else f"{count} tokens"
