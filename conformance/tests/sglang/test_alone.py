@@ -23,7 +23,7 @@ OLD, MIDDLE, NEW = "0.5.10.post1", "0.5.18", "0.5.23"
 LENGTHS = "its slot: {'cache_protected_len': 2, 'kv_committed_len': 1, 'kv_allocated_len': 1}"
 SHOWS = [
     (NEW, "abort-overshoot", "tokens that each got: {'r1': 3}"),
-    (NEW, "abort-waits", "answers: {}"),
+    (NEW, "abort-waits", "running: ['r1'] - waiting: []"),
     (NEW, "finish-unwritten", "positions committed, and never written: [2]"),
     (NEW, "idle-session-pins", "running: [] - waiting: ['r2']"),
     (NEW, "one-token-history", "AssertionError: a reused row must carry allocated KV"),
@@ -61,7 +61,7 @@ MENDED = [
     (OLD, "sglang-0.5.23-own-row-waits", "waiting: ['r3']"),
     (MIDDLE, "sglang-0.5.23-finish-unwritten", "positions committed, and never written: [2]"),
 ]
-"""A release where the state is in order, and what the script does not print there."""
+"""A release that does not have the finding, and what the script does not print there."""
 
 
 def made(trace: str, folder: Path, form: str = "script") -> Path:
@@ -87,7 +87,7 @@ def test_a_script_shows_nothing_where_the_finding_is_mended(
 ) -> None:
     done = run(made(trace, tmp_path), release)
     assert done.status == 0, done.stdout + done.stderr
-    assert "\nthe engine's own check: ok\n" in done.stdout and words not in done.stdout
+    assert "\nthe engine's own check: " in done.stdout and words not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,15 @@ SHOWS = [
     ("0.30.0", "vllm-0.30.0-resumed-behind-waiting", "waiting: ['r3']", 0),
     (NEW, "vllm-0.33.0-paused-session-pins", "waiting: ['r2']", 0),
     (NEW, "vllm-0.33.0-resumed-sessions-deadlock", "'r3'", 0),
-    (NEW, "vllm-0.30.0-first-max-tokens-outgrows", "answers: ", 0),
-    (NEW, "vllm-0.32.0-preempted-session-lost", "waiting: []", 0),
+    (NEW, "vllm-0.30.0-first-max-tokens-outgrows", "waiting: []", 0),
+    (NEW, "vllm-0.32.0-preempted-session-lost", "s1: WAITING", 0),
 ]
 """By release and trace, what the script prints, and its exit status."""
 
 
 @pytest.mark.parametrize(("build", "trace", "words", "ends"), SHOWS)
 def test_a_script_shows_its_finding(
-    build: str,
-    trace: str,
-    words: str,
-    ends: int,
-    python_of: Callable[[str], Path],
-    tmp_path: Path,
+    build: str, trace: str, words: str, ends: int, python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     path, script = FINDINGS / f"{trace}.itf.json", tmp_path / "repro.py"
     script.write_text(forms.form("script", load_trace(path), path.name))
