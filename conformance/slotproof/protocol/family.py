@@ -119,16 +119,6 @@ class Harness:
 
 
 @dataclass(frozen=True)
-class FrontEnd:
-    """A program that starts a build's own front end, for several clients."""
-
-    package: str
-    """What the environment of the build runs, from the folder of the driver."""
-    not_observed: Mapping[str, str]
-    """What its clients are not told, and why."""
-
-
-@dataclass(frozen=True)
 class Family:
     """One engine in all its releases."""
 
@@ -148,7 +138,6 @@ class Family:
     discards: bool = True
     """Something in the engine drops idle sessions, as T-DISCARD does."""
     harness: Harness | None = None
-    front_end: FrontEnd | None = None
 
     @property
     def mends(self) -> dict[str, str]:
