@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
     ENGINE,
@@ -49,7 +48,6 @@ def frontend(
             "--engine",
             help=f"{DEFAULT}==RELEASE, or {DEFAULT} in the environment of --python.",
             metavar="ENGINE",
-            autocompletion=values.engines,
             rich_help_panel=ENGINE,
         ),
     ] = DEFAULT,

@@ -11,7 +11,7 @@ from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
 from slotproof.protocol.config import SOME
-from slotproof.protocol.messages import READ, MendName
+from slotproof.protocol.messages import PROTOCOL, MendName
 from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
 from slotproof.support import bounds
 from slotproof.traces.runs import PATTERN
@@ -206,7 +206,7 @@ class Recorded(TypedDict):
 class TraceMetadata(TypedDict):
     """Metadata of a trace: engine, spec and configuration, and what they violate."""
 
-    protocol: Literal[READ]  # type: ignore[valid-type]
+    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: Text
     spec: Text
     profile: Name

@@ -18,14 +18,13 @@ from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.commands import FIELDS, Command, check
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded
-from slotproof.protocol.messages import PROTOCOL, READ
+from slotproof.protocol.messages import PROTOCOL
 from slotproof.protocol.shapes import quoted
 from slotproof.protocol.snapshot import Hashed
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import write_whole
 from slotproof.support.jsontext import BadJson
 from slotproof.support.terminal import json_text
-from slotproof.traces import older
 from slotproof.traces.document import TRACE, State
 from slotproof.traces.frames import Frame
 from slotproof.traces.record import Later, Record, Recorded, Row
@@ -199,7 +198,7 @@ def from_itf(data: Any) -> Record:
     mine = meta.get("slotproof")
     if not isinstance(mine, dict):
         raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
-    if mine.get("protocol") not in READ:
+    if mine.get("protocol") != PROTOCOL:
         found = quoted(mine.get("protocol"))
         raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
     count = len(data["states"]) if isinstance(data["states"], list) else 0
@@ -259,10 +258,9 @@ def _affordable(rows: list[Row], config: EngineConfig) -> None:
 
 
 def _violation(violated: dict[str, Any]) -> Violation:
-    known = older.violation(violated)
-    known["transition"] = known["transition"] or None
-    known["owners"] = tuple(Holder(**each) for each in known.get("owners", ()))
-    return Violation(**known)
+    owners = tuple(Holder(**each) for each in violated.get("owners", ()))
+    transition = violated["transition"] or None
+    return Violation(**{**violated, "transition": transition, "owners": owners})
 
 
 def _decoded(name: str, value: Any) -> Any:

@@ -231,7 +231,8 @@ BAD: dict[str, tuple[Change, str]] = {
     "no meta": (lambda d: d.pop("#meta"), "no ITF trace"),
     "no states": (lambda d: d.pop("states"), "no ITF trace"),
     "of another tool": (lambda d: d["#meta"].pop("slotproof"), "not of slotproof"),
-    "other protocol": (_meta(protocol=3), "the trace is of protocol 3, this is 2"),
+    "a later protocol": (_meta(protocol=3), "the trace is of protocol 3, this is 2"),
+    "an earlier protocol": (_meta(protocol=1), "the trace is of protocol 1, this is 2"),
     "no protocol": (lambda d: d["#meta"]["slotproof"].pop("protocol"), "protocol null"),
     "unknown command": (_action("reboot"), "unknown command 'reboot'"),
     "missing field": (_action("tick"), "command 2: tick/seconds: Field required"),
@@ -320,17 +321,6 @@ def test_files_that_are_something_else(content: bytes, text: str, tmp_path: Path
     with pytest.raises(itf.BadTrace, match=text) as caught:
         load_trace(path)
     assert "\n" not in str(caught.value)
-
-
-def test_an_older_trace_says_in_words_what_has_fields_now(document: dict[str, Any]) -> None:
-    """Traces of earlier versions are read, and a file is taken at its fields."""
-    said = {"invariant": "INV-STEP", "transition": "T-EXTEND"}
-    differs = {**said, "conjunct": "state", "detail": "s1 turn.C is 3, the spec says -4"}
-    guard = {**said, "conjunct": "guard", "detail": "T-EXTEND needs “t” (r2 of s1)"}
-    document["#meta"]["slotproof"]["violated"] = [differs, guard, {**guard, "guard": "q"}]
-    first, second, third = from_itf(document).violations
-    assert (first.variable, first.engine, first.spec) == ("req.C", 3, -4)
-    assert (second.guard, third.guard) == ("t", "q")
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
