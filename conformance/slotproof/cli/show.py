@@ -199,7 +199,7 @@ def _load(path: Path) -> Trace | dict[str, Any]:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
         document = None  # load_trace says what is wrong
-    if spec_trace.is_one(document):
+    if isinstance(document, dict) and spec_trace.is_one(document):
         return document
     return load_trace(path, to_run=False)
 
