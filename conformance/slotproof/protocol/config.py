@@ -169,19 +169,8 @@ class EngineConfig:
 
 CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
 """Choices of a profile that a configuration may make."""
-OPTIONS = (
-    "priority",
-    "queue",
-    "waiting_timeout",
-    "running_timeout",
-    "pause_retracts",
-    "mixed",
-    "longest_match",
-    "logprobs",
-    "stream",
-    "own_timeouts",
-    "branching",
-)
+_names = list(EngineConfig.__annotations__)
+OPTIONS = tuple(_names[_names.index("priority") :])
 """Options of a server, by which requests are held back, put off or ended: the same transitions by
 another way. An engine that goes one says so in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
