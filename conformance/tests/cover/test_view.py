@@ -329,6 +329,13 @@ def test_an_engine_that_dies_leaves_the_state_before(commands: Any) -> None:
     assert [pool.name for pool in last.pools] == ["full"]
 
 
+def test_a_command_that_runs_no_iteration_shows_none() -> None:
+    path = Path(__file__).parents[1] / "snapshots" / "double-count.itf.json"
+    view = View(load_trace(path))
+    assert [step.ran for step in view.steps] == [False, False, True, False, True]
+    assert [arrow.label for arrow in view.steps[-1].arrows] == ["T-SUBMIT", "T-RESTORE", "T-EXTEND"]
+
+
 def frame(total: int, **holders: str) -> Frame:
     pools = {"full": {"total": total, "available": 0, "evictable": 0, "protected": 0}}
     pages: list[dict[str, Any]] = [{"kind": "free", "pages": holders.pop("free", "")}]
