@@ -26,10 +26,10 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
         raise NoForm(f"it is made for {' and '.join(_HARNESSES)}, and this trace is of {of}")
     if trace.mends:
         raise NoForm(f"bugs were mended when it was found ({', '.join(trace.mends)})")
-    if not trace.violations or trace.violations[0].fault not in (None, "death"):
-        raise NoForm("nothing is violated by the engine itself")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
+    if not trace.violations or trace.violations[0].fault not in (None, "death"):
+        raise NoForm("nothing is violated by the engine itself")
     return FAMILIES[name], harness
 
 
