@@ -80,11 +80,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     return Slot(
         holding=1,
         lent=int(lent),
-        row=slot["row"],
-        C=slot["C"],
-        A=slot["A"],
-        Q=slot["Q"],
-        E=_cursor(slot, constants),
+        **_lengths(slot, constants),
         locked=int(slot["Q"] == 0 or slot["locks"] > 0),
     )
 
@@ -97,14 +93,11 @@ def _request(request: RequestView, constants: Constants, alone: bool = False) ->
         phase=PHASES[request["phase"]],
         prompt=request["prompt"],
         output=request["output"],
-        row=request["row"],
-        C=request["C"],
-        A=request["A"],
-        Q=request["Q"],
-        E=_cursor(request, constants),
+        **_lengths(request, constants),
         locked=int(locked),
     )
 
 
-def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
-    return view["E"] if constants.window and view["E"] > view["Q"] else 0
+def _lengths(view: SlotView | RequestView, constants: Constants) -> dict[str, int]:
+    cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
+    return {"row": view["row"], "C": view["C"], "A": view["A"], "Q": view["Q"], "E": cursor}

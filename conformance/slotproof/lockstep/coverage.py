@@ -49,14 +49,10 @@ class Coverage:
             self.decoding[transition] += 1
 
     def add(self, other: Coverage) -> None:
-        self.transitions += other.transitions
-        self.decoding += other.decoding
-        self.checked += other.checked
-        self.set_aside += other.set_aside
+        for name in (*_COUNTS, "commands", "iterations"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.holds |= other.holds
         self.fails |= other.fails
-        self.commands += other.commands
-        self.iterations += other.iterations
         for what, counts in other.reached.items():
             self.reached[what] += counts
 

@@ -43,7 +43,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         unasked = _unasked(seen, sent)
-        too_long = sent.beyond(seen.config.context_len) and not _ended(seen, sent)
+        too_long = sent.most > seen.config.context_len and not _ended(seen, sent)
         refused = sent.refusable is True or too_long
         maybe = unasked and (count > asked if _large(seen, sent) else sent.refusable is None)
         if count and (refused or maybe):

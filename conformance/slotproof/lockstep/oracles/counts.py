@@ -38,14 +38,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
             yield _sum(invariant, "reported", reported)
         expected = expected_report(seen, pool, reported["held"])
         if (reported["held"], reported["uncached"]) != expected:
-            yield violated(
-                "INV-ONCE.reported",
-                "{pool}: the engine counts held {said[held]} and uncached {said[uncached]}, "
-                "ownership gives {expected[0]} and {expected[1]}",
-                pool=pool,
-                said=reported,
-                expected=expected,
+            words = (
+                "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
             )
+            words += "{own[0]} and {own[1]}"
+            said = {"held": reported["held"], "uncached": reported["uncached"]}
+            yield violated("INV-ONCE.reported", words, pool=pool, own=expected, **said)
     yield from _held_rows(seen)
     _count(seen)
 
@@ -101,26 +99,18 @@ def _sum(
 
 def _count(seen: Observation) -> None:
     """Which clauses there was something to evaluate on."""
-    checked = seen.coverage.checked
-    snapshot = seen.snapshot
-    checked["INV-ROWS"] += 1
-    if seen.world.actors:
-        for invariant in ("INV-ABSENT", "INV-KIND", "INV-TOKENS"):
-            checked[invariant] += 1
-    else:
-        checked["INV-DRAIN"] += 1
-    if snapshot["requests"]:
-        checked["INV-PHASE"] += 1
-    if seen.lent_slots:
-        checked["INV-LOAN"] += 1
-    if snapshot["slots"]:
-        checked["INV-ONCE"] += 1
-    if seen.owners:
-        for invariant in ("INV-ORDER", "INV-ALIGN", "INV-COVER"):
-            checked[invariant] += 1
-        if seen.config.window:
-            checked["INV-CURSOR"] += 1
-            checked["INV-WINDOW"] += 1
+    actors, owners = bool(seen.world.actors), bool(seen.owners)
+    for invariants, there in (
+        (["INV-ROWS"], True),
+        (["INV-ABSENT", "INV-KIND", "INV-TOKENS"], actors),
+        (["INV-DRAIN"], not actors),
+        (["INV-PHASE"], seen.snapshot["requests"]),
+        (["INV-LOAN"], seen.lent_slots),
+        (["INV-ONCE"], seen.snapshot["slots"]),
+        (["INV-ORDER", "INV-ALIGN", "INV-COVER"], owners),
+        (["INV-CURSOR", "INV-WINDOW"], owners and seen.config.window),
+    ):
+        seen.coverage.checked.update(invariants if there else [])
 
 
 def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[int, int]:
@@ -151,14 +141,13 @@ def _for_sessions(seen: Observation) -> dict[str, RequestView]:
     return {rid: view for rid, view in requests if view["kind"] != "plain"}
 
 
-def _figures(seen: Observation, actor: str | None) -> str:
+def _figures(seen: Observation, actor: str) -> str:
     """The lengths of the actor."""
-    session, rid = actor_of(actor)
     requests = seen.snapshot["requests"]
-    if session is None:
-        return _lengths(requests.get(rid or ""))
-    slot = _lengths(seen.snapshot["slots"].get(session))
-    turn = next((each for each in requests.values() if each["session"] == session), None)
+    if actor.startswith("/"):
+        return _lengths(requests.get(actor[1:]))
+    slot = _lengths(seen.snapshot["slots"].get(actor))
+    turn = next((each for each in requests.values() if each["session"] == actor), None)
     return f"slot {slot}, turn {_lengths(turn)}"
 
 

@@ -9,16 +9,12 @@ from typing import Any
 from slotproof.lockstep.observation import TERMS, Observation, Violation, all_of, violated
 from slotproof.lockstep.oracles import owners
 from slotproof.lockstep.oracles.counts import EQUATIONS, expected_report
+from slotproof.lockstep.published import moving, those
 from slotproof.protocol.snapshot import CheckerView
 from slotproof_model.spec.memory import Move
 from slotproof_model.spec.state import NO_ROW
-from slotproof_model.spec.transitions import TRANSITIONS
 
-BATCHES = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "run" and any(mem.move is Move.ALLOC for mem in each.memory)
-)
+BATCHES = those(lambda each: each.stage == "run") & moving(Move.ALLOC)
 """A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
 KEPT = 100
 """Lines that an engine keeps at least, where it keeps any."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.lockstep.observation import Observation, Violation, running, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    config, requests = seen.config, seen.snapshot["requests"]
-    running = sum(each["phase"] == "running" for each in requests.values())
-    if running:
+    count, most = len(running(seen.snapshot)), seen.config.max_running
+    if count:
         seen.coverage.checked["INV-LIMIT"] += 1
-    if running > config.max_running:
-        words, most = "{engine} requests run; {spec} may", config.max_running
-        yield violated("INV-LIMIT.running", words, spec=most, engine=running)
-    if config.chunk:
+    if count > most:
+        words = "{engine} requests run; {spec} may"
+        yield violated("INV-LIMIT.running", words, spec=most, engine=count)
+    if seen.config.chunk:
         yield from _chunks(seen)
 
 
@@ -29,12 +28,10 @@ def _chunks(seen: Observation) -> Iterator[Violation]:
         if "m" in params:  # it was matched
             begins[rid] = params["m"]
         elif "t" in params and rid in begins:  # it was extended
-            length = params["t"] - begins.pop(rid)
-            if length > seen.config.chunk:
+            length, most = params["t"] - begins.pop(rid), seen.config.chunk
+            if length > most:
                 words = "{rid}: {engine} tokens are prefilled at once; {spec} may"
-                most = seen.config.chunk
-                yield violated(
-                    "INV-LIMIT.chunk", words, session=sid, rid=rid, spec=most, engine=length
-                )
+                whose = {"session": sid, "rid": rid}
+                yield violated("INV-LIMIT.chunk", words, **whose, spec=most, engine=length)
         else:
             begins.pop(rid, None)

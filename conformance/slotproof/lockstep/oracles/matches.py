@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
-from slotproof.lockstep.published import PUBLISHES, known_tokens
+from slotproof.lockstep.published import PUBLISHES, known_tokens, those
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.spec.transitions import TRANSITIONS
 
-MATCHES, SHARES, LEAVES = (
-    next(
-        name
-        for name, each in TRANSITIONS.items()
-        if each.stage == stage and each.course == "every request" and (name in PUBLISHES) == shares
-    )
-    for stage, shares in (("match", False), ("run", True), ("finish", True))
-)
+_EVERYS = those(lambda each: each.course == "every request")
+(MATCHES,) = (_EVERYS - PUBLISHES) & those(lambda each: each.stage == "match")
+(SHARES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "run")
+(LEAVES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "finish")
 """What a request without a slot does with the tree: it matches, shares its prompt, and leaves what
 it has when it ends."""
 WHOLE = "whole matches"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
+from typing import Any
 
 from slotproof.lockstep.observation import Holder, Observation, Owner, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES, Snapshot
@@ -103,10 +104,8 @@ def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[in
 
 def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
     """KV indices of the positions that the owner has allocated."""
-    used = snapshot["rows"]["used"].get(str(owner.row))
-    if used is None:
-        return []
-    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
+    used: Any = snapshot["rows"]["used"].get(str(owner.row), {})
+    indices: list[int] = used.get(pool, [])
     return indices[: owner.A]
 
 
