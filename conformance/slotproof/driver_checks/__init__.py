@@ -78,15 +78,12 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         _choose(driver)
         results = []
         for each in CHECKS:
-            result = _made(driver, each)
-            results.append(result)
-            tell(result)
+            results.append(_made(driver, each))
+            tell(results[-1])
         engine = hello.get("engine")
         names = engine if isinstance(engine, dict) else {}
-        engine_name, version = (
-            str(names.get(key, "?"))[: bounds.NAME_CHARS] for key in ("name", "version")
-        )
-        return Report(engine_name, version, list(driver.configs), results)
+        name, version = (str(names.get(k, "?"))[: bounds.NAME_CHARS] for k in ("name", "version"))
+        return Report(name, version, list(driver.configs), results)
     finally:
         driver.leave()
 

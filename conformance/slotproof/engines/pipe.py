@@ -61,8 +61,7 @@ class Pipe:
                 raise self.failed("garbage", text)
             if not _ready(self._out, selectors.EVENT_READ, deadline):
                 raise self.failed("hang", f"no answer within {timeout:g} s")
-            chunk = os.read(self._out, 1 << 16)
-            if not chunk:
+            if not (chunk := os.read(self._out, 1 << 16)):
                 raise self.failed("death", self._ended())
             self._buffer += chunk
         line = bytes(self._buffer[:end])

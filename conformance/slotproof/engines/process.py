@@ -104,14 +104,10 @@ class ProcessEngine:
             raise EngineFailed("crash", "the driver is not running", fault="death")
         try:
             return self._exchange(self._pipe, message, timeout)
-        except EngineFailed as failure:
-            if failure.broken:
+        except BaseException as error:
+            # Ctrl-C: the answer that is due would be taken for the next one.
+            if not isinstance(error, EngineUnusable) and getattr(error, "broken", True):
                 self._kill()
-            raise
-        except EngineUnusable:
-            raise
-        except BaseException:  # Ctrl-C: the answer that is due would be taken for the next one
-            self._kill()
             raise
 
     def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:

@@ -14,18 +14,11 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 import torch
 
-from slotproof.engines.base import (
-    Capabilities,
-    EngineFailed,
-    EngineUnusable,
-    in_one_line,
-    its_own_fault,
-)
+from slotproof.engines.base import Capabilities, EngineUnusable, its_own_fault
 from slotproof.protocol.commands import FIELDS, Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import (
@@ -73,9 +66,7 @@ class InProcessEngine:
                     "`slotproof list mutants` shows them"
                 )
         self.version = "1" if mutant is None else f"1 with {mutant}"
-        self.mutant = mutant
-        self.device = device
-        self.model = model
+        self.mutant, self.device, self.model = mutant, device, model
         if model == "transformer":
             self.name = "reference-transformer"
             torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
@@ -121,13 +112,12 @@ class InProcessEngine:
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
-        try:
-            self._engine = ReferenceEngine(wanted, parts, self._log)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
-        except Exception as error:  # noqa: BLE001  # a mutant's
-            raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
+        with its_own_fault():  # a mutant's
+            try:
+                self._engine = ReferenceEngine(wanted, parts, self._log)
+            except RuntimeError as error:
+                reason = str(error).splitlines()[0]
+                raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine
@@ -158,19 +148,18 @@ class InProcessEngine:
         engine = self.engine
         slots = {sid: _slot(slot) for sid, slot in engine.cache.slots.items()}
         requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
-        lengths: dict[int, tuple[int, int]] = {}
+        committed, allocated = dict[int, int](), dict[int, int]()
         for view in (*slots.values(), *requests.values()):
-            row: int = view["row"]
-            if row >= 0:
-                committed, allocated = lengths.get(row, (0, 0))
-                lengths[row] = (max(committed, view["C"]), max(allocated, view["A"]))
+            if (row := view["row"]) >= 0:
+                committed[row] = max(committed.get(row, 0), view["C"])
+                allocated[row] = max(allocated.get(row, 0), view["A"])
         return {
             "iter": engine.iter,
             "consumed": len(engine.consumed),
             "messages": list(engine.messages),  # type: ignore[arg-type]
             "pools": {name: self._pool(name) for name in engine.kv.allocators},
             "tree": self._tree(),
-            "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
+            "rows": self._rows(allocated),
             "sessions": {
                 sid: {
                     "open": session.open,
@@ -186,12 +175,7 @@ class InProcessEngine:
             "ended": [{"rid": each["rid"]} for each in engine.ended],
             "checker": self._check(),
             "events": list(engine.events),
-            "content": {
-                str(row): stamps
-                for row, stamps in engine.content(
-                    {row: committed for row, (committed, _) in lengths.items()}
-                ).items()
-            },
+            "content": {str(row): stamps for row, stamps in engine.content(committed).items()},
         }
 
     def _check(self) -> CheckerView:
@@ -249,9 +233,8 @@ class InProcessEngine:
     def _request(self, req: Req) -> RequestView:
         scheduler = self.engine.scheduler
         last = scheduler.last_batch
-        slot = self.engine.cache.slots.get(req.session_id) if req.session_id else None
-        on_loan = slot is not None and req.req_pool_idx >= 0
-        on_loan = on_loan and slot is not None and slot.req_pool_idx == req.req_pool_idx
+        slot, row = self.engine.cache.slots.get(req.session_id or ""), req.req_pool_idx
+        on_loan = slot is not None and row >= 0 and slot.req_pool_idx == row
         return {
             "session": req.session_id,
             "kind": req.kind,

@@ -23,80 +23,33 @@ MODULE = HERE / "test_conformance.py"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of `slotproof run`, with a prefix."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
-    add = group.addoption
+
+    def add(name: str, metavar: str, words: str, **more: Any) -> None:
+        group.addoption(f"--slotproof-{name}", metavar=metavar, help=words, **more)
+
+    engines = "reference, sglang, module:factory or cmd:PROGRAM ARGS"
+    add("engine", "ENGINE", f"{engines}; runs the suite with --pyargs {SUITE}")
     add(
-        "--slotproof-engine",
-        metavar="ENGINE",
-        help="reference, sglang, module:factory or cmd:PROGRAM ARGS; runs the suite with "
-        f"--pyargs {SUITE}",
+        "python", "PATH", "the Python of the environment that holds the build under test", type=Path
     )
     add(
-        "--slotproof-python",
-        metavar="PATH",
-        type=Path,
-        help="the Python of the environment that holds the build under test",
+        "config", "NAME", "a configuration by name; may be repeated (default: all)", action="append"
     )
-    add(
-        "--slotproof-config",
-        metavar="NAME",
-        action="append",
-        help="a configuration by name; may be repeated (default: all)",
+    add("examples", "N", "command sequences in all (default: 1400)", type=int, default=1400)
+    items = (
+        "items per configuration at most, for xdist; an item has 10 examples or more (default: 5)"
     )
-    add(
-        "--slotproof-examples",
-        metavar="N",
-        type=int,
-        default=1400,
-        help="command sequences in all (default: 1400)",
-    )
-    add(
-        "--slotproof-parts",
-        metavar="N",
-        type=int,
-        default=5,
-        help="items per configuration at most, for xdist; an item has 10 examples or more "
-        "(default: 5)",
-    )
-    add(
-        "--slotproof-seed",
-        metavar="N",
-        type=int,
-        default=0,
-        help="the same seed gives the same run (default: 0)",
-    )
-    add("--slotproof-profile", metavar="NAME", help="the choices the engine made, if not its own")
-    add(
-        "--slotproof-set-aside",
-        metavar="CLAUSE",
-        action="append",
-        default=[],
-        help="a clause whose violations are known; may be repeated",
-    )
-    add(
-        "--slotproof-baseline",
-        metavar="FILE",
-        type=Path,
-        help="a baseline of `slotproof gate`: only what is new fails",
-    )
-    add(
-        "--slotproof-step-timeout",
-        metavar="S",
-        type=float,
-        default=10.0,
-        help="seconds for one iteration (default: 10)",
-    )
-    add(
-        "--slotproof-out",
-        metavar="FOLDER",
-        type=Path,
-        default=Path("slotproof-traces"),
-        help="where counterexamples are written (default: slotproof-traces)",
-    )
-    add(
-        "--slotproof-strict",
-        action="store_true",
-        help="fail if a transition that the engine offers was never reached",
-    )
+    add("parts", "N", items, type=int, default=5)
+    add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
+    add("profile", "NAME", "the choices the engine made, if not its own")
+    known = "a clause whose violations are known; may be repeated"
+    add("set-aside", "CLAUSE", known, action="append", default=[])
+    add("baseline", "FILE", "a baseline of `slotproof gate`: only what is new fails", type=Path)
+    add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
+    folder = "where counterexamples are written (default: slotproof-traces)"
+    add("out", "FOLDER", folder, type=Path, default=Path("slotproof-traces"))
+    words = "fail if a transition that the engine offers was never reached"
+    group.addoption("--slotproof-strict", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,7 +20,6 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from types import TracebackType
 
 _WATCHER = ("/bin/sh", "-c", "trap '' HUP INT QUIT TERM; read line; kill -KILL 0")
 """Waits for the end of its input; a shell, because it starts in under a millisecond."""
@@ -93,12 +92,7 @@ class Child:
     def __enter__(self) -> Child:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 
