@@ -24,11 +24,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of `slotproof run`, with a prefix."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
 
-    def add(name: str, metavar: str, words: str, **more: Any) -> None:
-        group.addoption(f"--slotproof-{name}", metavar=metavar, help=words, **more)
+    def add(name: str, metavar: str, help: str, **more: Any) -> None:
+        group.addoption(f"--slotproof-{name}", metavar=metavar, help=help, **more)
 
-    engines = "reference, sglang, module:factory or cmd:PROGRAM ARGS"
-    add("engine", "ENGINE", f"{engines}; runs the suite with --pyargs {SUITE}")
+    add(
+        "engine",
+        "ENGINE",
+        help="reference, sglang, module:factory or cmd:PROGRAM ARGS; runs the suite with "
+        f"--pyargs {SUITE}",
+    )
     add(
         "python", "PATH", "the Python of the environment that holds the build under test", type=Path
     )
