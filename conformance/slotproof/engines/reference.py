@@ -87,17 +87,6 @@ class InProcessEngine:
         """Lines that its check logged since the last snapshot."""
 
     @property
-    def _own(self) -> dict[str, Any]:
-        """Choices that are not the protocol's. The page audit is cheap on a GPU only; the check
-        logs its lines at once where pages are larger than a token, and keeps them where not."""
-        return {
-            "device": self.device,
-            "model": self.model,
-            "audit": self.device != "cpu",
-            "checker_level": 1 if self._config.page_size == 1 else 2,
-        }
-
-    @property
     def engine(self) -> ReferenceEngine:
         assert self._engine is not None, "reset() comes first"
         return self._engine
@@ -107,8 +96,12 @@ class InProcessEngine:
         reason = config.too_large()
         if reason is not None:
             raise EngineUnusable(f"the reference engine is not built so large: {reason}")
+        own: dict[str, Any] = {"seed": seed, "device": self.device, "model": self.model}
+        own["audit"] = self.device != "cpu"  # cheap on a GPU only
+        # Lines are logged at once where pages are larger than a token, and kept where not.
+        own["checker_level"] = 1 if config.page_size == 1 else 2
         try:
-            wanted = ImplConfig.of({**config.to_json(), "seed": seed, **self._own})
+            wanted = ImplConfig.of({**config.to_json(), **own})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
@@ -184,10 +177,7 @@ class InProcessEngine:
         shown: CheckerView = {
             "ran": checker.ran,
             "level": checker.level,
-            "pools": {
-                name: dict(vars(figures))  # type: ignore[misc]
-                for name, figures in checker.figures.items()
-            },
+            "pools": {name: dict(vars(f)) for name, f in checker.figures.items()},  # type: ignore[misc]
             "verdict": checker.verdict,  # type: ignore[typeddict-item]
             "message": checker.message,
             "logged": logged,

@@ -238,7 +238,6 @@ class Client:
         del self.unread[:count]
 
     def _aborts(self, sent: Sent) -> None:
-        """An abort of it was read."""
         sent.aborted = sent.aborted or 0
         session = self.sessions.get(sent.session or "")
         if self.aborts_close and session is not None and session.open is not False:

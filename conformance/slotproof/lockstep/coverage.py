@@ -76,7 +76,6 @@ class Coverage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Coverage:
-        """What :meth:`to_json` made."""
         fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
         fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
         coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
@@ -97,7 +96,6 @@ class Coverage:
 
 
 def total(parts: Iterable[Coverage]) -> Coverage:
-    """Their sum."""
     whole = Coverage()
     for part in parts:
         whole.add(part)

@@ -173,23 +173,12 @@ def parts(config: pytest.Config) -> list[Part]:
     except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
-    shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])
-    return [
-        Part(
-            option(prefix + "engine"),
-            name,
-            index + 1,
-            count,
-            Plan(
-                {name: configs[name]},
-                examples=shares[name, index],
-                seed=seed + index,
-                profile=profile,
-                set_aside=set_aside,
-                distinct=Plan.distinct if known_findings is None else None,
-            ),
-            option(prefix + "out"),
-        )
-        for index in range(count)
-        for name in configs
-    ]
+    every = [(name, index) for index in range(count) for name in configs]
+    whole = Plan({}, examples=examples, profile=profile, set_aside=set_aside)
+    if known_findings is not None:
+        whole = replace(whole, distinct=None)
+    engine, out, found = option(prefix + "engine"), option(prefix + "out"), []
+    for (name, index), share in planned(whole, every).items():
+        plan = replace(whole, configs={name: configs[name]}, examples=share, seed=seed + index)
+        found.append(Part(engine, name, index + 1, count, plan, out))
+    return found

@@ -85,16 +85,10 @@ def _sum(
 ) -> Violation:
     """The equation of a pool, where it does not add up."""
     terms = [share[term] for term in TERMS]
-    return violated(
-        f"{invariant}.{conjunct}",
-        "{pool}: {terms} = {engine}, not {spec} ({names})",
-        terms=" + ".join(map(str, terms)),
-        names=" + ".join(TERMS),
-        transition=writer,
-        pool=EQUATIONS[invariant],
-        spec=share["total"],
-        engine=sum(terms),
-    )
+    words = f"{{pool}}: {{terms}} = {{engine}}, not {{spec}} ({' + '.join(TERMS)})"
+    shown = {"pool": EQUATIONS[invariant], "spec": share["total"], "engine": sum(terms)}
+    added, clause = " + ".join(map(str, terms)), f"{invariant}.{conjunct}"
+    return violated(clause, words, terms=added, transition=writer, **shown)
 
 
 def _count(seen: Observation) -> None:
@@ -125,11 +119,8 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
         return held, uncached
     index = 1 if pool == "full" else 3
     sessions = {f"/{rid}" for rid in _for_sessions(seen)}
-    turns = {
-        key: share[index]
-        for key, share in seen.world.shares.items()
-        if key[0] != "/" or key in sessions
-    }
+    shares = seen.world.shares.items()
+    turns = {key: each[index] for key, each in shares if key[0] != "/" or key in sessions}
     least = sum(tokens for key, tokens in turns.items() if key in seen.lent_slots)
     moved = min(max(reported_held - held, least), sum(turns.values()))
     return held + moved, uncached - moved

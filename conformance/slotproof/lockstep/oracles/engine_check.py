@@ -45,17 +45,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
         mine = {**seen.figures(pool), "held": held, "uncached": uncached}
         wrong = [name for name in mine if mine[name] != theirs[name]]
         if wrong:
-            yield violated(
-                "INV-CHECKER.figures",
-                "{pool}: the check says {theirs}, ownership gives {mine} ({names})",
-                theirs=tuple(theirs[name] for name in mine),
-                mine=tuple(mine.values()),
-                names=", ".join(mine),
-                pool=pool,
-                variable=f"{pool}.{wrong[0]}",
-                spec=mine[wrong[0]],
-                engine=theirs[wrong[0]],
-            )
+            words = "{pool}: the check says {theirs}, ownership gives {mine} ({names})"
+            both = {"theirs": tuple(theirs[name] for name in mine), "mine": tuple(mine.values())}
+            first = {"variable": f"{pool}.{wrong[0]}", "names": ", ".join(mine), "pool": pool}
+            spec, engine = mine[wrong[0]], theirs[wrong[0]]
+            yield violated("INV-CHECKER.figures", words, spec=spec, engine=engine, **both, **first)
     yield from _counted(seen, check)
     yield from _log(check, seen.previous["checker"].get("kept", 0))
     broken = {invariant for _, invariant, _ in seen.broken}

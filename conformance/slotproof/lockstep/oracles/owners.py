@@ -121,16 +121,9 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
         yield violated("INV-BACKED.private", words, **whose, **shown)
     for position, clause in _wrong(seen, pool, owner, indices, tree):
         index = indices[position]
-        yield violated(
-            clause,
-            "{pool}: position {position} of {owners} " + _WORDS[clause],
-            **whose,
-            position=position,
-            index=index,
-            cursor=owner.E,
-            pages=pages,
-            page=index // size if index >= 0 else None,
-        )
+        words = "{pool}: position {position} of {owners} " + _WORDS[clause]
+        at = {"position": position, "index": index, "cursor": owner.E, "pages": pages}
+        yield violated(clause, words, page=index // size if index >= 0 else None, **whose, **at)
         return
 
 
