@@ -55,6 +55,8 @@ class InProcessEngine:
     """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
 
     name = "reference"
+    engine: ReferenceEngine
+    """The one under test; there is none before :meth:`reset`."""
 
     def __init__(
         self, mutant: str | None = None, device: str = "cpu", model: str = "stamps"
@@ -82,14 +84,8 @@ class InProcessEngine:
             not_observed=_NOT_OBSERVED if model == "stamps" else {},
         )
         self._config = EngineConfig()
-        self._engine: ReferenceEngine | None = None
         self._logged = 0
         """Lines that its check logged since the last snapshot."""
-
-    @property
-    def engine(self) -> ReferenceEngine:
-        assert self._engine is not None, "reset() comes first"
-        return self._engine
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
@@ -107,7 +103,7 @@ class InProcessEngine:
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
         with its_own_fault():  # a mutant's
             try:
-                self._engine = ReferenceEngine(wanted, parts, self._log)
+                self.engine = ReferenceEngine(wanted, parts, self._log)
             except RuntimeError as error:
                 reason = str(error).splitlines()[0]
                 raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
@@ -133,7 +129,7 @@ class InProcessEngine:
         return known[len(tokens) :]
 
     def close(self) -> None:
-        self._engine = None
+        vars(self).pop("engine", None)
 
     # What is seen ---------------------------------------------------------------
 

@@ -65,12 +65,8 @@ def _pool(pool: PoolView | None) -> Values:
 def _session(session: SessionView | None) -> Values:
     if session is None:
         return _NO_SESSION
-    return Session(
-        open=int(session["open"]),
-        closing=int(session["closing"]),
-        inflight=int(session["inflight"] is not None),
-        history=session["history"],
-    )
+    inflight, history = int(session["inflight"] is not None), session["history"]
+    return Session(int(session["open"]), int(session["closing"]), inflight, history)
 
 
 def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:

@@ -65,14 +65,8 @@ class Coverage:
         """
         counts = {name: dict(sorted(getattr(self, name).items())) for name in _COUNTS}
         reached = {what: dict(sorted(each.items())) for what, each in sorted(self.reached.items())}
-        return {
-            **counts,
-            "holds": f"{self.holds:x}",
-            "fails": f"{self.fails:x}",
-            "commands": self.commands,
-            "iterations": self.iterations,
-            "reached": reached,
-        }
+        ran = {"commands": self.commands, "iterations": self.iterations, "reached": reached}
+        return {**counts, "holds": f"{self.holds:x}", "fails": f"{self.fails:x}", **ran}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Coverage:

@@ -213,18 +213,9 @@ class Referee:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
         after = abstract(snapshot, self.constants)
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
-        seen = Observation(
-            self.config,
-            self.engine.capabilities,
-            self.client,
-            self.coverage,
-            snapshot,
-            after,
-            self.snapshot,
-            before,
-            recompute,
-            self.published,
-        )
+        known = self.config, self.engine.capabilities, self.client, self.coverage
+        worlds = snapshot, after, self.snapshot, before
+        seen = Observation(*known, *worlds, recompute, self.published)
         violations = [
             replace(each, oracle=name)
             for name, oracle in self.looking(snapshot).items()
@@ -271,8 +262,7 @@ class Referee:
 
 def _died(failure: EngineFailed, text: str) -> Violation:
     """INV-ALIVE, broken as the engine or its driver failed."""
-    said, fault = failure.trace, failure.fault
-    return Violation("INV-ALIVE", failure.how, text, said=said, fault=fault)
+    return Violation("INV-ALIVE", failure.how, text, said=failure.trace, fault=failure.fault)
 
 
 def empty_snapshot() -> Snapshot:

@@ -34,9 +34,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-MATCH"] += there > 0
         if matched < there:
             words = "{rid} matched {engine} tokens of its prompt, and {spec} are in the tree"
-            yield violated(
-                "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=there, engine=matched
-            )
+            shown = {"rid": rid, "transition": MATCHES, "spec": there, "engine": matched}
+            yield violated("INV-MATCH.all", words, **shown)
     published.learn(seen.previous, now, seen.client)
     if not seen.config.window:  # what has left its window can't be shared
         yield from _shared(seen)
@@ -74,6 +73,5 @@ def _left(seen: Observation) -> Iterator[Violation]:
             whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
             if left < whole:
                 words = "{rid} ended and left {engine} of its tokens in the tree, not {spec}"
-                yield violated(
-                    "INV-MATCH.left", words, rid=rid, transition=LEAVES, spec=whole, engine=left
-                )
+                shown = {"rid": rid, "transition": LEAVES, "spec": whole, "engine": left}
+                yield violated("INV-MATCH.left", words, **shown)

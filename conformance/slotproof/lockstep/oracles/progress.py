@@ -146,9 +146,5 @@ def _goes_on(seen: Observation) -> bool:
 
 
 def _figures(snapshot: Snapshot) -> object:
-    return (
-        snapshot["requests"],
-        snapshot["sessions"],
-        snapshot["slots"],
-        {name: pool["available"] for name, pool in snapshot["pools"].items()},
-    )
+    available = {name: pool["available"] for name, pool in snapshot["pools"].items()}
+    return snapshot["requests"], snapshot["sessions"], snapshot["slots"], available

@@ -78,9 +78,8 @@ def follow(
             who = " of ".join(name for name in (rid, sid) if name)
             words = "{detail}{why} ({who})" if not why else "{detail}: {why} ({who})"
             said = {"transition": transition, "session": sid, "rid": rid, **problem._asdict()}
-            yield violated(
-                f"{problem.invariant}.{problem.conjunct}", words, why=why, who=who, **said
-            )
+            clause = f"{problem.invariant}.{problem.conjunct}"
+            yield violated(clause, words, why=why, who=who, **said)
 
 
 def _why(
