@@ -14,7 +14,8 @@ from slotproof.lockstep.client import Client
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Event, Snapshot, differ
 from slotproof_model.spec.memory import Move
-from slotproof_model.spec.transitions import TRANSITIONS, Transition
+from slotproof_model.spec.transition import Transition
+from slotproof_model.spec.transitions import TRANSITIONS
 
 
 def those(holds: Callable[[Transition], object]) -> frozenset[str]:

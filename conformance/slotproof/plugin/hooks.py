@@ -7,6 +7,7 @@ the items of this suite.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,9 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "slotproof_part" in metafunc.fixturenames:
         from slotproof.plugin.part import parts
 
-        every = parts(metafunc.config)
-        ids = [str(part) for part in every]
-        metafunc.parametrize("slotproof_part", every, ids=ids, indirect=True)
+        metafunc.parametrize("slotproof_part", parts(metafunc.config), ids=str, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +135,7 @@ def slotproof_part(
 ) -> Part:
     """A configuration with its share of the examples, ready to be run."""
     part: Part = request.param
-    return part.on(slotproof_engine, request.node, slotproof_findings)
+    return replace(part, engine=slotproof_engine, item=request.node, findings=slotproof_findings)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -44,8 +44,8 @@ class Findings:
 
     def new(self, findings: list[Finding]) -> list[Judged]:
         """Those that are in no group of the baseline and were told by no other part."""
-        judged = [each for each in self.gate.judge(findings) if each.group is None]
-        return [each for each in judged if self._first(each.finding)]
+        judged = self.gate.judge(findings)
+        return [each for each in judged if each.group is None and self._first(each.finding)]
 
     def _first(self, finding: Finding) -> bool:
         new = finding.id not in self.told
@@ -73,13 +73,10 @@ class Part:
     engine: Any = None
     item: Any = None
     findings: Any = None
+    """With these three it can be run."""
 
     def __str__(self) -> str:
         return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
-
-    def on(self, engine: Engine, item: pytest.Item, findings: Findings) -> Part:
-        """The same part, with an engine to run it on."""
-        return replace(self, engine=engine, item=item, findings=findings)
 
     def record(self, name: str, value: str) -> None:
         """A property of the item in JUnit XML."""
