@@ -1,7 +1,5 @@
 """Checks of what figures mean: tokens or pages, positions, prompts, hashes; and of events."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping

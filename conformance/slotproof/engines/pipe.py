@@ -1,7 +1,5 @@
 """A driver's process: lines in, lines out, what it writes on standard error kept."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

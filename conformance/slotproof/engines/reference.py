@@ -12,8 +12,6 @@
 ``swa_evicted_seqlen`` |
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

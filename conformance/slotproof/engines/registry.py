@@ -1,7 +1,5 @@
 """The engine that an ``--engine`` argument names."""
 
-from __future__ import annotations
-
 import importlib
 import shlex
 import shutil

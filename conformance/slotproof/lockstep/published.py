@@ -5,8 +5,6 @@ holds them for as long as the tree has it. What is known is never more than what
 of which anything is uncertain is not known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
