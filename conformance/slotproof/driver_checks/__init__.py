@@ -7,7 +7,7 @@ from typing import Literal
 from slotproof.driver_checks import answers, meanings, snapshots
 from slotproof.driver_checks.driver import Answer, Check, Driver, NotAsked
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
-from slotproof.engines.process import not_started
+from slotproof.engines.process import last_words, not_started
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
 from slotproof.protocol.shapes import quoted
@@ -128,5 +128,5 @@ def _made(driver: Driver, check: Check) -> Result:
         if not seen:
             return Result(check, "not asked", [str(why)[: bounds.SEEN_CHARS]])
     except EngineFailed as failure:
-        seen.append(answers.failed(failure))
+        seen.append(": ".join(filter(None, (str(failure), last_words(failure)))))
     return Result(check, "not ok" if seen else "ok", seen)

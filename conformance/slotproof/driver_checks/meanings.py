@@ -97,10 +97,8 @@ def _paged(snapshot: Snapshot, size: int) -> str | None:
 
 
 def _cut_short(snapshot: Snapshot) -> str | None:
-    for row, shown, allocated in _rows(snapshot):
-        if len(shown) < allocated:
-            return f"{row} shows {len(shown)} of {allocated} positions"
-    return None
+    short = ((row, len(shown), most) for row, shown, most in _rows(snapshot) if len(shown) < most)
+    return next((f"{row} shows {few} of {most} positions" for row, few, most in short), None)
 
 
 @checks("prompt: history and new tokens; history: of finished turns, prompt and output")

@@ -11,7 +11,7 @@ from typing import Any
 from slotproof.lockstep.figures import figures, in_a_line
 from slotproof.lockstep.observation import TERMS, Observation, Violation, actor_of, violated
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.spec.expr import Expr, variables
+from slotproof_model.spec.expr import variables
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import NO_ROW
 
@@ -68,14 +68,10 @@ def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None)
     session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
     expr, page = INVARIANTS[invariant].conjuncts[conjunct], seen.config.page_size
     said = figures(expr, page, seen.world.vector(actor))
-    if actor and {"session", "slot", "turn"} & _parts(expr) and "frame" not in _parts(expr):
+    parts = {name.partition(".")[0] for name in variables(expr)}  # of the state
+    if actor and {"session", "slot", "turn"} & parts and "frame" not in parts:
         said = f"{actor.removeprefix('/')}: {said} ({_figures(seen, actor)})"
     return Violation(invariant, conjunct, said, writer, session=session, rid=rid)
-
-
-def _parts(expr: Expr) -> set[str]:
-    """Of the state: of which a formula speaks."""
-    return {name.partition(".")[0] for name in variables(expr)}
 
 
 def _sum(

@@ -12,15 +12,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if count > most:
         words = "{engine} requests run; {spec} may"
         yield violated("INV-LIMIT.running", words, spec=most, engine=count)
-    if seen.config.chunk:
-        yield from _chunks(seen)
-
-
-def _chunks(seen: Observation) -> Iterator[Violation]:
-    """A prefill's length where its beginning is known for certain: matched, or parked."""
+    # A prefill's length where its beginning is known for certain: matched, or parked.
     parked = seen.previous["requests"].items()
     begins = {rid: view["C"] for rid, view in parked if view["phase"] == "parked"}
-    for _, sid, rid, params in seen.snapshot.get("events", []):
+    for _, sid, rid, params in seen.snapshot.get("events", []) if seen.config.chunk else ():
         if rid is None:
             continue
         if "m" in params:  # it was matched

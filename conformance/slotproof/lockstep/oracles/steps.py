@@ -123,7 +123,7 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            yield _differs(None, writer, _there(mine), _there(theirs), key)
+            yield _differs(None, writer, 1 if mine else None, 1 if theirs else None, key)
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
@@ -131,10 +131,6 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
                 continue
             if want != have and not (lent and index in _STALE):
                 yield _differs(name, writer, int(want), int(have), key)
-
-
-def _there(actor: Vector | None) -> int | None:
-    return None if actor is None else 1
 
 
 def _differs(
