@@ -38,8 +38,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if (reported["held"], reported["uncached"]) != expected:
             words = (
                 "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
+                "{own[0]} and {own[1]}"
             )
-            words += "{own[0]} and {own[1]}"
             said = {"held": reported["held"], "uncached": reported["uncached"]}
             yield violated("INV-ONCE.reported", words, pool=pool, own=expected, **said)
     yield from _held_rows(seen)
