@@ -4,8 +4,6 @@
 driver that imports slotproof, for the engine it serves does too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -55,7 +53,6 @@ class Served:
         return {"protocol": PROTOCOL, "engine": names, "capabilities": {**offered, **lists}}
 
     def reply(self, line: str) -> dict[str, Any]:
-        """The answer to one line."""
         message: Any = None
         try:
             message = json.loads(line)

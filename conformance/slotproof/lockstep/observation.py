@@ -1,7 +1,5 @@
 """What an oracle looks at, one iteration of the engine; and what it yields, violations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -172,6 +170,12 @@ class ObservationRecord(NamedTuple):
     owners: list[Owner]
     shares: dict[str, tuple[int, int]]
     differences: list[Violation]
+
+
+def running(snapshot: Snapshot) -> set[str]:
+    """The requests that run."""
+    requests = snapshot["requests"].items()
+    return {rid for rid, request in requests if request["phase"] == "running"}
 
 
 @dataclass

@@ -5,8 +5,6 @@ same folder, which then takes the place of the old one. A symbolic link where a 
 written is replaced, not followed: folders of traces lie in places that others may write to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -85,7 +83,5 @@ def is_special(path: Path) -> bool:
     (True, False)
     """
     # /dev/stdout may lead to a plain file; the link in /dev is to stay all the same.
-    return path.exists() and (not path.is_file() or path.absolute().parent in _DEVICES)
-
-
-_DEVICES = (Path("/dev"), Path("/dev/fd"))
+    in_dev = str(path.absolute().parent) in ("/dev", "/dev/fd")
+    return path.exists() and (in_dev or not path.is_file())

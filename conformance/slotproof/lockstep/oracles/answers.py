@@ -1,7 +1,5 @@
 """INV-ANSWER: every request gets exactly one final answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
