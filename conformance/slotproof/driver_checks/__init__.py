@@ -1,5 +1,7 @@
 """What `slotproof check-driver` looks at: each check of a driver, and how it did in all of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal

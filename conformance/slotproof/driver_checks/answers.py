@@ -1,5 +1,7 @@
 """Checks of what a driver answers to messages, and of how it ends."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """A driver under test: raw messages to it, and what it says, however odd; what a check is."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

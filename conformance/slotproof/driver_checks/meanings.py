@@ -1,5 +1,7 @@
 """Checks of what figures mean: tokens or pages, positions, prompts, hashes; and of events."""
 
+from __future__ import annotations
+
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping

@@ -1,5 +1,7 @@
 """Checks of snapshots: complete, in themselves consistent, and fresh after a reset."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -5,6 +5,8 @@ crash; what it shows is taken as it would come through a pipe, and has to follow
 whatever is raised later, while it is judged, is ours.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import signal

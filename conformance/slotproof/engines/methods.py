@@ -4,6 +4,8 @@ Of releases a table beside their driver says so; the reference engine is asked b
 which whoever makes a transition names it. Nothing of either is imported.
 """
 
+from __future__ import annotations
+
 import ast
 import importlib.util
 import tomllib

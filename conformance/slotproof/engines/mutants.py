@@ -4,6 +4,8 @@ They are written on torch; ``mutants.json`` beside this is made of what they say
 ``python -m slotproof.engines.mutants``. A test holds it to them.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

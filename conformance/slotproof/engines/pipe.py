@@ -1,5 +1,7 @@
 """A driver's process: lines in, lines out, what it writes on standard error kept."""
 
+from __future__ import annotations
+
 import contextlib
 import math
 import os

@@ -1,5 +1,7 @@
 """An engine behind a pipe: the protocol as JSON lines to a driver in its own process."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 from collections.abc import Sequence

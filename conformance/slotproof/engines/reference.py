@@ -12,6 +12,8 @@
 ``swa_evicted_seqlen`` |
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -1,5 +1,7 @@
 """The engine that an ``--engine`` argument names."""
 
+from __future__ import annotations
+
 import importlib
 import shlex
 import shutil

@@ -1,5 +1,7 @@
 """Releases of an engine: each in its environment, which is made where it is missing."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from slotproof.engines.base import EngineUnusable

@@ -4,6 +4,8 @@
 driver that imports slotproof, for the engine it serves does too.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os

@@ -10,6 +10,8 @@
 | locked | it has KV of its own and a tree lock; a lock on nothing (Q = 0) always counts as had |
 """
 
+from __future__ import annotations
+
 from slotproof.protocol.snapshot import PoolView, RequestView, SessionView, SlotView, Snapshot
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, REQUEST, SESSION, SLOT, Values
 from slotproof_model.evaluation.world import Constants, World

@@ -6,6 +6,8 @@ engine behaves as if it did so. A change that contradicts an earlier iteration o
 explains less than one that does not: the engine would have gone wrong there already.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

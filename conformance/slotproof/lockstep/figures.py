@@ -1,5 +1,7 @@
 """What the terms of a formula come to that does not hold: the figures of a violation's sentence."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias

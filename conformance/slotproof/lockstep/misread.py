@@ -5,6 +5,8 @@ with a parameter read as an author of a driver may have understood it. If it the
 any problem, in the very state that the engine shows, the engine did nothing wrong.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,5 +1,7 @@
 """What an oracle looks at, one iteration of the engine; and what it yields, violations."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

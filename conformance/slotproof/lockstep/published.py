@@ -5,6 +5,8 @@ holds them for as long as the tree has it. What is known is never more than what
 of which anything is uncertain is not known.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 

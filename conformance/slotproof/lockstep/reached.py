@@ -1,6 +1,8 @@
 """What clients sent and met in an example: prompts, limits, answers, refusals, and what became of
 sessions. Counted, never judged; of what an engine does not show there is less to count."""
 
+from __future__ import annotations
+
 from typing import TypeAlias
 
 from slotproof.lockstep.client import Client

@@ -1,5 +1,7 @@
 """One pytest item of the suite: a configuration, its share of the examples, a seed of its own."""
 
+from __future__ import annotations
+
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path

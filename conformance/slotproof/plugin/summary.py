@@ -1,5 +1,7 @@
 """What the suite says at the end of a pytest session, over all items and workers."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -5,6 +5,8 @@ disk than these allow is refused in one line. `docs/explanation/trust.md` has th
 together they keep an answer under ten seconds and 500 MB.
 """
 
+from __future__ import annotations
+
 LINE_BYTES = 8 << 20
 """A line of a log or of a driver: read whole, and forty times its size as Python objects."""
 TRACE_BYTES = 4 << 20

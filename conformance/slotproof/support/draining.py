@@ -1,5 +1,7 @@
 """Output of a program, read in a thread; the first and the last bytes of it are kept."""
 
+from __future__ import annotations
+
 import os
 import selectors
 import threading

@@ -5,6 +5,8 @@ same folder, which then takes the place of the old one. A symbolic link where a 
 written is replaced, not followed: folders of traces lie in places that others may write to.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re

@@ -5,6 +5,8 @@ after every 700 new objects, and through all that torch and Hypothesis keep, too
 time of a campaign.
 """
 
+from __future__ import annotations
+
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

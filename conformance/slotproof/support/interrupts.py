@@ -12,6 +12,8 @@ while the first is on its way out changes nothing.
 A command imports this before anything else: it imports nothing that takes time.
 """
 
+from __future__ import annotations
+
 import signal
 import sys
 import threading

@@ -4,6 +4,8 @@ Refused: more bytes than were agreed on, nesting over 200 levels, a key that is 
 NaN and infinity, text that is no Unicode (a lone surrogate can't be written again).
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

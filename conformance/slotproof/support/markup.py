@@ -4,6 +4,8 @@ Who reads the document may be anybody: it goes into issues and pull requests. No
 a driver or a file name becomes markup, a link, an image, a mention, or another cell of a table.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import re

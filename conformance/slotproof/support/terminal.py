@@ -7,6 +7,8 @@ been made harmless, and only by :class:`Painted`. ``typer.echo``, ``print`` and 
 themselves are forbidden elsewhere, by the linter (``pyproject.toml``).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

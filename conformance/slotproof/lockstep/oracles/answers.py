@@ -1,5 +1,7 @@
 """INV-ANSWER: every request gets exactly one final answer."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated

@@ -1,5 +1,7 @@
 """INV-CONTENT: the KV at each committed position, and the tokens that come of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Owner, Violation, violated

@@ -1,5 +1,7 @@
 """INV-ANSWER: an answer is what its client asked for, and an abort is heard."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.client import Sent

@@ -5,6 +5,8 @@ lengths), and those that the engine's own checker reported. The equation must
 hold for both, and they must be the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """INV-CHECKER: the engine's own check ran, covers every pool, and is right."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any

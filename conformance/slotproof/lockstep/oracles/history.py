@@ -1,6 +1,8 @@
 """INV-HISTORY and INV-INFLIGHT.one: what sessions remember is what clients were told, and what is
 computed is what they asked."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 

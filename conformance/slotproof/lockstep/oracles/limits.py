@@ -1,5 +1,7 @@
 """INV-LIMIT: batches are no larger than the configuration allows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, running, violated

@@ -4,6 +4,8 @@ In the sliding-window pool an engine need only lock what the next token's window
 reaches of a prefix, and may lock all of it: there the count lies between the two.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -4,6 +4,8 @@ Keys say whatever the engine makes of a prefix, a hash say: two are compared, an
 known of them. A page that holds other tokens is told here before anybody matches it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated

@@ -1,5 +1,7 @@
 """INV-MATCH: the tree gets what is computed, and what it has of a prompt is found."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated

@@ -1,5 +1,7 @@
 """INV-ANSWER.obeyed: what the engine is told is done: retract, accept, evict, flush, pause."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, running, violated

@@ -4,6 +4,8 @@ Counts are blind to a page with two owners while another has none; here every
 page of every pool is looked at.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice

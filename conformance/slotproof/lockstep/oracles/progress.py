@@ -1,5 +1,7 @@
 """INV-PROGRESS: nobody is stalled, nobody waits for ever, and no slot is given up for nothing."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.client import Client

@@ -1,5 +1,7 @@
 """INV-REUSE: the queue of the pages that may be given out next has those that nobody uses."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated

@@ -1,5 +1,7 @@
 """INV-ROWS: no line of req_to_token is free twice, free and used, used by two, or not there."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """INV-SESSION: opens and closes are answered, once and rightly; time-outs come when due."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from slotproof.lockstep.client import Conversation

@@ -3,6 +3,8 @@
 An engine that tells no events has its states judged; its steps are not observed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 

@@ -1,5 +1,7 @@
 """INV-TABLES: the engine's tables and queues have those whom it serves, and nobody else."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 
