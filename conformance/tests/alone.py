@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from slotproof.engines.reference import InProcessEngine
@@ -56,7 +57,7 @@ def lie(oracle: str, sentence: str) -> Callable[[Callable[[Any], None]], None]:
     """Keep a change of snapshots that the oracle alone catches."""
 
     def keep(change: Callable[[Any], None]) -> None:
-        ALONE[oracle] = OnlyBug(lambda: Liar(change), sentence)
+        ALONE[oracle] = OnlyBug(partial(Liar, change), sentence)
 
     return keep
 
@@ -69,7 +70,7 @@ for _oracle, _mutant, _config in (
     ("operators", "retract-unheard", "p1"),
     ("matches", "prefix-last-token-twice", "p1"),
 ):
-    _engine = (lambda name: lambda: InProcessEngine(name))(_mutant)
+    _engine = partial(InProcessEngine, _mutant)
     ALONE[_oracle] = OnlyBug(_engine, MUTANTS[_mutant].sentence, _config, _mutant)
 
 
