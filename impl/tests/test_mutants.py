@@ -93,7 +93,6 @@ def two_at_once(d: Any) -> None:
 
 
 @scenario("session-opened-twice", set())
-@scenario("session-id-once", set())
 @scenario("session-silent-close", set())
 def opened_again(d: Any) -> None:
     d.open("s").do("close", session="s").do("close", session="s").open("s").step()

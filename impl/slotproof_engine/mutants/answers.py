@@ -126,15 +126,6 @@ class OpenedTwice(SessionController):
             self.outbox.tell_session("opened", sid, "")
 
 
-class IdsOnce(SessionController):
-    def open(self, sid: str) -> None:
-        """The id of a session that was closed can't be opened again."""
-        if sid in self.sessions and self.get(sid) is None:
-            self.outbox.tell_session("refused", sid, "the id was used before")
-        else:
-            super().open(sid)
-
-
 class SilentClose(SessionController):
     def close(self, sid: str) -> None:
         """A close of a session that is not open is not answered."""
@@ -239,13 +230,6 @@ MUTANTS = (
         _SESSION,
         {},
         controller=OpenedTwice,
-    ),
-    _plain(
-        "session-id-once",
-        "the id of a session that was closed can't be opened again",
-        _SESSION,
-        {},
-        controller=IdsOnce,
     ),
     _plain(
         "session-silent-close",
