@@ -396,14 +396,10 @@ def test_what_is_no_run_of_pages(text: str) -> None:
 
 def test_wrong_content_names_who_wrote_it_or_pointed_to_it() -> None:
     """Lengths, counts and owners are right: nothing else would say where to look."""
-    plain: dict[str, Any] = {"do": "submit", "session": None, "max_new": 2, "stop": []}
-    commands = [
-        {**plain, "rid": "r1", "tokens": [1, 2, 3, 4, 9]},
-        {"do": "step", "n": 1},
-        {**plain, "rid": "r2", "tokens": [4, 3, 2, 1, 9]},
-        {"do": "step", "n": 1},
-    ]
-    view = view_of("prefix-hash-without-order", "p4", commands)
+    plain = {"do": "submit", "session": None, "tokens": [*range(1, 10)], "max_new": 2, "stop": []}
+    step = {"do": "step", "n": 1}
+    commands = [{**plain, "rid": "r1"}, step, {**plain, "rid": "r2"}, step]
+    view = view_of("prefix-out-of-order", "p4", commands)
     assert view.trace.violations[0].invariant == "INV-CONTENT"
     (look,) = [each for each in suspects(view) if "pointed" in each.how]
     assert look.events[:2] == ("T-MATCH r2", "T-EXTEND r2")

@@ -112,11 +112,6 @@ PHASES = {
         lambda folder, _: bool(traces(folder)),
         2.0,
     ),
-    "matrix-mutants": Phase(
-        into("matrix", "mutants", "--jobs", "2"),
-        lambda _, descent: len(descent.alive()) > 3,
-        6.0,  # processes that import, then search
-    ),
 }
 
 
