@@ -113,7 +113,10 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
     ),
     "validate": (
-        ("slotproof validate server.jsonl.gz --out x.itf.json", "slotproof validate - --follow"),
+        (
+            "slotproof validate log.jsonl --out x.itf.json",
+            "tail -n +1 -F log.jsonl | slotproof validate -",
+        ),
         _SEARCHED,
     ),
     "frontend": (

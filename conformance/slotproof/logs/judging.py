@@ -6,16 +6,13 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import PlainSerializer, PlainValidator
+from typing import Any
 
 from slotproof.engines.base import EngineFailed
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration
-from slotproof.logs.files import shown
-from slotproof.logs.format import BadLog, Header, Line, Log
+from slotproof.logs.format import BadLog, Header, Line, Log, shown
 from slotproof.logs.recorded import LogReferee, Senseless, parts_of
 from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Hashed, Snapshot
@@ -37,10 +34,6 @@ _OF_ONE = ("seed", "continues")
 STATE: Command = {"do": "tick", "seconds": 0}
 """What a state is taken for that is no iteration: with it a file begins that goes on."""
 
-KeptHeader = Annotated[
-    Header, PlainValidator(Header.of), PlainSerializer(lambda header: header.raw)
-]
-
 
 @dataclass(frozen=True)
 class LogFinding:
@@ -48,7 +41,7 @@ class LogFinding:
 
     file: str
     line: int
-    header: KeptHeader
+    header: Header
     violations: list[Violation]
     rows: list[Row]
     """The last commands and iterations up to that line, with their figures."""
@@ -79,14 +72,18 @@ class Verdict:
     """What a log comes to."""
 
     log: str
-    headers: list[KeptHeader] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
     """Of each kind of engine that was recorded one; the last is of the one it ended in."""
     lives: int = 0
     """Engines from their start, or from where the log has them."""
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
     lines: int = 0
+    """Lines that were judged, or left out up to the next state."""
     cut: int | None = None
+    """The number of the last line, if it breaks off in the middle."""
+    interrupted: bool = False
+    """The rest of the log was not read."""
     ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
     """Lines in which the recorder said why it stopped."""
     found: LogFinding | None = None
@@ -131,7 +128,7 @@ def validate(
 
     >>> from tempfile import TemporaryDirectory
     >>> lines = (
-    ...     '{"slotproof-log":2,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
+    ...     '{"slotproof-log":3,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
     ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
     ... )
     >>> with TemporaryDirectory() as folder:
@@ -141,12 +138,12 @@ def validate(
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).done()
+    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).verdict
 
 
 def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:
-    """The judge of a log, who has read all of it. Raises as :func:`validate` does."""
-    judge = Judge(Log(log), profile, set_aside)
+    """Return the judge of a log that has read all of it. Raises as :func:`validate` does."""
+    judge = Judge(log, profile, set_aside)
     for _ in judge.findings():
         pass
     return judge
@@ -163,35 +160,43 @@ def kind_of(found: Mark) -> str:
 
 
 class Judge:
-    """Judges lines as they come; goes on after a violation where it can."""
+    """Judges lines as they come, and what follows a violation where it can.
 
-    def __init__(self, log: Log, profile: str | None, set_aside: Collection[str]) -> None:
-        self.log = log
-        self.verdict = Verdict(str(log))
+    It keeps nothing of a line but what the next ones need: a log may be as long as a server lives.
+    """
+
+    def __init__(self, log: list[Path], profile: str | None, set_aside: Collection[str]) -> None:
+        self.log = Log(log)
+        self.verdict = Verdict(str(self.log))
         self.choices = profile, tuple(set_aside)
         self.recording: Recording | None = None
 
-    def findings(self) -> Iterator[LogFinding | None]:
-        """Judge line by line, to the end; after each line what can't be explained of it.
+    def findings(self) -> Iterator[LogFinding]:
+        """Judge to the end of the log; yield each line that can't be explained when it is read.
 
         Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
         """
         try:
             for line in self.log:
-                yield self.read(line)
+                found = self._read(line)
+                self.verdict.lines += 1
+                if found is not None:
+                    yield found
         except BadLog as bad:
             if self.verdict.found is None:
                 raise
             self.verdict.broken = str(bad).removeprefix(f"{shown(self.log.file)}: ")
-        self.done()
+        except KeyboardInterrupt:
+            self.verdict.interrupted = True
+        self.verdict.cut = self.log.cut
 
     @property
     def shown(self) -> LogFinding:
         """The first line that can't be explained; where all can, the last one."""
         if self.verdict.found is not None:
             return self.verdict.found
-        assert self.recording is not None and self.log.place is not None
-        return self._found(self.recording, self.log.place.line, [])
+        assert self.recording is not None
+        return self._found(self.recording, self.log.number, [])
 
     def _found(self, recording: Recording, line: int, violations: list[Violation]) -> LogFinding:
         file, rows = str(self.log.file), list(recording.rows)
@@ -199,7 +204,7 @@ class Judge:
         place = recording.commands, recording.file, line - recording.before
         return LogFinding(file, line, header, violations, rows, *place, [])
 
-    def read(self, line: Line) -> LogFinding | None:
+    def _read(self, line: Line) -> LogFinding | None:
         """Judge the next line; what can't be explained of it."""
         if line.kind == "header":
             self._header(line)
@@ -226,7 +231,7 @@ class Judge:
 
     def _header(self, line: Line) -> None:
         header, verdict = line.value, self.verdict
-        went_before = header.continues
+        went_before = header.raw.get("continues")
         if self.recording is not None:
             self.recording.nothing_pending(line)
             if went_before is not None and self.recording.goes_on(went_before):
@@ -236,7 +241,8 @@ class Judge:
             known = self.recording.position if self.recording is not None else 0
             verdict.unseen[0] += max(0, went_before["lines"] - known)
             verdict.unseen[1] = went_before["iter"]
-        self.recording = self.live(header)
+        referee = LogReferee(header, verdict.coverage, verdict.seen, *self.choices)
+        self.recording = Recording(self.log, verdict, referee)
         if went_before is not None:
             self.recording.start, self.recording.before = went_before, line.number - 1
             self.recording.file, self.recording.position = went_before["file"], went_before["lines"]
@@ -245,23 +251,12 @@ class Judge:
         kind = replace(header, seed=0, raw=raw)
         verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
 
-    def live(self, header: Header) -> Recording:
-        """Return an empty recording of an engine with this header."""
-        profile, set_aside = self.choices
-        referee = LogReferee(header, self.verdict.coverage, self.verdict.seen, profile, set_aside)
-        return Recording(self.log, self.verdict, referee, header)
-
-    def done(self) -> Verdict:
-        """All that there is was read."""
-        self.verdict.lines, self.verdict.cut = self.log.lines, self.log.cut
-        return self.verdict
-
 
 class Recording:
     """The recording of one engine: its lines, judged in order."""
 
-    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
-        self.log, self.verdict, self.referee, self.header = log, verdict, referee, header
+    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee) -> None:
+        self.log, self.verdict, self.referee = log, verdict, referee
         self.rows: deque[Row] = deque(maxlen=CONTEXT)
         self.last = Iteration({})
         """What was judged last."""

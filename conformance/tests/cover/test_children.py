@@ -199,7 +199,7 @@ def test_processes_of_a_pool_start_deaf(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
     with pool(1) as processes:
         assert processes.submit(abs, -1).result() == 1
-    assert seen == [{signal.SIGINT}]
+    assert seen == [{signal.SIGINT, signal.SIGTERM}]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
 
 
