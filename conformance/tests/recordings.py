@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,21 @@ from slotproof.protocol.config import CONFIGS
 
 Line = dict[str, Any]
 STATE = ("pools", "tree", "rows", "sessions", "slots", "requests", "checker")
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a recorder wrote under a name, in order."""
+    return sorted(path.parent.glob(f"{path.name}.*"))
+
+
+def lines_of(file: Path) -> list[Line]:
+    """The lines of a log."""
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def write(file: Path, lines: list[Line]) -> None:
+    """Lines as a log."""
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 class Recording:
