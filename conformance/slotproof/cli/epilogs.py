@@ -113,10 +113,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
     ),
     "validate": (
-        (
-            "slotproof validate log.jsonl --out x.itf.json",
-            "tail -n +1 -F log.jsonl | slotproof validate -",
-        ),
+        ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
         _SEARCHED,
     ),
     "frontend": (

@@ -35,7 +35,8 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="LOG...",
-            help="An event log: its file, or its files in order; - for standard input.",
+            help="An event log: its file, or its files in order; - for standard input, which may "
+            "be of `tail -F`.",
         ),
     ],
     profile: ProfileOption = None,
