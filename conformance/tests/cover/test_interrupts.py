@@ -214,12 +214,11 @@ def test_two_in_a_row_are_no_accident_of_hypothesis(name: str, tmp_path: Path) -
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
-@pytest.mark.parametrize("name", ["jobs", "served, jobs"])
 @pytest.mark.parametrize("after", [0.0, 0.3, 4.0], ids="{}s".format)
-def test_sigterm_to_all_processes_of_a_run(name: str, after: float, tmp_path: Path) -> None:
+def test_sigterm_to_all_processes_of_a_run(after: float, tmp_path: Path) -> None:
     """``timeout 60 slotproof run --jobs 2``: the workers stay until the summary is told, from
     their first moment on."""
-    left = interrupt(RUNS[name], after, tmp_path / "here", workers=2)
+    left = interrupt(RUNS["jobs"], after, tmp_path / "here", workers=2)
     assert left.clean, left
     assert left.err == "" and "inconclusive: interrupted, nothing found so far" in left.out
 
