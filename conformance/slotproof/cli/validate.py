@@ -58,13 +58,18 @@ def validate(
         raise UsageProblem("- is standard input: name it alone")
     beside(out, log)
     verdict = judge.verdict
-    with interrupts.held():  # an interrupt ends the log, between two lines
-        for found in judge.findings():
-            if found is verdict.found:  # at once: whoever follows a log may be killed
-                trace = trace_of(verdict, found, profile)
-                _write(out, trace)
-                if not as_json:
-                    _tell(trace)
+    with interrupts.held():  # what is told and written is whole
+        try:
+            for found in judge.findings():
+                if found is verdict.found:  # at once: whoever follows a log may be killed
+                    trace = trace_of(verdict, found, profile)
+                    _write(out, trace)
+                    if not as_json:
+                        _tell(trace)
+        except KeyboardInterrupt:
+            if not verdict.headers:  # there is nothing to report of
+                raise
+            verdict.interrupted = True
         if verdict.found is not None:  # with what was found later
             _write(out, trace_of(verdict, verdict.found, profile))
     if as_json:
