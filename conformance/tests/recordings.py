@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from slotproof.drivers.sglang.slotproof_sglang.recording.clients import Clients
 from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files
@@ -29,6 +32,11 @@ def lines_of(file: Path) -> list[Line]:
 def write(file: Path, lines: list[Line]) -> None:
     """Lines as a log."""
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Bytes on standard input."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 class Recording:

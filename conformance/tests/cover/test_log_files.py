@@ -61,22 +61,19 @@ def test_what_a_client_was_told_is_compared_over_files(key: str | None, tmp_path
     Recording(path, 1 << 20, 40, 1, key).turns(12)
     for file in files_of(path)[1:]:
         lines = lines_of(file)
-        for line in lines:
-            for view in line.get("snapshot", {}).get("requests", {}).values():
-                if view["hash"] is not None and view["kind"] == "turn":
-                    view["hash"] ^= 1
-                    break
-            else:
-                continue
-            break
-        else:
-            continue
-        changed = tmp_path / "changed.jsonl"
-        write(changed, lines)
-        found = judging.validate(changed)
-        assert found.line == lines.index(line) + 1
-        assert {each.clause for each in found.violations} == {"INV-HISTORY.prompt"}
-        return
+        turns = (
+            (number, view)
+            for number, line in enumerate(lines, 1)
+            for view in line.get("snapshot", {}).get("requests", {}).values()
+            if view["hash"] is not None and view["kind"] == "turn"
+        )
+        for number, view in turns:
+            view["hash"] ^= 1
+            write(file, lines)
+            found = judging.validate(file)
+            assert found.line == number
+            assert {each.clause for each in found.violations} == {"INV-HISTORY.prompt"}
+            return
     pytest.fail("no file begins in the middle of a turn")
 
 

@@ -17,7 +17,7 @@ from slotproof.logs.format import BadLog
 from slotproof.logs.writer import LoggedEngine
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
-from tests.recordings import write
+from tests.recordings import give, write
 
 Line = dict[str, Any]
 Judge = Callable[..., judging.Verdict]
@@ -279,66 +279,46 @@ def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
     assert report.status(judge(record()[:1])) == 3
 
 
-def change(path: str, value: Any) -> Callable[[list[Line]], None]:
-    """Set what a path of keys leads to, in the first line that has it; ``...`` removes it."""
-
-    def apply(lines: list[Line]) -> None:
-        first, *rest = path.split("/")
-        target: Any = next(line for line in reversed(lines) if first in line)
-        for key in (first, *rest)[:-1]:
-            target = target[int(key) if isinstance(target, list) else key]
-        last = (first, *rest)[-1]
-        if value is ...:
-            del target[last]
-        else:
-            target[int(last) if isinstance(target, list) else last] = value
-
-    return apply
-
-
 @pytest.mark.parametrize(
-    ("edit", "text"),
+    ("keys", "value", "text"),
     [
-        (change("slotproof-log", 4), "line 1: the log is of version 4, this is 3"),
-        (change("engine", {}), "line 1: engine/name: Field required"),
-        (change("profile", "lmdeploy"), "line 1: unknown profile 'lmdeploy'"),
-        (change("config/page_size", 3), "line 1: config: total_tokens=64 is no multiple"),
-        (change("config/turbo", 1), "line 1: config/turbo: Extra inputs are not permitted"),
-        (change("command/do", "jump"), "unknown command 'jump'"),
-        (change("snapshot/iter", ...), "iter: Field required"),
-        (change("snapshot/iter", 1), "out of order: iteration 1 after iteration"),
-        (change("snapshot/slots", ...), "snapshot: pools comes with rows, sessions, slots"),
-        (change("snapshot/pools/full/available", 2**53), "available: Input should be less than"),
+        ("slotproof-log", 4, "line 1: the log is of version 4, this is 3"),
+        ("engine", {}, "line 1: engine/name: Field required"),
+        ("profile", "lmdeploy", "line 1: unknown profile 'lmdeploy'"),
+        ("config/page_size", 3, "line 1: config: total_tokens=64 is no multiple"),
+        ("config/turbo", 1, "line 1: config/turbo: Extra inputs are not permitted"),
+        ("command/do", "jump", "unknown command 'jump'"),
+        ("snapshot/iter", ..., "iter: Field required"),
+        ("snapshot/iter", 1, "out of order: iteration 1 after iteration"),
+        ("snapshot/slots", ..., "snapshot: pools comes with rows, sessions, slots"),
+        ("snapshot/pools/full/available", 2**53, "available: Input should be less than"),
         (
-            change("snapshot/pools/full/available", 1.5),
-            "available: Input should be a valid integer, not 1.5",
+            "snapshot/pools/full/available",
+            1.5,
+            "full/available: Input should be a valid integer, not 1.5",
         ),
-        (change("snapshot/rows/total", -1), "rows/total: Input should be greater than or equal"),
-        (
-            change("snapshot/pools/full/free", [True]),
-            "full/free/0: Input should be a valid integer",
-        ),
-        (
-            change("snapshot/rows/used", {"1": []}),
-            "rows/used/1: Input should be a valid dictionary",
-        ),
-        (
-            change("snapshot/rows/used", {"1": {"full": 7}}),
-            "used/1/full: Input should be a valid list",
-        ),
-        (change("snapshot/tree/full", [[1]]), "tree/full/0/1: Field required"),
-        (change("snapshot/tree/full", 3), "tree/full: Input should be a valid list, not 3"),
-        (change("snapshot/events", [["T-MAGIC", None, None, {}]]), 'no transition "T-MAGIC"'),
-        (
-            change("snapshot/messages", [{"type": "finish"}]),
-            "messages/0/finish/rid: Field required",
-        ),
-        (change("snapshot/pools/swa", {}), "pools/swa/total: Field required"),
+        ("snapshot/pools/full/counters", {}, "pools/full/counters: Extra inputs"),
+        ("snapshot/rows/total", -1, "rows/total: Input should be greater than or equal"),
+        ("snapshot/pools/full/free", [True], "full/free/0: Input should be a valid integer"),
+        ("snapshot/rows/used", {"1": []}, "rows/used/1: Input should be a valid dictionary"),
+        ("snapshot/rows/used", {"1": {"full": 7}}, "used/1/full: Input should be a valid list"),
+        ("snapshot/tree/full", [[1]], "tree/full/0/1: Field required"),
+        ("snapshot/tree/full", 3, "tree/full: Input should be a valid list, not 3"),
+        ("snapshot/events", [["T-MAGIC", None, None, {}]], 'no transition "T-MAGIC"'),
+        ("snapshot/messages", [{"type": "finish"}], "messages/0/finish/rid: Field required"),
+        ("snapshot/pools/swa", {}, "pools/swa/total: Field required"),
     ],
 )
-def test_a_bad_line_is_named(edit: Any, text: str, record: Any, wrong: Any) -> None:
+def test_a_bad_line_is_named(keys: str, value: Any, text: str, record: Any, wrong: Any) -> None:
+    """What a path of keys leads to, in the last line that has it; ``...`` removes it."""
     lines = record()
-    edit(lines)
+    *path, last = keys.split("/")
+    target: Any = next(line for line in reversed(lines) if keys.split("/", maxsplit=1)[0] in line)
+    for key in path:
+        target = target[key]
+    target[last] = value
+    if value is ...:
+        del target[last]
     assert text in wrong(lines)
 
 
@@ -379,8 +359,22 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
         (b'{"slotproof-log": NaN}\n', "line 1: not JSON"),
     ],
 )
-def test_what_is_no_log(content: bytes, text: str, wrong: Any) -> None:
+def test_what_is_no_log(
+    content: bytes,
+    text: str,
+    wrong: Any,
+    path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line, status 2, of a file and of standard input."""
     assert text in wrong(content)
+    for command in ("validate", "show"):
+        for name, shown in ((str(path), str(path)), ("-", "standard input")):
+            give(monkeypatch, content)
+            assert status([command, name]) == 2
+            out, err = capfd.readouterr()
+            assert out == "" and err.count("\n") == 1 and f"{shown}: {text}" in err
 
 
 def test_garbage_in_the_middle_is_no_cut(record: Any, wrong: Any) -> None:
@@ -399,8 +393,12 @@ def test_an_iteration_that_was_announced_and_is_not_there(record: Any, wrong: An
 def test_bad_logs_are_one_line_and_status_2(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for path, text in ((tmp_path, "Is a directory"), (tmp_path / "none", "No such file")):
-        assert status(["validate", str(path)]) == 2
+    for command, path, text in (
+        ("validate", tmp_path, "Is a directory"),
+        ("validate", tmp_path / "none", "No such file"),
+        ("show", tmp_path / "none.jsonl", "none.jsonl: No such file"),
+    ):
+        assert status([command, str(path)]) == 2
         out, err = capfd.readouterr()
         assert out == "" and err.count("\n") == 1 and text in err
     assert status(["validate", "x", "--profile", "lmdeploy"]) == 2
@@ -416,12 +414,8 @@ def test_run_and_replay_leave_logs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert status(["validate", str(log), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["examples"] == 3 and document["status"] == 0
-    assert (
-        status(
-            [*argv, "--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
-        )
-        == 1
-    )
+    argv += ["--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
+    assert status(argv) == 1
     found = json.loads(capsys.readouterr().out)
     assert status(["validate", str(log), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
@@ -443,33 +437,26 @@ def test_a_log_that_can_not_be_written(tmp_path: Path, capfd: pytest.CaptureFixt
         assert "No space left on device: the log ends early" in capfd.readouterr().err
 
 
-def test_failures_are_logged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("born", "clause"), [(0, "INV-ALIVE.crash"), (1, "INV-ALIVE.hang")])
+def test_failures_are_logged(born: int, clause: str, path: Path) -> None:
     """An engine that breaks on reset or later: the log says how."""
 
     class Broken(InProcessEngine):
-        broken_from_birth = False
-
         def reset(self, config: Any, seed: int) -> None:
-            if self.broken_from_birth:
+            if born:
                 raise EngineFailed("hang", "no answer within 10 s")
             super().reset(config, seed)
 
         def do(self, command: Command) -> Any:
             raise EngineFailed("crash", "boom")
 
-    def begin_and_step(engine: LoggedEngine) -> None:
-        engine.reset(CONFIGS["p1"], 0)
-        engine.do({"do": "step", "n": 1})
-
-    for born, clause in ((False, "INV-ALIVE.crash"), (True, "INV-ALIVE.hang")):
-        engine = Broken()
-        engine.broken_from_birth = born
-        logged = LoggedEngine(engine, tmp_path / "log.jsonl")
-        with pytest.raises(EngineFailed):
-            begin_and_step(logged)
-        logged.close()
-        (violation,) = judging.validate(tmp_path / "log.jsonl").violations
-        assert violation.clause == clause
+    logged = LoggedEngine(Broken(), path)
+    with pytest.raises(EngineFailed):  # noqa: PT012  # either of them
+        logged.reset(CONFIGS["p1"], 0)
+        logged.do({"do": "step", "n": 1})
+    logged.close()
+    (violation,) = judging.validate(path).violations
+    assert violation.clause == clause
 
 
 def test_a_long_log_is_forgotten_as_it_is_read(
@@ -480,10 +467,9 @@ def test_a_long_log_is_forgotten_as_it_is_read(
     judge(record(), conforms=True)
 
 
-def test_the_example_of_the_document(tmp_path: Path) -> None:
+def test_the_example_of_the_document(path: Path) -> None:
     """docs/reference/log.md."""
     document = Path(__file__).parents[3] / "docs" / "reference" / "log.md"
     example = document.read_text().split("## Example")[1].split("```")[1].lstrip()
-    path = tmp_path / "example.jsonl"
     path.write_text(example)
     assert status(["validate", str(path)]) == 0
