@@ -178,10 +178,10 @@ def test_processes_of_a_pool_end_with_us(
     )
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == [b"up\n"] * 2
-    if number == signal.SIGINT:
-        os.killpg(process.pid, number)  # as a terminal does
-    else:
+    if number == signal.SIGKILL:
         process.send_signal(number)
+    else:
+        os.killpg(process.pid, number)  # as a terminal does, and `timeout`
     assert descent.outlive(5.0) == {}
     _, err = process.communicate()
     assert err.count(b"Traceback") == (number != signal.SIGKILL), "that of the parent alone"
