@@ -182,7 +182,8 @@ def test_a_long_log_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.Mon
     recording = Recording(path, 64 << 20, 4, every=8)
     recording.turns(200)
     (file,) = files_of(path)
-    grown, kept = file.open("rb"), []
+    grown = file.open("rb")
+    kept: list[int] = []
 
     def readline(most: int) -> bytes:
         if not (line := grown.readline(most)) and len(kept) <= 25:
@@ -240,7 +241,9 @@ def test_a_log_that_was_interrupted_does_not_conform(
     lines = iter(file.read_bytes().splitlines(keepends=True)[:count])
 
     def readline(_: int) -> bytes:
-        return next(lines, b"") or signal.raise_signal(signal.SIGINT) or b""
+        if not (line := next(lines, b"")):
+            signal.raise_signal(signal.SIGINT)
+        return line
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(readline=readline)))
     assert status(["validate", "-"]) == 3
