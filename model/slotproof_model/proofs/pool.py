@@ -102,11 +102,7 @@ class _First:
 
 
 def _begin(first: _First) -> None:
-    """Begin a process: both signals were blocked so far.
-
-    SIGINT is ignored from here on. SIGTERM ends the process again, but only where it is sent to
-    the process itself: a group's SIGTERM, such as that of ``timeout``, is the parent's business.
-    """
+    """Begin a process in a group of its own: SIGTERM to the parent's group is not meant for it."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # also one to the group that waits to be delivered
     os.setpgid(0, 0)
