@@ -14,9 +14,8 @@ import typer
 from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.following import PAGE, Following
-from slotproof.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_of, load
+from slotproof.campaigns.journal import BadJournal, Journal, head_of, load
 from slotproof.campaigns.lines import Head, offers
-from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState
 from slotproof.cli.all_findings import said
@@ -155,14 +154,6 @@ def campaign(
             "--report", help="Say what --journal has; run nothing.", rich_help_panel=JOURNAL
         ),
     ] = False,
-    observations: Annotated[
-        bool,
-        typer.Option(
-            "--observations",
-            help=f"Write each example to {OBSERVATIONS} in the journal, as Hypothesis does.",
-            rich_help_panel=JOURNAL,
-        ),
-    ] = False,
     of_task: Annotated[
         int,
         typer.Option(
@@ -220,7 +211,7 @@ def campaign(
             with writing(where, "--journal"):
                 kept = stack.enter_context(_opened(where, head))
             workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.engine))
-            ended, it = _run(under_test, kept, plan, workers, entries, observations, as_json)
+            ended, it = _run(under_test, kept, plan, workers, entries, as_json)
             return _said(kept.state, ended, plan, kept.folder, as_json, it)
     finally:
         under_test.close()
@@ -322,7 +313,6 @@ def _run(
     plan: Plan,
     workers: Workers,
     entries: Baseline | None,
-    observed: bool,
     as_json: bool,
 ) -> tuple[Ended, Following]:
     state, accepted, gate = journal.state, AcceptedFindings(), None
@@ -331,20 +321,12 @@ def _run(
         with interrupts.noted():
             gate.replay()
         accepted = gate.accepted
-    file = journal.folder / OBSERVATIONS
-    with ExitStack() as stack:
-        show = stack.enter_context(campaign_view(not as_json, plan.examples))
+    with campaign_view(not as_json, plan.examples) as show:
         following = Following(journal.folder, _folder(journal.folder, state), show)
         following.write(state)
-        observing = None
         try:
-            if observed:
-                name, started = state.head.engine, state.head.started
-                with writing(file, "--observations"):
-                    observing = Observations(file, name, started, state.observed)
-                stack.callback(observing.close)
             limits = Limits(plan.examples, plan.seconds)
-            ended = running.run(journal, workers, limits, following, accepted, observing)
+            ended = running.run(journal, workers, limits, following, accepted)
             if gate is not None:
                 _judge(gate, journal)
         except BadJournal as bad:

@@ -15,7 +15,6 @@ from slotproof.cli.env import env
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import DEBUG
 from slotproof.cli.explore import explore
-from slotproof.cli.frontend import frontend
 from slotproof.cli.gate import gate
 from slotproof.cli.list import list_things
 from slotproof.cli.matrix import matrix
@@ -62,7 +61,6 @@ _BUILDS, _FILES, _SPEC, _OTHER = "Builds of engines", "Traces and logs", "The sp
 app.command("run", epilog=epilog("run"), rich_help_panel=_BUILDS)(run)
 app.command("gate", epilog=epilog("gate"), rich_help_panel=_BUILDS)(gate)
 app.command("campaign", epilog=epilog("campaign"), rich_help_panel=_BUILDS)(campaign)
-app.command("frontend", epilog=epilog("frontend"), rich_help_panel=_BUILDS)(frontend)
 app.add_typer(matrix, name="matrix", rich_help_panel=_BUILDS)
 app.command("diff", epilog=epilog("diff"), rich_help_panel=_BUILDS)(diff)
 app.command("replay", epilog=epilog("replay"), rich_help_panel=_FILES)(replay)

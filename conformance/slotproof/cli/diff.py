@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import ENGINE, LONGEST, SEARCH, JsonOption, ProfileOption, known_profile
 from slotproof.engines.base import demand
@@ -30,16 +29,9 @@ _LABEL = 22
 
 def diff(
     a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            autocompletion=values.engines,
-            help="An --engine, or a trace: what was recorded in it.",
-        ),
+        str, typer.Argument(metavar="A", help="An --engine, or a trace: what was recorded in it.")
     ],
-    b: Annotated[
-        str, typer.Argument(metavar="B", autocompletion=values.engines, help="The other one.")
-    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
     trace: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import ENGINE, JsonOption
@@ -83,12 +82,7 @@ def list_environments(folder: FolderOption = None, as_json: JsonOption = False) 
 @env.command(epilog=epilog("env remove"))
 def remove(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RELEASE...",
-            autocompletion=values.environments,
-            help="As `env list` calls them.",
-        ),
+        list[str] | None, typer.Argument(metavar="RELEASE...", help="As `env list` calls them.")
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Remove all of them, and the bases they share.")

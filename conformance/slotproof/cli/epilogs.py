@@ -116,13 +116,6 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
         _SEARCHED,
     ),
-    "frontend": (
-        (
-            "slotproof frontend --engine sglang==0.5.23 --clients 8 --seconds 1800",
-            "slotproof frontend --engine sglang==0.5.23 --replay found.json",
-        ),
-        _SEARCHED,
-    ),
     "docs": (
         ("slotproof docs", "slotproof docs --check"),
         {CONFORMS: "written, or as the spec says", FOUND: "stale", **_WRONG},

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
@@ -98,7 +97,6 @@ def of_builds(
             metavar="BUILD...",
             help="ENGINE, NAME=ENGINE or, with the Python of its environment, ENGINE@PYTHON; the "
             "oldest first.",
-            autocompletion=values.engines,
         ),
     ],
     traces: Annotated[

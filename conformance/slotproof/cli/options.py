@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.engines.registry import FORMS
 from slotproof.support.files import is_special
@@ -31,7 +30,6 @@ EngineOption = Annotated[
         "--engine",
         help=f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.",
         metavar="ENGINE",
-        autocompletion=values.engines,
         rich_help_panel=ENGINE,
     ),
 ]
@@ -50,7 +48,6 @@ BaseOption = Annotated[
         "--base",
         help="A build to compare with, as --engine: fail on what it does not do either.",
         metavar="ENGINE",
-        autocompletion=values.engines,
         rich_help_panel=ENGINE,
     ),
 ]
@@ -69,7 +66,6 @@ ConfigOption = Annotated[
         "--config",
         help="A configuration by name; may be repeated. Default: all.",
         metavar="NAME",
-        autocompletion=values.configs,
         rich_help_panel=SEARCH,
     ),
 ]
@@ -79,7 +75,6 @@ DeviceOption = Annotated[
         "--device",
         help="Where the reference engine has its tensors: cpu, cuda.",
         metavar="DEVICE",
-        autocompletion=values.devices,
         rich_help_panel=ENGINE,
     ),
 ]
@@ -111,7 +106,6 @@ ProfileOption = Annotated[
         "--profile",
         help="The choices the engine made, if not its own.",
         metavar="PROFILE",
-        autocompletion=values.profiles,
         rich_help_panel=ENGINE,
     ),
 ]
@@ -121,7 +115,6 @@ SetAsideOption = Annotated[
         "--set-aside",
         help="A clause (INV-ONCE.reported) whose violations are known; may be repeated.",
         metavar="CLAUSE",
-        autocompletion=values.clauses,
         rich_help_panel=SEARCH,
     ),
 ]
@@ -132,7 +125,6 @@ MendOption = Annotated[
         help="Repair a known bug of an SGLang build in its process (`slotproof list mends`); may "
         "be repeated; all: those that fit.",
         metavar="NAME",
-        autocompletion=values.mends,
         rich_help_panel=ENGINE,
     ),
 ]

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import PROOF, number
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -34,7 +33,6 @@ TransitionOption = Annotated[
         "--transition",
         metavar="TRANSITION",
         help="Only this one; may be repeated.",
-        autocompletion=values.transitions,
         rich_help_panel=PROOF,
     ),
 ]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import PROOF, JsonOption, number, writing, z3_missing
 from slotproof.cli.proof_options import PageSizeOption
@@ -28,9 +27,7 @@ def mutant(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME",
-            help=f"A known bug of the spec documents; {ITSELF}: the spec as it is.",
-            autocompletion=values.exhibits,
+            metavar="NAME", help=f"A known bug of the spec documents; {ITSELF}: the spec as it is."
         ),
     ],
     page_size: PageSizeOption = None,

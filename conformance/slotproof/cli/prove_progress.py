@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
     PROOF,
@@ -57,7 +56,6 @@ def progress(
             "--without",
             metavar="TRANSITION",
             help="An engine never takes this step; may be repeated.",
-            autocompletion=values.transitions,
             rich_help_panel=PROOF,
         ),
     ] = None,

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged
 from slotproof.cli.options import (
@@ -47,7 +46,6 @@ def replay(
             help="The engine to run it on; needed if the trace was not found on the reference or a "
             "mutant of it.",
             metavar="ENGINE",
-            autocompletion=values.engines,
             rich_help_panel=ENGINE,
         ),
     ] = None,
@@ -63,7 +61,6 @@ def replay(
             help="Repair this known bug of an SGLang build, in place of what the trace was found "
             "with; may be repeated; none: nothing.",
             metavar="NAME",
-            autocompletion=values.mends,
             rich_help_panel=ENGINE,
         ),
     ] = None,

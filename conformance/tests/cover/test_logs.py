@@ -282,6 +282,7 @@ def test_a_header_alone_is_inconclusive(record: Any, judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "text"),
     [
+        ("slotproof-log", 2, "line 1: the log is of version 2, this is 3"),
         ("slotproof-log", 4, "line 1: the log is of version 4, this is 3"),
         ("engine", {}, "line 1: engine/name: Field required"),
         ("profile", "lmdeploy", "line 1: unknown profile 'lmdeploy'"),
