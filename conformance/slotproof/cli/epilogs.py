@@ -113,7 +113,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
     ),
     "validate": (
-        ("slotproof validate server.jsonl.gz --out x.itf.json", "slotproof validate - --follow"),
+        ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
         _SEARCHED,
     ),
     "docs": (

@@ -20,7 +20,7 @@ LONGEST = 86_400.0
 MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
 
-ENGINE, SEARCH, OUTPUT, INPUT = "Engine", "Search", "Output", "Input"
+ENGINE, SEARCH, OUTPUT = "Engine", "Search", "Output"
 JOURNAL, PROOF, BOUNDS = "Journal", "Proof", "Bounds"
 """Groups of options in a command's help, in the order of its options."""
 
