@@ -13,8 +13,8 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import ENGINE, JsonOption
 from slotproof.engines.releases import starts
 from slotproof.environments.families import FIRST
+from slotproof.environments.making import environment, telling
 from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
-from slotproof.environments.use import environment, telling
 from slotproof.support.terminal import say, say_json
 
 FolderOption = Annotated[
@@ -47,7 +47,7 @@ def create(
         ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Make it and its base anew, there or not.")
+        bool, typer.Option("--again", help="Make it and the packages it shares anew.")
     ] = False,
     folder: FolderOption = None,
     as_json: JsonOption = False,
@@ -84,13 +84,11 @@ def remove(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="RELEASE...", help="As `env list` calls them.")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Remove all of them, and the bases they share.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all of them.")] = False,
     folder: FolderOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Remove environments. A base is shared, and stays until --all."""
+    """Remove environments, and shared packages with the last one that uses them."""
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
     store = _store(folder)
@@ -100,6 +98,7 @@ def remove(
             removed = _chosen(store, names)  # somebody else may have removed some
             for entry in removed:
                 store.remove(entry)
+            store.sweep()
     if as_json:
         say_json({"removed": [entry.name for entry in removed]})
     else:

@@ -57,7 +57,7 @@ def _says(entry: Entry, trace: Trace) -> str:
 
 def _versions(store: Store, entry: Entry) -> Iterator[str]:
     """Of torch and Python, as the environment has them."""
-    sites = [entry.site, *(store.folder / entry.base).glob("lib/python*/site-packages")]
+    sites = [entry.site, store.folder / entry.shared]
     for each in distributions(name="torch", path=list(map(str, filter(Path.is_dir, sites)))):
         yield f"torch {each.version}"
     yield f"Python {entry.python_version}"

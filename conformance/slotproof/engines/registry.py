@@ -17,7 +17,7 @@ from slotproof.engines.checked import CheckedEngine, TimedEngine
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.engines.releases import of_release
 from slotproof.environments.families import FAMILIES
-from slotproof.environments.processes import clean_environment
+from slotproof.environments.uv import clean_environment
 from slotproof.support import children
 from slotproof.support.files import slug
 

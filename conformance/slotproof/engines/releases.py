@@ -7,9 +7,9 @@ from pathlib import Path
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.process import ProcessEngine
 from slotproof.environments.families import EnvironmentProblem, parse
-from slotproof.environments.processes import clean_environment
+from slotproof.environments.making import environment
 from slotproof.environments.store import Entry, Store, default_folder
-from slotproof.environments.use import environment
+from slotproof.environments.uv import clean_environment
 from slotproof.protocol.family import Family
 
 FIRST_START = 900.0

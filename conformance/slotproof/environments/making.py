@@ -1,31 +1,63 @@
-"""Makes environments from a recipe: a base, and the environment of a release on top of it."""
+"""Makes the environment of a release: uv fills it, and the engine's driver starts in it once."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
-from slotproof.environments import pip
-from slotproof.environments.families import EnvironmentProblem
-from slotproof.environments.processes import Done, Runner, Tell, run
-from slotproof.environments.store import Entry, Store
-from slotproof.protocol.family import Family, Recipe
-from slotproof.support import bounds, jsontext
+from rich.console import Console
+from rich.markup import escape
+
+from slotproof.environments import uv
+from slotproof.environments.families import EnvironmentProblem, parse
+from slotproof.environments.store import Entry, Store, Tell
+from slotproof.protocol.family import Family
 from slotproof.support.files import write_whole
+from slotproof.support.terminal import complain, plain
 
 Check = Callable[[Path, Family], str]
 """Starts a build, given its Python; says why it does not start, or nothing."""
 
-_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
-_GPU_BUILD = (
-    "import torch; from importlib.metadata import distributions as d; "
-    "print(torch.version.cuda or torch.version.hip or '-', "
-    "*[n for x in d() if (n := x.metadata['Name']).lower().startswith(('nvidia-', 'cuda-'))])"
-)
+_IMPATIENT = {"UV_HTTP_RETRIES": "1", "UV_HTTP_CONNECT_TIMEOUT": "15"}
+"""Variables for an index that has a stand-in: it is not waited for."""
+
+
+@contextmanager
+def telling(title: str) -> Iterator[Tell]:
+    """Yield a function that reports each step: a line that moves on a terminal, else one line.
+
+    Nothing is written before the first report.
+    """
+    if not sys.stderr.isatty():
+        once = cache(complain)
+        yield lambda _: once(title)
+        return
+    console = Console(stderr=True)
+
+    def fitting(text: str) -> str:
+        return escape(plain(text)[: max(20, console.width - 4)])
+
+    with console.status(fitting(title)) as line:
+        yield lambda step: line.update(fitting(f"{title}: {step}"))
+
+
+def environment(
+    name: str, store: Store, check: Check, python: Path | None = None, again: bool = False
+) -> Entry:
+    """Return the environment called ``ENGINE==RELEASE``. Make it first where it is missing.
+
+    ``check`` starts it then. Raises :class:`EnvironmentProblem`.
+    """
+    family, release = parse(name)
+    with telling(f"making the environment of {name} in {store.folder}, once") as tell:
+        return Maker(family, store, check, tell).ensure(release, python, again)
 
 
 @dataclass(frozen=True)
@@ -36,34 +68,29 @@ class Maker:
     store: Store
     check: Check
     tell: Tell
-    runner: Runner = run
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.family.recipe
 
     def ensure(self, release: str, python: Path | None = None, again: bool = False) -> Entry:
-        """The environment of a release; made where there is none, or a damaged one.
+        """Return the environment of a release. Make it where there is none, or a damaged one.
 
-        ``python`` is the interpreter that a new base is made with. ``again`` makes the
-        environment and its base anew.
+        ``python`` is the interpreter to make it with. ``again`` makes the environment and the
+        packages that it shares anew.
         """
-        version = self._allowed(python) if python else ""
-        if not again and (there := self._there(release, version)):
-            return there
+        program, version = self._interpreter(python) if python else ("", "")
+        if not again and (entry := self._usable(release, version)):
+            return entry
         with self.store.changing(self.tell):
-            if not again and (there := self._there(release, version)):
-                return there  # made while we waited
-            entry = self._release(release, self._base(release, python, version, again))
-            self.store.sweep(self.recipe.digest)
+            if not again and (entry := self._usable(release, version)):
+                return entry  # made while we waited
+            if not python:
+                program, version = self._interpreter(None)
+            entry = self._make(release, program, version, again)
+            self.store.sweep()
             return entry
 
-    def _there(self, release: str, version: str) -> Entry | None:
+    def _usable(self, release: str, version: str) -> Entry | None:
         """The environment, if it can be used as it is."""
         entry = self.store.find(f"{self.family.name}=={release}")
-        if entry is None or not entry.ready or entry.recipe != self.recipe.digest:
-            return None
-        if self.store.damage(entry):
+        if entry is None or entry.recipe != self.family.recipe.digest or self.store.damage(entry):
             return None
         if version not in ("", entry.python_version):
             raise EnvironmentProblem(
@@ -72,173 +99,117 @@ class Maker:
             )
         return entry
 
-    # The base, and a release on top of it ----------------------------------------------
+    def _interpreter(self, python: Path | None) -> tuple[str, str]:
+        """A Python that the engine's wheels are for, and its version: ``3.11``."""
+        name, pythons = self.family.name, self.family.recipe.pythons
+        takes = f"{name} takes Python {' or '.join(pythons)}"
+        for program in [str(python)] if python else [sys.executable, *pythons]:
+            done = uv.run("python", "find", "--show-version", program)
+            version = ".".join(done.stdout.decode().split(".")[:2])
+            if version in pythons:
+                return program, version
+            if python and version:
+                raise EnvironmentProblem(f"--python {python} is Python {version}; {takes}")
+        if python:
+            raise EnvironmentProblem(f"--python {python} is no Python that starts")
+        raise EnvironmentProblem(
+            f"{takes}, this is {sys.version_info.major}.{sys.version_info.minor}; "
+            f"`slotproof env create NAME --python PATH` takes another"
+        )
 
-    def _base(self, release: str, python: Path | None, version: str, again: bool) -> Entry:
-        """A base of the recipe; one that is there where possible."""
-        recipe, store = self.recipe, self.store
-        for entry in () if again else store.entries():
-            fits = not entry.release and entry.ready and entry.recipe == recipe.digest
-            if fits and version in ("", entry.python_version) and not store.damage(entry):
-                return entry
-        program, version = (str(python), version) if python else self._interpreter()
-        name = f"{recipe.base}-base-{recipe.digest}-py{version}"
-        entry = Entry(name, recipe.base, "", recipe.digest, version, "", "", store.folder / name)
-        megabytes = recipe.base_mb + recipe.release_mb
-        return self._make(entry, megabytes, lambda: self._fill_base(entry, program, release))
-
-    def _fill_base(self, entry: Entry, program: str, release: str) -> None:
-        recipe = self.recipe
-        self._venv([program, "-m", "venv", str(entry.path)])
-        wheel = pip.only(f"{self.family.name}=={release}")
-        self._pip("", pip.install(entry.python, "--dry-run", *wheel))  # is there such a release?
-        self._cpu_build(entry)
-        rest = [line for line in recipe.requirements if line != recipe.first]
-        title = f"{len(rest)} packages that it needs"
-        self._pip(title, pip.install(entry.python, recipe.first, *rest))
-        done = self._run("looking at torch", [str(entry.python), "-c", _GPU_BUILD])
-        if done.status:
-            why = (done.lines or ["nothing said"])[-1]  # where a traceback says what it was
-            raise EnvironmentProblem(f"{recipe.first} does not start: {why[:200]}")
-        gpu, *packages = done.lines[0].split()
-        if gpu != "-" or packages:
-            raise self._gpu(", ".join(packages) or f"it is for {gpu}")
-
-    def _cpu_build(self, entry: Entry) -> None:
-        """The package that other indexes may serve for GPUs, in its build for the CPU."""
-        recipe, wheel = self.recipe, pip.only(self.recipe.first)
-        title = f"{recipe.first} for the CPU"
-        argv = pip.install(entry.python, *pip.impatient(recipe.cpu_index), *wheel)
-        if self._run(title, argv).status == 0:
-            return
-        title += ", from the usual index"
-        report = entry.path / "report.json"
-        self._pip(title, pip.install(entry.python, "--dry-run", "--report", str(report), *wheel))
-        try:
-            found = jsontext.read(report, bounds.INSTALLER_REPORT)
-            needs = found["install"][0]["metadata"]["requires_dist"]
-        except (ValueError, LookupError):
-            needs = []  # it may well need nothing; the build is looked at again when it is there
-        finally:
-            report.unlink(missing_ok=True)
-        if gpu := pip.gpu_packages(needs):
-            raise self._gpu(f"needs {gpu[0]}")
-        self._pip(title, pip.install(entry.python, *wheel))
-
-    def _release(self, release: str, base: Entry) -> Entry:
-        """The environment of a release on top of a base."""
-        engine = self.family.name
+    def _make(self, release: str, program: str, version: str, again: bool) -> Entry:
+        recipe, store, engine = self.family.recipe, self.store, self.family.name
+        name = f"shared-{recipe.digest}-py{version}"
+        shared = Entry(name, "", "", recipe.digest, version, "", "", store.folder / name)
         entry = replace(
-            base,
+            shared,
             name=f"{engine}=={release}",
             engine=engine,
             release=release,
-            base=base.path.name,
-            made="",
-            path=self.store.folder / f"{engine}-{release}",
+            shared=name,
+            path=store.folder / f"{engine}-{release}",
         )
-        return self._make(entry, self.recipe.release_mb, lambda: self._fill_release(entry, base))
-
-    def _fill_release(self, entry: Entry, base: Entry) -> None:
-        self._venv([str(base.python), "-m", "venv", "--without-pip", str(entry.path)])
-        wheel = pip.only(f"{entry.engine}=={entry.release}")
-        title = f"{entry.engine} {entry.release}"
-        self._pip(title, pip.install(base.python, *wheel, into=entry.python))
-        if self.recipe.keeps:
-            _thin(entry.site / entry.engine, self.recipe.keeps)
-        write_whole(entry.site / "slotproof-base.pth", f"{base.site}\n")
-        self.tell("starting it, to see that it does")
-        if why := self.check(entry.python, self.family):
-            raise EnvironmentProblem(f"{entry.name} does not start here: {why}")
-
-    def _make(self, entry: Entry, megabytes: int, fill: Callable[[], None]) -> Entry:
-        """Fill an empty folder and mark it ready; nothing stays of what fails."""
-        store = self.store
-        free = shutil.disk_usage(store.folder).free / 1e6
-        if free < megabytes:
+        there = None if again else store.find(name)
+        needed = recipe.release_mb + (0 if there else recipe.shared_mb)
+        if (free := shutil.disk_usage(store.folder).free / 1e6) < needed:
             raise EnvironmentProblem(
-                f"about {megabytes} MB are needed in {store.folder}, {free:.0f} are free"
+                f"about {needed} MB are needed in {store.folder}, {free:.0f} are free"
             )
-        store.start(entry)
+        with self._filling(entry) as ready:
+            # Beside what it is linked into, and no longer there than this folder is unfinished.
+            downloads = entry.path / "downloads"
+            self._install_release(entry, program, downloads)
+            if there is None or not there.ready:
+                with self._filling(shared):
+                    self._install_shared(shared, entry.python, downloads)
+            shutil.rmtree(downloads)
+            self.tell("starting it, to see that it does")
+            if why := self.check(entry.python, self.family):
+                raise EnvironmentProblem(f"{entry.name} does not start here: {why}")
+        return ready
+
+    @contextmanager
+    def _filling(self, entry: Entry) -> Iterator[Entry]:
+        """Fill an empty folder and mark it ready. Remove the folder if that fails."""
+        self.store.start(entry)
+        ready = replace(entry, made=datetime.now(UTC).isoformat(timespec="seconds"))
         try:
-            fill()
-            ready = replace(entry, made=datetime.now(UTC).isoformat(timespec="seconds"))
+            yield ready
             ready.save()
         except BaseException as error:
-            store.remove(entry)
+            self.store.remove(entry)
             if isinstance(error, OSError):
                 text = f"{entry.path} can't be made: {error.strerror}"
                 raise EnvironmentProblem(text) from None
             raise
-        return ready
 
-    # Interpreters ------------------------------------------------------------------------
-
-    def _allowed(self, python: Path) -> str:
-        """The version of the interpreter that the user named."""
-        if shutil.which(str(python)) is None:
-            raise EnvironmentProblem(f"--python {python}: there is no such program")
-        version = self._version(str(python))
-        if not version:
-            raise EnvironmentProblem(f"--python {python} is no Python that starts")
-        if version not in self.recipe.pythons:
+    def _install_release(self, entry: Entry, program: str, downloads: Path) -> None:
+        """Install the wheel of a release, and nothing that it asks for."""
+        # (the marker is in that folder already)
+        self._must(self._uv("venv", "--allow-existing", "--python", program, str(entry.path)))
+        wheel = uv.install("--no-deps", "--python", str(entry.python), "--cache-dir")
+        self.tell(f"{entry.engine} {entry.release}")
+        done = self._uv(*wheel, str(downloads), entry.name)
+        if b"there is no version of" in done.stderr:
+            near = []
+            for resolution, side in (("highest", "<"), ("lowest", ">=")):
+                other = f"{entry.engine}{side}{entry.release},!={entry.release}"
+                dry = ("--dry-run", "--resolution", resolution)
+                found = self._uv(*wheel, str(downloads), *dry, other).stderr.decode()
+                near += re.findall(r"^ \+ .*==(\S+)", found, re.MULTILINE)
             raise EnvironmentProblem(
-                f"--python {python} is Python {version}; {self.family.name} takes "
-                f"{' or '.join(self.recipe.pythons)}"
+                f"{entry.engine}: there is no {entry.engine} {entry.release} (for this Python and "
+                f"machine); near it: {', '.join(near) or 'none'}"
             )
-        return version
+        self._must(done)
+        if keeps := self.family.recipe.keeps:  # kernels for GPUs are most of a wheel
+            for path in (entry.site / entry.engine).rglob("*"):
+                if not path.is_dir() and not path.name.endswith(keeps):
+                    path.unlink()
+        write_whole(entry.site / "slotproof-shared.pth", f"{self.store.folder / entry.shared}\n")
 
-    def _interpreter(self) -> tuple[str, str]:
-        """A Python that the engine's wheels are for, and its version."""
-        recipe = self.recipe
-        for program in (sys.executable, *(f"python{each}" for each in recipe.pythons)):
-            version = self._version(program)
-            if version in recipe.pythons:
-                return program, version
-        here = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise EnvironmentProblem(
-            f"{self.family.name} takes Python {' or '.join(recipe.pythons)}, this is {here}; "
-            "`slotproof env create NAME --python PATH` takes another"
-        )
+    def _install_shared(self, shared: Entry, python: Path, downloads: Path) -> None:
+        """Install the packages that releases share. No package for a GPU is among them."""
+        requirements = self.family.recipe.requirements
+        into = ("--python", str(python), "--target", str(shared.path))
+        command = uv.install(*into, "--cache-dir", str(downloads), *requirements)
+        # The index of CPU builds, where it can be reached: the usual one has torch for GPUs.
+        cpu = ("--torch-backend", "cpu")
+        self.tell(f"{len(requirements)} packages that it needs")
+        if self._uv(*command, *cpu, "--dry-run", variables=_IMPATIENT).returncode:
+            cpu = ()
+            plan = self._uv(*command, "--dry-run")
+            self._must(plan)
+            if gpu := uv.gpu_package(plan):
+                raise EnvironmentProblem(
+                    f"the usual package index has torch for GPUs (it needs {gpu}), and PyTorch's "
+                    "index for the CPU gave none; no environment was made"
+                )
+        self._must(self._uv(*command, *cpu))
 
-    def _version(self, program: str) -> str:
-        """``3.11``; empty where it is no Python that starts."""
-        done = self._run("", [program, "-c", _VERSION])
-        word = (done.lines or [""])[0]
-        return word if done.status == 0 and word.count(".") == 1 else ""
+    def _uv(self, *arguments: str, variables: dict[str, str] | None = None) -> uv.Done:
+        return uv.run(*arguments, keep_open=self.store.lock, variables=variables or {})
 
-    # Programs ----------------------------------------------------------------------------
-
-    def _run(self, title: str, argv: list[str]) -> Done:
-        """Run a program. With a title it takes a while: that is told, and what it prints."""
-        if not title:
-            return self.runner(argv, self.store.lock, lambda _: None)
-        self.tell(title)
-        return self.runner(
-            argv, self.store.lock, lambda line: self.tell(f"{title}: {line}" if line else title)
-        )
-
-    def _venv(self, argv: list[str]) -> None:
-        done = self._run("", argv)
-        if done.status:
-            said = (done.lines or ["?"])[0]
-            raise EnvironmentProblem(f"{' '.join(argv[:3])}: {said[:200]}")
-
-    def _pip(self, title: str, argv: list[str]) -> None:
-        done = self._run(title, argv)
-        if done.status:
-            raise EnvironmentProblem(f"{self.family.name}: {pip.problem(done)}")
-
-    def _gpu(self, how: str) -> EnvironmentProblem:
-        recipe = self.recipe
-        return EnvironmentProblem(
-            f"the usual package index has {recipe.first} for GPUs ({how}), and {recipe.cpu_index}, "
-            "which has it for the CPU, gave none; no environment was made"
-        )
-
-
-def _thin(module: Path, keeps: tuple[str, ...]) -> None:
-    """Take the files away that end otherwise: kernels for GPUs are most of a wheel."""
-    for path in module.rglob("*"):
-        if not path.is_dir() and not path.name.endswith(keeps):
-            path.unlink()
+    def _must(self, done: uv.Done) -> None:
+        if done.returncode:
+            raise EnvironmentProblem(f"{self.family.name}: {uv.problem(done)}")

@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,12 @@ from platformdirs import user_cache_path
 from pydantic import TypeAdapter
 
 from slotproof.environments.families import EnvironmentProblem
-from slotproof.environments.processes import Tell
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import TEMPORARY, write_whole
 from slotproof.support.terminal import json_text
 
+Tell = Callable[[str], None]
+"""Is told, in a few words, what is being done right now."""
 MARKER = "slotproof-environment.json"
 VARIABLE = "SLOTPROOF_ENVS"
 _REMOVED = ".removed-"
@@ -43,17 +44,17 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class Entry:
-    """One environment: of a release, or (``release`` is empty) a base."""
+    """The environment of a release, or, where ``release`` is empty, packages that releases share."""
 
     name: str
-    """``sglang==0.5.18``; a base is called like its folder."""
+    """``sglang==0.5.18``. A shared folder has its own name."""
     engine: str
     release: str
     recipe: str
     """The digest of the recipe it was made from."""
     python_version: str
-    base: str
-    """The folder of the base that a release sees; empty for a base."""
+    shared: str
+    """The name of the shared folder that a release sees."""
     made: str
     """When it was ready, ISO 8601; empty while it is not."""
     path: Path
@@ -102,7 +103,7 @@ class Store:
         """The lock's file descriptor, while :meth:`changing`."""
 
     def entries(self) -> list[Entry]:
-        """Everything slotproof made here, finished or not, bases last."""
+        """Everything slotproof made here, finished or not, shared folders last."""
         with contextlib.suppress(OSError):
             paths = [p for p in self.folder.iterdir() if not p.name.startswith(_REMOVED)]
             return sorted((entry for path in paths if (entry := _read(path))), key=_order)
@@ -113,17 +114,16 @@ class Store:
 
     def damage(self, entry: Entry) -> str | None:
         """What is missing, as far as it can be seen without starting it."""
-        if not os.access(entry.python, os.X_OK):
-            return f"{entry.python} does not start"
-        module = entry.site / entry.engine if entry.release else entry.site / "pip"
-        if not module.is_dir():
-            return f"{module} is gone"
+        if not entry.ready:
+            return "it is unfinished"
         if not entry.release:
             return None
-        base = _read(self.folder / entry.base)
-        if base is None or not base.ready:
-            return f"its base {self.folder / entry.base} is gone"
-        return self.damage(base)
+        if not os.access(entry.python, os.X_OK):
+            return f"{entry.python} does not start"
+        if not (module := entry.site / entry.engine).is_dir():
+            return f"{module} is gone"
+        shared = _read(self.folder / entry.shared)
+        return None if shared and shared.ready else f"{self.folder / entry.shared} is gone"
 
     @contextlib.contextmanager
     def changing(self, tell: Tell) -> Iterator[None]:
@@ -178,12 +178,12 @@ class Store:
             raise EnvironmentProblem(f"{entry.path} can't be removed: {error.strerror}") from None
         _delete(away)
 
-    def sweep(self, digest: str) -> None:
-        """Remove bases of former recipes that no release uses. Needs the lock."""
+    def sweep(self) -> None:
+        """Remove shared folders that no release uses. Needs the lock."""
         entries = self.entries()
-        used = {entry.base for entry in entries}
+        used = {entry.shared for entry in entries}
         for entry in entries:
-            if not entry.release and entry.recipe != digest and entry.path.name not in used:
+            if not entry.release and entry.path.name not in used:
                 self.remove(entry)
 
 
@@ -218,7 +218,7 @@ def _read(path: Path) -> Entry | None:
 
 
 def _order(entry: Entry) -> tuple[bool, str, Version, str]:
-    """By engine and release; bases last. A marker may say anything."""
+    """By engine and release, shared folders last. A marker may say anything."""
     try:
         version = Version(entry.release)
     except InvalidVersion:

@@ -37,38 +37,26 @@ class Played(Protocol):
 class Recipe:
     """How to make environments of one engine.
 
-    A *base* holds the requirements and is shared; the environment of a release holds
-    nothing but that release and sees the base. Sizes are in megabytes, rounded up.
+    Environments with the same requirements share one folder that holds them. The environment
+    of a release holds nothing but that release. Sizes are in megabytes, rounded up.
     """
 
-    base: str
-    """The family that the base is called after. Families of the same requirements share one."""
     requirements: tuple[str, ...]
-    """What the base holds, as lines of pip's requirements format."""
-    from_cpu_index: str
-    """The requirement that other indexes may serve as a build for GPUs."""
-    cpu_index: str
+    """Lines of pip's requirements format."""
     pythons: tuple[str, ...]
-    base_mb: int
+    shared_mb: int
     release_mb: int
     keeps: tuple[str, ...] = ()
     """Endings of the files of a release that a CPU run needs; others are removed. Empty: all."""
 
     @property
     def digest(self) -> str:
-        """Another recipe, another base: eight hexadecimal digits.
+        """Return eight hexadecimal digits that name the requirements.
 
-        >>> Recipe("mine", ("torch==2",), "torch", "", (), 1, 1).digest
-        'fca6f79e'
+        >>> Recipe(("torch==2",), (), 1, 1).digest
+        'ca942656'
         """
-        text = "\n".join((self.base, *self.requirements))
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-    @property
-    def first(self) -> str:
-        """The line of the requirements that comes from the index of CPU builds."""
-        name = f"{self.from_cpu_index}=="
-        return next(line for line in self.requirements if line.startswith(name))
+        return hashlib.sha256("\n".join(self.requirements).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)

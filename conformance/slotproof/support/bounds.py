@@ -60,10 +60,6 @@ DRAWN_CELLS = 200_000
 STDERR_FIRST, STDERR_LAST = 1_000, 4_000
 """Bytes of a driver's standard error that a failure carries: how it began, and its last words.
 What lies between is counted and not kept: a driver may write gigabytes."""
-INSTALLER_FIRST, INSTALLER_LAST = 1 << 18, 1 << 18
-"""Bytes of the output of pip and venv, for their reason in one line: an index may send anything."""
-INSTALLER_REPORT = 4 << 20
-"""pip's report on one package: its metadata, the description included."""
 MARKER_BYTES = 10_000
 """What says of a folder that it is an environment: eight short fields."""
 PARTING_SECONDS = 2.0
