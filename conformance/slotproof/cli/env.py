@@ -13,7 +13,7 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import ENGINE, JsonOption
 from slotproof.engines.releases import starts
 from slotproof.environments.families import FIRST
-from slotproof.environments.making import environment, telling
+from slotproof.environments.making import environment
 from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
 from slotproof.support.terminal import say, say_json
 
@@ -67,7 +67,11 @@ def create(
 def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
     """List the environments there are, with their size and where they are."""
     store = _store(folder)
-    rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
+    rows = [
+        {**entry.to_json(), "state": f"damaged: {damage}" if damage else f"made {entry.made}"}
+        for entry in store.entries()
+        for damage in [store.damage(entry)]
+    ]
     if as_json:
         say_json({"folder": str(store.folder), "environments": rows})
         return 0
@@ -92,13 +96,11 @@ def remove(
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
     store = _store(folder)
-    removed = _chosen(store, names)
-    if store.folder.is_dir():  # what a kill left there goes, too
-        with telling(f"removing environments in {store.folder}") as tell, store.changing(tell):
-            removed = _chosen(store, names)  # somebody else may have removed some
-            for entry in removed:
-                store.remove(entry)
-            store.sweep()
+    with store.changing():
+        removed = _chosen(store, names)
+        for entry in removed:
+            store.remove(entry)
+        store.sweep()
     if as_json:
         say_json({"removed": [entry.name for entry in removed]})
     else:
@@ -117,13 +119,6 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
             there = f"there are: {', '.join(removable)}" if removable else "there are none"
             raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
     return [removable[name] for name in dict.fromkeys(names)]
-
-
-def _state(store: Store, entry: Entry) -> str:
-    if not entry.ready:
-        return "unfinished"
-    damage = store.damage(entry)
-    return f"damaged: {damage}" if damage else f"made {entry.made}"
 
 
 def _store(folder: Path | None) -> Store:

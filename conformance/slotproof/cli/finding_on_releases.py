@@ -23,8 +23,8 @@ STEP_TIMEOUT = 60.0
 def elsewhere(trace: Trace) -> list[Elsewhere]:
     """The newest release first. Raises :class:`UsageProblem` if there is no environment."""
     (family, _), store = harness_of(trace), Store(default_folder())
-    made = [each for each in store.entries() if each.engine == family.name and each.release]
-    ready = [each for each in made if each.ready and not store.damage(each)]
+    made = [each for each in store.entries() if each.engine == family.name]
+    ready = [each for each in made if not store.damage(each)]
     if not ready:
         raise UsageProblem(
             f"there is no environment of {family.name} in {store.folder}: "

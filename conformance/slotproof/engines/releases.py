@@ -38,7 +38,7 @@ def of_release(name: str) -> Entry:
     try:
         family, release = parse(name)
         entry = store.find(f"{family.name}=={release}")
-        if entry is not None and entry.ready and (damage := store.damage(entry)):
+        if entry is not None and (damage := store.damage(entry)):
             raise EnvironmentProblem(
                 f"the environment of {name} is damaged ({damage}); "
                 f"`slotproof env create {name}` makes it again"

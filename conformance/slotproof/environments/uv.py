@@ -6,10 +6,9 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from functools import cache
 from subprocess import CompletedProcess
-from types import MappingProxyType
 
 import uv
 
@@ -27,7 +26,7 @@ _SAME_AS_PIP = {
 """uv's option, by the key of pip's configuration."""
 _CAUSE = re.compile(r"(?:error|cause|Caused by): |╰─▶ ")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error (?:28|122)\b")
-_GPU = re.compile(r"^ \+ ((?:nvidia-|cuda-|triton=|pytorch-triton|rocm)[^=]*)", re.MULTILINE)
+_GPU = re.compile(r"^ \+ ((?:nvidia-|cuda-|triton(?==)|pytorch-triton|rocm)[^=]*)", re.MULTILINE)
 
 
 def clean_environment() -> dict[str, str]:
@@ -36,11 +35,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in astray}
 
 
-def run(
-    *arguments: str,
-    keep_open: Iterable[int] = (),
-    variables: Mapping[str, str] = MappingProxyType({}),
-) -> Done:
+def run(*arguments: str, keep_open: Collection[int] = (), **variables: str) -> Done:
     """Run uv to its end. It inherits the file descriptors ``keep_open``.
 
     uv and all that it starts are killed if this is interrupted.

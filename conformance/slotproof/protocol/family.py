@@ -49,14 +49,14 @@ class Recipe:
     keeps: tuple[str, ...] = ()
     """Endings of the files of a release that a CPU run needs; others are removed. Empty: all."""
 
-    @property
-    def digest(self) -> str:
-        """Return eight hexadecimal digits that name the requirements.
+    def shared(self, version: str) -> str:
+        """Return the name of the folder that holds the requirements for a version of Python.
 
-        >>> Recipe(("torch==2",), (), 1, 1).digest
-        'ca942656'
+        >>> Recipe(("torch==2",), (), 1, 1).shared("3.11")
+        'shared-ca942656-py3.11'
         """
-        return hashlib.sha256("\n".join(self.requirements).encode()).hexdigest()[:8]
+        digest = hashlib.sha256("\n".join(self.requirements).encode()).hexdigest()[:8]
+        return f"shared-{digest}-py{version}"
 
 
 @dataclass(frozen=True)

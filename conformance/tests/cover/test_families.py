@@ -150,7 +150,7 @@ def test_a_record_is_complete(family: Family) -> None:
     assert folder.relative_to(ROOT).as_posix() == f"{DRIVERS}/{family.name}"
     assert family.title.lower() == family.name == family.repository.partition("/")[2]
     assert set(family.profiles) <= PROFILES.keys() and family.profiles
-    assert family.recipe.base in FAMILIES and family.recipe.first
+    assert family.recipe.requirements and family.recipe.pythons
     assert methods_of(f"{family.name} {family.example}") and newest(family.name)
     assert harness is not None and all(path.is_file() for path in harness.parts)
     assert set(harness.arguments.values()) <= set(dir(EngineConfig()))

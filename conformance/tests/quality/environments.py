@@ -9,37 +9,33 @@ from slotproof.cli.app import main
 from slotproof.environments.families import FAMILIES
 from slotproof.protocol.family import Family, Recipe
 
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 TINY = Family(
     name="tiny",
-    recipe=Recipe(
-        base="tiny",
-        requirements=("torch==2",),
-        from_cpu_index="torch",
-        cpu_index="https://cpu.invalid/simple",
-        pythons=(f"{sys.version_info.major}.{sys.version_info.minor}",),
-        base_mb=1,
-        release_mb=1,
-    ),
+    recipe=Recipe(requirements=("torch==2",), pythons=(HERE,), shared_mb=2, release_mb=1),
     driver=Path(__file__).parents[2] / "slotproof" / "drivers" / "examples" / "toy.py",
 )
 
 
-def wheel(folder: Path, name: str, version: str, code: str) -> None:
-    info = f"{name}-{version}.dist-info"
+def wheel(folder: Path, name: str, version: str, code: str = "", needs: str = "") -> None:
+    module, requires = name.replace("-", "_"), f"Requires-Dist: {needs}\n" if needs else ""
+    info = f"{module}-{version}.dist-info"
     tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
-        file.writestr(f"{name}/__init__.py", code)
+    with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{module}/__init__.py", code)
+        file.writestr(f"{module}/kernels.so", "")
         file.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+            f"{info}/METADATA",
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         )
         file.writestr(f"{info}/WHEEL", tags)
         file.writestr(f"{info}/RECORD", "")
 
 
 def wheels(folder: Path) -> dict[str, str]:
-    """Make them; the variables by which pip sees that folder, and no network."""
+    """Make them. Return the variables by which pip sees that folder, and no network."""
     folder.mkdir()
-    wheel(folder, "torch", "2", "class version:\n    cuda = hip = None\n")
+    wheel(folder, "torch", "2")
     for release in ("1.0", "1.1"):
         wheel(folder, "tiny", release, f"import torch\nrelease = {release!r}\n")
     return {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
