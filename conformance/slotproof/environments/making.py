@@ -29,7 +29,8 @@ def environment(
     family, release = parse(name)
     recipe = family.recipe
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    program = str(python or (sys.executable if here in recipe.pythons else recipe.pythons[0]))
+    others = f">={recipe.pythons[0]},<={recipe.pythons[-1]}.99"
+    program = str(python or (sys.executable if here in recipe.pythons else others))
     version = _version(program, family) if python else ""
 
     def usable() -> Entry | None:
@@ -72,10 +73,10 @@ def _version(program: str, family: Family) -> str:
     done = uv.run("python", "find", "--show-version", program)
     version = ".".join(done.stdout.decode().split(".")[:2])
     if version not in family.recipe.pythons:
+        found = f"{program} is Python {version}" if version else f"no Python is {program}"
         raise EnvironmentProblem(
-            f"{family.name} takes Python {' or '.join(family.recipe.pythons)}; {program} is "
-            f"{f'Python {version}' if version else 'no Python that starts'} "
-            "(`slotproof env create NAME --python PATH` takes another)"
+            f"{family.name} takes Python {' or '.join(family.recipe.pythons)}; {found} "
+            "(`slotproof env create NAME --python PATH` names one)"
         )
     return version
 

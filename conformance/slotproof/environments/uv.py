@@ -71,7 +71,7 @@ def install(*arguments: str) -> list[str]:
 @cache
 def pip_configuration() -> dict[str, str]:
     """Return pip's configuration. It is empty for a Python without pip."""
-    done = children.run([sys.executable, "-m", "pip", "config", "list"])
+    done = children.run([sys.executable, "-P", "-m", "pip", "config", "list"])
     lines = [line.partition("=") for line in done.stdout.decode().splitlines()]
     return {
         key.removeprefix(section): ast.literal_eval(value)
