@@ -237,7 +237,7 @@ def test_an_environment_whose_making_is_killed(
             assert each["state"].startswith("made "), each
             if each["release"]:
                 assert finished([each["python"], "-c", "import tiny, torch"]).returncode == 0
-    made = finished([*env, "create", "tiny==1.0"], env=descent.environment)
+    made = finished(create, env=descent.environment)
     assert made.returncode == 0, made.stderr
     names = {path.name for path in folder.iterdir()}
     assert {name for name in names if name.startswith(".")} == {".lock"}
