@@ -70,7 +70,7 @@ def environment(
 
 def _version(program: str, family: Family) -> str:
     """Return the version of a Python that the engine's wheels are for: ``3.11``."""
-    done = uv.run("python", "find", "--show-version", program)
+    done = uv.run("--no-cache", "python", "find", "--show-version", program)
     version = ".".join(done.stdout.decode().split(".")[:2])
     if version not in family.recipe.pythons:
         found = f"{program} is Python {version}" if version else f"no Python is {program}"
