@@ -12,6 +12,8 @@
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make mutants  the reference engine's source with one place changed, for places drawn by chance, and
 #             a run by default on each: N=400, SEED=0, JOBS=2, AGAIN=yes runs those that are recorded too
+# make explore, wrong-specs, spec-mutants, cvc5, tlc, smtlib  the model's checks of itself, one by one;
+#             ARGS=--help says what each is told: make wrong-specs ARGS="--jobs 2"
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -49,7 +51,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -135,6 +137,10 @@ fuzz: $(VENV)/.tested
 mutants: $(VENV)/.tested
 	$(BIN)/python -m slotproof.matrices.systematic --jobs $(or $(JOBS),2) \
 		$(if $(N),--sample $(N)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again)
+
+# The spec explored, its mutants, its obligations by other provers: model/tests/checks.
+explore wrong-specs spec-mutants cvc5 tlc smtlib: $(VENV)/.tested
+	$(BIN)/python -m tests.checks $@ $(ARGS)
 
 # An environment of one more release: make sglang-env V=0.5.18
 sglang-env: $(VENV)/.installed
