@@ -12,8 +12,8 @@
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make mutants  the reference engine's source with one place changed, for places drawn by chance, and
 #             a run by default on each: N=400, SEED=0, JOBS=2, AGAIN=yes runs those that are recorded too
-# make explore, wrong-specs, spec-mutants, cvc5, tlc, smtlib  the model's checks of itself, one by one;
-#             ARGS=--help says what each is told: make wrong-specs ARGS="--jobs 2"
+# make explore  every state of small worlds of the spec; wrong-specs, spec-mutants, cvc5, tlc and smtlib
+#             are more of the model's checks of itself, ARGS=--help lists the options of one
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
