@@ -13,6 +13,8 @@
 # make mutants  the reference engine's source with one place changed, for places drawn by chance, and
 #             a run by default on each: N=400, SEED=0, JOBS=2, AGAIN=yes runs those that are recorded too
 # make mutant-table  docs/reference/mutants: which oracles find which mutant; SEEDS=10, JOBS=2 (hours)
+# make explore  every state of small worlds of the spec; wrong-specs, spec-mutants, cvc5, tlc and smtlib
+#             are more of the model's checks of itself, ARGS=--help lists the options of one
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -50,7 +52,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -140,6 +142,9 @@ mutants: $(VENV)/.tested
 # The mutants of the reference engine × what finds them, and the bug that each oracle alone catches.
 mutant-table: $(VENV)/.tested
 	$(BIN)/python -m tests.mutant_table --jobs $(or $(JOBS),2) $(if $(SEEDS),--seeds $(SEEDS))
+# The spec explored, its mutants, its obligations by other provers: model/tests/checks.
+explore wrong-specs spec-mutants cvc5 tlc smtlib: $(VENV)/.tested
+	$(BIN)/python -m tests.checks $@ $(ARGS)
 
 # An environment of one more release: make sglang-env V=0.5.18
 sglang-env: $(VENV)/.installed

@@ -100,8 +100,8 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
 QUALITY = f"{TESTS}/quality"
 PARTS = {
     "spec": Part(pytest_of("-m", "exhaustive or not exhaustive", "model/tests"), inputs=("model",)),
-    "cvc5": Part(module("slotproof_model.exports.second"), inputs=("model",), on_ci=False),
-    "tlc": Part(module("slotproof_model.exports.tlc"), inputs=("model",), on_ci=False),
+    "cvc5": Part(module("tests.checks", "cvc5"), inputs=("model",), on_ci=False),
+    "tlc": Part(module("tests.checks", "tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
     "suite": Part(
         pytest_of(*(f"{TESTS}/{each}" for each in ("cover", "snapshots", "fuzz", "systematic")))

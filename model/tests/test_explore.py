@@ -1,7 +1,7 @@
 """The explore reading: exact counts as an alarm, everything reached, and it can fail.
 
 A count that changes says that the spec changed. If that was meant, the new counts
-are what ``slotproof explore --json`` prints.
+are what ``make explore`` prints.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import replace
 import pytest
 
 from slotproof_model.evaluation.evaluate import outcomes
-from slotproof_model.evaluation.explore import CanonicalState, Explored, Explorer, explore
-from slotproof_model.evaluation.explore_bounds import DEFAULT, Bounds, default
-from slotproof_model.evaluation.explore_moves import REQUEST, SESSION
-from slotproof_model.evaluation.explore_pages import PAGED, count_pages
+from slotproof_model.evaluation.explore import REQUEST, SESSION, Bounds, CanonicalState, Explorer
 from slotproof_model.evaluation.layout import EMPTY_ACTOR
 from slotproof_model.evaluation.world import World
 from slotproof_model.spec.expr import TRUE
 from slotproof_model.spec.memory import EMPTY, Mem, Move
 from slotproof_model.spec.state import NO_ROW
 from slotproof_model.spec.transitions import TRANSITIONS
+from tests.checks.__main__ import main
+from tests.checks.explore import DEFAULT, Explored, default, explore, report, told
+from tests.checks.pages import PAGED, count_pages
 
 pytestmark = pytest.mark.slow
 
@@ -115,14 +115,17 @@ def test_the_same_twice() -> None:
 
 def test_depth_cuts_off_and_says_so() -> None:
     whole = explore(SMALL)
-    cut = explore(replace(SMALL, depth=3))
+    cut = explore(SMALL, depth=3)
     assert (cut.depth, cut.complete) == (3, False)
     assert cut.states < whole.states
-    assert explore(replace(SMALL, depth=whole.depth)).complete
+    lines = list(report([cut]))
+    assert lines[0].startswith(f"small: {cut.states} states, {cut.edges} edges, 3 deep, cut off")
+    assert "T-RESTORE.holding never held" in lines and "T-LAUNCH: 0 edges" in lines
+    assert explore(SMALL, depth=whole.depth).complete
 
 
 def test_another_page_size_takes_the_lengths_along() -> None:
-    first = default(page_size=4)[0]
+    first = default(page_size=4, sessions=None)[0]
     assert (first.page_size, first.width, first.tokens) == (4, 8, 24)
 
 
@@ -185,6 +188,14 @@ def test_agrees_with_the_evaluate_reading(bounds: Bounds) -> None:
             at = target
 
 
+def test_the_command_tells_what_it_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--sessions", "1", "--pages", "2", "--page-size", "2", "--depth", "5"]
+    assert main(["explore", *asked]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in lines[: len(DEFAULT)]] == [b.name for b in DEFAULT]
+    assert all("5 deep, cut off there" in line for line in lines[: len(DEFAULT)])
+
+
 # It can fail ----------------------------------------------------------------------
 
 
@@ -193,7 +204,7 @@ def test_a_forgotten_release_is_found_with_the_shortest_path() -> None:
     found = explore(SMALL, {**TRANSITIONS, "T-CLOSE": close}).broken
     assert found is not None
     assert (found.invariant, found.conjunct) == ("INV-SUM-FULL", "equation")
-    assert [str(stride) for stride in found.path] == [
+    assert [told(stride) for stride in found.path] == [
         "T-OPEN",
         "T-SUBMIT new=1",
         "T-MATCH m=0 u=0 swa_u=0",
@@ -209,7 +220,7 @@ def test_a_broken_step_invariant_ends_its_path() -> None:
     found = explore(SMALL, {**TRANSITIONS, "T-REJECT": reject, "T-OPEN": open_again}).broken
     assert found is not None
     assert found.path[-1].transition == "T-OPEN"
-    assert str(found.path[0]) == "T-OPEN"
+    assert told(found.path[0]) == "T-OPEN"
 
 
 # Pages ------------------------------------------------------------------------------

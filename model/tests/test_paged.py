@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from slotproof_model.evaluation.paged import Choice, Paged
 from slotproof_model.evaluation.world import Constants
 from slotproof_model.spec.profiles import PROFILES
+from tests.checks.paged import Choice, Paged
 
 
 class Hand(Paged):

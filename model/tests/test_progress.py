@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotproof_model.bugs.altered import becomes, changed, guarded, less
-from slotproof_model.evaluation.explore_bounds import Bounds
+from slotproof_model.bugs.museum import changed, less
+from slotproof_model.evaluation.explore import Bounds
 from slotproof_model.proofs.obligations import framing
 from slotproof_model.proofs.progress import (
     EVICT,
@@ -21,7 +21,7 @@ from slotproof_model.proofs.progress import (
 from slotproof_model.proofs.prove import Prover
 from slotproof_model.proofs.stuck import WORLD, look
 from slotproof_model.spec import transitions as t
-from slotproof_model.spec.expr import Expr, conj, is_aligned
+from slotproof_model.spec.expr import Expr, conj, is_aligned, lift
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.state import (
@@ -38,6 +38,8 @@ from slotproof_model.spec.state import (
 )
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec
+from tests.checks.paged import value
+from tests.checks.wrong import becomes, guarded
 
 DISCARD = frozenset(["T-DISCARD"])
 
@@ -162,8 +164,6 @@ def test_no_step_writes_the_counts_of_others() -> None:
 
 def test_the_order_of_the_rank() -> None:
     """Lexicographic: an earlier place decides, whatever later ones do."""
-    from slotproof_model.evaluation.paged import value
-    from slotproof_model.spec.expr import lift
 
     def below(now: tuple[int, ...], before: tuple[int, ...]) -> bool:
         a, b = ({n: lift(v) for n, v in zip(RANK, each, strict=True)} for each in (now, before))

@@ -15,7 +15,6 @@ from hypothesis import Phase, given, settings, strategies as st
 
 from slotproof_model.evaluation.evaluate import source
 from slotproof_model.evaluation.layout import LAYOUT
-from slotproof_model.proofs.cores import load
 from slotproof_model.spec.expr import (
     FALSE,
     Const,
@@ -37,7 +36,7 @@ from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import CONFIG, FRAME, LINE, PAGE, STATE, config, req, slot
 from slotproof_model.spec.transitions import T_RESTORE, TRANSITIONS
 from slotproof_model.text.idioms import KINDS, PHASES
-from slotproof_model.text.lifecycle import edges, lifecycles
+from slotproof_model.text.lifecycle import lifecycles
 from slotproof_model.text.named import named
 from slotproof_model.text.render import WIDTH, block, formula, guard, moves, symbol, text
 from slotproof_model.text.words import WORDS
@@ -265,15 +264,9 @@ def test_every_variable_has_words() -> None:
     assert set(WORDS) == names
 
 
-def test_cores_are_fresh() -> None:
-    """``cores.json`` speaks of this spec; else `slotproof prove export` writes it anew."""
-    assert load().fresh
-    assert not load().unproved
-    assert set(load().needs) >= set(TRANSITIONS)
-
-
 def test_lives_name_every_transition() -> None:
     """All but those of the tree alone, and one that only sends a request away, are in a life."""
-    seen = {id_ for *_, id_ in edges()}
-    seen |= {id_ for life in lifecycles().values() for ids in life.stays.values() for id_ in ids}
+    lives = lifecycles().values()
+    parts = [ids for life in lives for ids in (*life.moves.values(), *life.stays.values())]
+    seen = {id_ for ids in parts for id_ in ids}
     assert set(TRANSITIONS) - seen == {"T-EVICT", "T-REJECT"}

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slotproof_model.bugs.museum import EXHIBITS
-from slotproof_model.bugs.mutate import Mutant, systematic
-from slotproof_model.bugs.variants import VARIANTS
-from slotproof_model.bugs.wrong import WRONG
-from slotproof_model.proofs.kill import Comparison, judge, judge_exhibit, judge_wrong, refuted
+from slotproof_model.bugs.mutate import Mutant
 from slotproof_model.proofs.obligations import tasks
 from slotproof_model.proofs.prove import Prover
 from slotproof_model.spec import state, transitions as t
@@ -17,6 +14,18 @@ from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec
+from tests.checks.mutants import (
+    Comparison,
+    Verdict,
+    judge,
+    judge_exhibit,
+    judge_wrong,
+    refuted,
+    systematic,
+    table,
+)
+from tests.checks.variants import VARIANTS
+from tests.checks.wrong import WRONG
 
 MUTANTS = {mutant.name: mutant for mutant in systematic()}
 
@@ -155,7 +164,7 @@ def test_nothing_else_refutes_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_another_way_to_build_it_is_not_refuted(name: str) -> None:
-    assert refuted(VARIANTS[name].spec) is None
+    assert refuted(VARIANTS[name]) is None
 
 
 @pytest.mark.parametrize("name", ["insert-frees-last", "insert-frees-last-of-window"])
@@ -216,3 +225,16 @@ def test_no_mutant_survives(transition: str) -> None:
     verdicts = [judge(mutant) for mutant in mine]
     assert [each.mutant for each in verdicts if each.fate == "survives"] == []
     assert any(each.fate == "killed" for each in verdicts)
+
+
+def test_the_table_tells_what_became_of_each() -> None:
+    verdicts = [
+        Verdict("T-PARK/drop-guard/running", "killed", "T-PARK / INV-PHASE.row / P=4"),
+        Verdict("T-PARK/drop-guard/x", "equivalent", "same steps"),
+        Verdict("T-OPEN/drop-guard/y", "survives"),
+    ]
+    lines = list(table(verdicts))
+    assert {"| T-PARK | 2 | 1 | 1 | 0 |", "| all | 3 | 1 | 1 | 1 |", "| INV-PHASE | 1 |"} <= {
+        *lines
+    }
+    assert lines[-1] == "survives: T-OPEN/drop-guard/y"

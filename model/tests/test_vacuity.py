@@ -6,7 +6,6 @@ import pytest
 
 from slotproof_model.proofs.obligations import tasks
 from slotproof_model.proofs.prove import PAGE_SIZES, Prover
-from slotproof_model.proofs.vacuity import impossible, tautologies
 from slotproof_model.spec import state, transitions as t
 from slotproof_model.spec.expr import lift
 from slotproof_model.spec.invariants import INVARIANTS
@@ -14,6 +13,7 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec
+from tests.checks.vacuity import impossible, tautologies
 
 KEEPS = {"reference", "overlap", "aligned", "sglang", "sglang-records"}
 

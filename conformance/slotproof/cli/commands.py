@@ -14,7 +14,6 @@ from slotproof.cli.docs import docs
 from slotproof.cli.env import env
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import DEBUG
-from slotproof.cli.explore import explore
 from slotproof.cli.gate import gate
 from slotproof.cli.list import list_things
 from slotproof.cli.matrix import matrix
@@ -67,7 +66,6 @@ app.command("replay", epilog=epilog("replay"), rich_help_panel=_FILES)(replay)
 app.command("show", epilog=epilog("show"), rich_help_panel=_FILES)(show)
 app.command("validate", epilog=epilog("validate"), rich_help_panel=_FILES)(validate)
 app.add_typer(prove, name="prove", rich_help_panel=_SPEC)
-app.command("explore", epilog=epilog("explore"), rich_help_panel=_SPEC)(explore)
 app.command("docs", epilog=epilog("docs"), rich_help_panel=_SPEC)(docs)
 app.command("list", epilog=epilog("list"), rich_help_panel=_OTHER)(list_things)
 app.command("check-driver", epilog=epilog("check-driver"), rich_help_panel=_OTHER)(check_driver)

@@ -34,9 +34,7 @@ def docs(
     ] = None,
     tla: Annotated[
         bool,
-        typer.Option(
-            "--tla", help="The TLA+ modules and their models only.", rich_help_panel=OUTPUT
-        ),
+        typer.Option("--tla", help="The TLA+ module and its model only.", rich_help_panel=OUTPUT),
     ] = False,
     out: Annotated[
         Path,
@@ -54,10 +52,7 @@ def docs(
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     from slotproof.spec_documents import contents, writing as folder
-    from slotproof_model.proofs import cores
 
-    if not tla and not cores.load().fresh:
-        return _tell(1, "stale", ["model/slotproof_model/proofs/cores.json"], as_json, _STALE_CORES)
     wanted = contents.tla_files() if tla else contents.documents()
     mark = "" if tla else contents.MARK
     if check:
@@ -69,12 +64,6 @@ def docs(
         written = folder.write_all(wanted, out, mark)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
     return _tell(0, "written", written, as_json, text)
-
-
-_STALE_CORES = (
-    "stale: model/slotproof_model/proofs/cores.json says what the proofs of another spec used; "
-    "`slotproof prove export model/slotproof_model/proofs/cores.json` writes it anew"
-)
 
 
 def _tell(status: int, key: str, names: list[str], as_json: bool, text: str) -> int:

@@ -61,17 +61,6 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         ("slotproof prove mutant 22862-no-free-tail",),
         {CONFORMS: "no counterexample", FOUND: "a counterexample", **_WRONG},
     ),
-    "prove smtlib": (("slotproof prove smtlib obligations --page-size 4",), _DONE),
-    "prove export": (("slotproof prove export model/slotproof_model/proofs/cores.json",), _PROVED),
-    "explore": (
-        ("slotproof explore", "slotproof explore --sessions 2 --pages 6 --depth 8"),
-        {
-            CONFORMS: "every invariant holds",
-            FOUND: "a counterexample",
-            **_WRONG,
-            INCONCLUSIVE: "inconclusive: the depth cut off what was not reached",
-        },
-    ),
     "replay": (
         (
             "slotproof replay found.itf.json",
@@ -104,10 +93,6 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         ("slotproof matrix mutants --jobs 4",),
         {**_SEARCHED, CONFORMS: "every mutant was found", FOUND: "a mutant survives"},
     ),
-    "matrix spec": (
-        ("slotproof matrix spec --jobs 4",),
-        {CONFORMS: "every mutant of the spec is refuted", FOUND: "one survives", **_WRONG},
-    ),
     "check-driver": (
         ("slotproof check-driver 'python toy.py'", "slotproof check-driver sglang==0.5.23"),
         {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
@@ -131,10 +116,10 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
 def epilog(command: str) -> str:
     """Of its help. Lines end where they end; no bracket, which would be a mark-up.
 
-    >>> print(epilog("explore").partition("Exit")[0].strip())
+    >>> print(epilog("docs").partition("Exit")[0].strip())
     Examples:
-      slotproof explore
-      slotproof explore --sessions 2 --pages 6 --depth 8
+      slotproof docs
+      slotproof docs --check
     """
     examples, statuses = HELP[command]
     lines = [

@@ -25,7 +25,6 @@ from slotproof.cli.options import (
     number,
     writable,
     writing,
-    z3_missing,
 )
 from slotproof.cli.progress_line import progress_bar
 from slotproof.cli.run import known
@@ -37,14 +36,13 @@ from slotproof.matrices.table import Table, markdown, write
 from slotproof.protocol.config import chosen
 from slotproof.search.campaign import Progress
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
-from slotproof.support.terminal import json_text, say, say_json, say_text
+from slotproof.support.terminal import say, say_json, say_text
 
 Keep = Callable[[Table], None]
 
 matrix = typer.Typer(
-    help="Write a table: builds by findings, mutants by oracles, or mutants of the spec by proof.",
+    help="Write a table: builds by findings, or mutants by oracles.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -157,13 +155,6 @@ def of_mutants(
     return _shown(status, last, out, as_json)
 
 
-@matrix.command("spec", epilog=epilog("matrix spec"))
-def of_spec(jobs: JobsOption = 1, out: OutOption = OUT, as_json: JsonOption = False) -> int:
-    """Mutants of the spec by the obligation that kills them."""
-    writable(out)
-    return _spec(jobs_count(jobs), out, as_json)
-
-
 def _plan(
     config: list[str] | None,
     examples: int,
@@ -248,32 +239,6 @@ def _builds(
     if known or any(each.findings for each in columns):
         return FOUND
     return INCONCLUSIVE if any(each.cut for each in columns) else CONFORMS
-
-
-def _spec(jobs: int, out: Path, as_json: bool) -> int:
-    """Status 1 if a mutant of the spec survives."""
-    try:
-        from slotproof_model.proofs.kill import judge_all
-    except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
-    from slotproof.matrices.spec import collect
-    from slotproof_model.bugs.museum import EXHIBITS
-    from slotproof_model.bugs.mutate import systematic
-    from slotproof_model.bugs.wrong import WRONG
-
-    count = len(EXHIBITS) + len(WRONG) + sum(1 for _ in systematic())
-    with progress_bar(not as_json) as tell:
-        table = collect(judge_all(jobs), lambda done: tell("spec mutants", done, count))
-    document = {"status": int(bool(table.survivors)), **table.document()}
-    with writing(out):
-        write_whole(out / "spec.md", table.markdown() + "\n")
-        write_whole(out / "spec.json", json_text(document))
-    if as_json:
-        say_json(document)
-    else:
-        say_text(table.markdown())
-        say(f"written to {out}: spec.md, spec.json")
-    return int(document["status"])
 
 
 def _mutants(plan: Plan, seeds: int, jobs: int, tell: Progress, keep: Keep) -> int:

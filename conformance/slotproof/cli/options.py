@@ -21,7 +21,7 @@ MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
 
 ENGINE, SEARCH, OUTPUT = "Engine", "Search", "Output"
-JOURNAL, PROOF, BOUNDS = "Journal", "Proof", "Bounds"
+JOURNAL, PROOF = "Journal", "Proof"
 """Groups of options in a command's help, in the order of its options."""
 
 EngineOption = Annotated[

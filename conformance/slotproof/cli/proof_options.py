@@ -18,8 +18,8 @@ PageSizeOption = Annotated[
     typer.Option(
         "--page-size",
         metavar="N",
-        help="A page size; may be repeated. Default: 1, 4, 16, 64 (mutant: 1, 4); of progress and "
-        "smtlib these and any.",
+        help="A page size; may be repeated. Default: 1, 4, 16, 64 (mutant: 1, 4); of progress "
+        "these and any.",
         rich_help_panel=PROOF,
     ),
 ]

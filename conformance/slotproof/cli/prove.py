@@ -22,13 +22,10 @@ from slotproof.cli.proof_options import (
     known_transitions,
     page_sizes,
 )
-from slotproof.cli.prove_export import export
 from slotproof.cli.prove_mutant import mutant
 from slotproof.cli.prove_progress import progress
-from slotproof.cli.prove_smtlib import smtlib
 from slotproof.support.statuses import CONFORMS
 from slotproof.support.terminal import say_all, say_json
-from slotproof_model.proofs.cores import needed_a_proof
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.prove import Result, Vacuity
@@ -78,8 +75,6 @@ def proved(
 
 prove.command("progress", epilog=epilog("prove progress"))(progress)
 prove.command("mutant", epilog=epilog("prove mutant"))(mutant)
-prove.command("smtlib", epilog=epilog("prove smtlib"))(smtlib)
-prove.command("export", epilog=epilog("prove export"))(export)
 
 
 def _document(
@@ -91,7 +86,7 @@ def _document(
         "status": 1 if failed or empty or outside else 0,
         "obligations": len(results),
         "proved": len(results) - len(failed),
-        "needed": sum(map(needed_a_proof, results)),
+        "needed": sum(each.needed for each in results),
         "seconds": round(seconds, 2),
         "page_sizes": [
             str(size or "any")

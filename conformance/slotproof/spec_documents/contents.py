@@ -17,7 +17,7 @@ from slotproof.environments.families import FIRST
 from slotproof.spec_documents import facts, limits
 from slotproof.spec_documents.diagram import picture
 from slotproof.spec_documents.schemas import schemas
-from slotproof_model.exports import tla, tla_actors
+from slotproof_model.exports import tla
 from slotproof_model.spec import invariants, profiles, state, transitions
 from slotproof_model.spec.expr import Expr
 from slotproof_model.text import lifecycle, named, render
@@ -39,17 +39,12 @@ def documents() -> dict[str, str]:
 
 
 def tla_files() -> dict[str, str]:
-    """The spec in TLA+, of one actor and of several, and a small model of each.
+    """The spec in TLA+, with several actors, and a small model.
 
     >>> list(tla_files())
-    ['Slotproof.tla', 'Slotproof.cfg', 'SlotproofActors.tla', 'SlotproofActors.cfg']
+    ['SlotproofActors.tla', 'SlotproofActors.cfg']
     """
-    return {
-        f"{tla.MODULE}.tla": tla.module(),
-        f"{tla.MODULE}.cfg": tla.configuration(),
-        f"{tla_actors.MODULE}.tla": tla_actors.module(),
-        f"{tla_actors.MODULE}.cfg": tla_actors.SMALL.configuration(),
-    }
+    return {f"{tla.MODULE}.tla": tla.module(), f"{tla.MODULE}.cfg": tla.SMALL.configuration()}
 
 
 def pictures() -> dict[str, str]:
@@ -65,7 +60,7 @@ def markdown() -> dict[str, str]:
         "transitions/index.md": _page("transitions"),
         "invariants/index.md": _page("invariants"),
         **{
-            f"transitions/{each.id}.md": _page("transition", it=each, proof=facts.proof_of(each))
+            f"transitions/{each.id}.md": _page("transition", it=each)
             for each in transitions.TRANSITIONS.values()
         },
         **{
@@ -94,7 +89,7 @@ def _templates() -> jinja2.Environment:
     )
     modules = (facts, invariants, lifecycle, limits, named, profiles, render, state, transitions)
     environment.globals |= {each.__name__.rpartition(".")[2]: each for each in modules}
-    environment.globals |= {"CELL": CELL, "sizes": _sizes}
+    environment.globals |= {"CELL": CELL}
     filters: dict[str, Callable[..., Any]] = {
         "cell": _cell,
         "formula": lambda expr: f"`{render.formula(expr)}`",
@@ -114,20 +109,13 @@ def _cell(formula: Expr | list[str]) -> str:
     return "<br>".join(f"`{line.strip()}`" for line in lines)
 
 
-def _sizes() -> str:
-    """The page sizes of the proofs, in words."""
-    *numbers, last = facts.proofs().page_sizes
-    return ", ".join(numbers) + (" and for all at once" if last == "any" else f" and {last}")
-
-
-def _links(ids: Iterable[str], folder: str = "", brief: bool = False) -> str:
-    """Names as links to their pages; ``brief`` leaves the ``INV-`` away.
+def _links(ids: Iterable[str], folder: str = "") -> str:
+    """Names as links to their pages.
 
     >>> _links(["T-OPEN"], "../transitions/")
     '[T-OPEN](../transitions/T-OPEN.md)'
     """
-    shown = ((name, name.removeprefix("INV-") if brief else name) for name in ids)
-    return ", ".join(f"[{text}]({folder}{name}.md)" for name, text in shown)
+    return ", ".join(f"[{name}]({folder}{name}.md)" for name in ids)
 
 
 def _pulls(source: str) -> str:

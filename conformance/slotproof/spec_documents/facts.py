@@ -1,4 +1,4 @@
-"""Relations between known bugs, transitions, invariants, and what their proofs used."""
+"""Relations between known bugs, transitions and invariants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from slotproof.engines.methods import methods_of, newest
 from slotproof.engines.mutants import MutantRecord, mutant_records
 from slotproof.environments.families import FAMILIES
 from slotproof_model.bugs.museum import EXHIBITS, Exhibit
-from slotproof_model.proofs import cores
 from slotproof_model.spec.expr import variables
 from slotproof_model.spec.invariant import Invariant, Kind, about
 from slotproof_model.spec.invariants import DERIVED, ENVIRONMENT, INVARIANTS
@@ -42,23 +41,6 @@ class Bug:
     def clauses(self) -> tuple[str, ...]:
         """Invariants that a finding on the engine names one of."""
         return self.mutant.breaks if self.mutant else ()
-
-    @property
-    def refuted(self) -> list[str]:
-        """Invariants of which an obligation fails with it."""
-        obligations = proofs().museum.get(self.name, ())
-        failed = {line.partition(" / ")[2].partition(".")[0] for line in obligations}
-        return [id_ for id_ in INVARIANTS if id_ in failed]
-
-    @property
-    def killers(self) -> list[str]:
-        """Invariants that find it, in their order."""
-        return [id_ for id_ in INVARIANTS if id_ in {*self.clauses, *self.refuted}]
-
-
-@cache
-def proofs() -> cores.Cores:
-    return cores.load()
 
 
 @cache
@@ -105,8 +87,8 @@ def bugs_of(*transitions: str) -> list[Bug]:
 
 
 def bugs_found_by(invariant: Invariant) -> list[Bug]:
-    """Known bugs that this invariant finds, by proof or on the engine."""
-    return [bug for bug in bugs().values() if invariant.id in bug.killers]
+    """Known bugs of which a finding on the engine names this invariant."""
+    return [bug for bug in bugs().values() if invariant.id in bug.clauses]
 
 
 def touches(transition: Transition, invariant: Invariant) -> bool:
@@ -121,47 +103,17 @@ def touches(transition: Transition, invariant: Invariant) -> bool:
     return bool(names & transition.full_effect.keys()) or (of_layer and bool(transition.memory))
 
 
-@dataclass(frozen=True)
-class Preservation:
-    """Reasons why the invariants that have formulas survive a transition."""
+def touched(transition: Transition) -> dict[bool, list[str]]:
+    """Invariants that have formulas, by whether the transition touches them.
 
-    needs: dict[str, cores.Need]
-    """Those whose proofs used more than the effect, and what."""
-    alone: list[str]
-    """By the effect alone."""
-    untouched: list[str]
-    """It writes none of their variables."""
-
-    def needing(self, conjunct: str) -> list[str]:
-        """Invariants whose proofs used that conjunct of the guard."""
-        return [id_ for id_, need in self.needs.items() if conjunct in need.guard]
-
-
-def proof_of(transition: Transition) -> Preservation:
-    """From the committed proofs.
-
-    >>> "INV-LOCK" in proof_of(TRANSITIONS["T-REFUSE"]).needing("u_others")
-    True
+    >>> touched(TRANSITIONS["T-OPEN"])[True][:2]
+    ['INV-INFLIGHT', 'INV-COVER']
     """
     proved = [inv for inv in INVARIANTS.values() if inv.conjuncts and inv.kind is not Kind.HARNESS]
-    touched = [inv.id for inv in proved if touches(transition, inv)]
-    used = proofs().needs[transition.id]
-    needs = {id_: used[id_] for id_ in touched if id_ in used and used[id_] != cores.Need((), ())}
-    return Preservation(
-        needs,
-        [id_ for id_ in touched if id_ not in needs],
-        [inv.id for inv in proved if inv.id not in touched],
-    )
-
-
-def used_for(invariant: Invariant) -> dict[str, list[str]]:
-    """By other invariant whose preservation needs this one: the transitions where it does."""
-    found: dict[str, list[str]] = {}
-    for transition, per in proofs().needs.items():
-        for other, need in per.items():
-            if other != invariant.id and invariant.id in need.invariants:
-                found.setdefault(other, []).append(transition)
-    return {id_: found[id_] for id_ in INVARIANTS if id_ in found}
+    return {
+        says: [inv.id for inv in proved if touches(transition, inv) is says]
+        for says in (True, False)
+    }
 
 
 def readers(choice: str) -> list[str]:
@@ -185,11 +137,6 @@ def deciding_choice(transition: Transition) -> str | None:
         if choice in CHOICES:
             return choice if value else f"¬{choice}"
     return None
-
-
-def unproved(invariant: Invariant) -> list[str]:
-    """Obligations of the invariant without a proof; empty where all is proved."""
-    return [name for name in proofs().unproved if f"/ {invariant.id}." in name]
 
 
 STANDINGS: dict[str, str] = {
@@ -222,10 +169,9 @@ def clauses() -> list[Clause]:
     """
     table = []
     for id_, invariant in INVARIANTS.items():
-        failed = {line.partition(" / ")[2].partition(" / ")[0] for line in unproved(invariant)}
         for conjunct, expr in invariant.conjuncts.items():
             name = f"{id_}.{conjunct}"
-            standing = "observed" if name in failed else "proved" if about(expr) else "both"
+            standing = "proved" if about(expr) else "both"
             how = {Kind.STATE: "every snapshot", Kind.STEP: "every step that events tell"}
             seen = "" if about(expr) else how[invariant.kind]
             table.append(Clause(name, id_, invariant.kind.value, standing, seen))

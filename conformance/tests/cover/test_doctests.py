@@ -9,10 +9,11 @@ import pytest
 import slotproof
 import slotproof_engine
 import slotproof_model
+import tests.checks
 
 MODULES = ["slotproof"] + [
     info.name
-    for package in (slotproof_model, slotproof_engine, slotproof)
+    for package in (slotproof_model, slotproof_engine, slotproof, tests.checks)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
     if not any(part in info.name for part in (".drivers", ".triton_"))
 ]

@@ -12,7 +12,7 @@ from slotproof.lockstep.referee import Referee, Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof_model.bugs.deviations import READABLE, deviations
-from slotproof_model.bugs.substitute import knows
+from slotproof_model.bugs.mutate import knows
 from slotproof_model.spec.transitions import TRANSITIONS
 
 STEP: Command = {"do": "step", "n": 1}

@@ -70,7 +70,6 @@ EXCEPTIONS: dict[str, Allowed] = {
     "conformance/slotproof/plugin/hooks.py": helps,
     "conformance/slotproof/protocol/config.py": profiles,
     "model/slotproof_model/spec/profiles.py": profiles,
-    "model/slotproof_model/evaluation/explore_bounds.py": profiles,
     "impl/slotproof_engine/mutants/": origins,
 }
 """By the beginning of a path, the statements that may name a family."""

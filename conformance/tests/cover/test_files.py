@@ -129,8 +129,6 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["run", "--out", "{file}"],
         ["run", "--log", "."],
         ["matrix", "builds", "reference", "--out", "{file}"],
-        ["matrix", "spec", "--out", "{file}/below"],
-        ["prove", "export", "."],
         ["docs", "--out", "{file}"],
     ],
 )

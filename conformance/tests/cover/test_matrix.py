@@ -146,7 +146,6 @@ def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["builds"], "Missing argument 'BUILD...'"),
         (["builds", "reference", "--traces", "nowhere"], "nowhere is no folder"),
-        (["spec", "--seeds", "2"], "No such option: --seeds"),
         (["builds", "reference", "reference"], "'reference' is there twice"),
         (["builds", "lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
         (["builds", "reference", "--examples", "0"], "--examples must be at least 1"),

@@ -26,22 +26,10 @@ from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.text import render
 from slotproof_model.text.named import key
 
-_PLAIN = frozenset(
-    [
-        "nothing",
-        "twice",
-        "uncut",
-        "drop-moves",
-        "drop-slot-and",
-        "drop-group",
-        "move-twice",
-        "unbounded",
-        "drop-effect",
-        "drop-move",
-        "forget-pool",
-        "drop-guard",
-    ]
-)
+_PLAIN = {
+    "nothing", "twice", "uncut", "drop-moves", "drop-slot-and", "drop-group", "move-twice",
+    "unbounded", "drop-effect", "drop-move", "forget-pool", "drop-guard",
+}  # fmt: skip
 """Something is left out, or done again: plainer than something that is computed wrongly."""
 _KV = ("row", "C", "A", "Q", "E", "locked")
 _ACTOR = {var.name: var for var in state.ACTOR}

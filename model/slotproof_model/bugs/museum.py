@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slotproof_model.bugs.altered import changed, figure, less, only_if, unguarded
 from slotproof_model.spec import transitions as t
-from slotproof_model.spec.expr import FALSE, Expr, ceil_page, floor_page, ite, maximum, minimum
-from slotproof_model.spec.memory import Interval, Mem, Move, free, give_row, unlock
+from slotproof_model.spec.expr import FALSE, App, Expr, ceil_page, floor_page, ite, maximum, minimum
+from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.memory import EMPTY, Interval, Mem, Move, free, give_row, unlock
 from slotproof_model.spec.state import (
     MATCHED,
     NO_ROW,
@@ -28,7 +28,8 @@ from slotproof_model.spec.state import (
     slot,
     uncached,
 )
-from slotproof_model.spec.transition import assign
+from slotproof_model.spec.transition import Transition, assign
+from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec
 
 
@@ -49,11 +50,56 @@ class Exhibit:
         return replace(self.make(), name=self.name)
 
 
+def changed(*transitions: Transition) -> Spec:
+    """The spec with these transitions instead of its own."""
+    return Spec(transitions={**TRANSITIONS, **{each.id: each for each in transitions}})
+
+
+def figure(old: Expr, new: Expr) -> Spec:
+    """A figure that the engine computes wrongly, wherever an invariant speaks of it."""
+    return Spec(
+        invariants={
+            id_: replace(each, conjuncts={n: swap(e, old, new) for n, e in each.conjuncts.items()})
+            for id_, each in INVARIANTS.items()
+        }
+    )
+
+
+def swap(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """The expression with one node (that very one) replaced."""
+    if expr is old:
+        return new
+    if isinstance(expr, App):
+        return App(expr.op, tuple(swap(arg, old, new) for arg in expr.args))
+    return expr
+
+
+def less(transition: Transition, *names: str) -> Transition:
+    """The effect without some fields."""
+    rest = {key: expr for key, expr in transition.effect.items() if key not in names}
+    return replace(transition, effect=rest)
+
+
+def unguarded(transition: Transition, name: str) -> Transition:
+    """The guard without a conjunct."""
+    rest = {key: expr for key, expr in transition.guard.items() if key != name}
+    return replace(transition, guard=rest)
+
+
+def only_if(condition: Expr, mem: Mem) -> Mem:
+    """A move that forgets everything unless the condition holds."""
+
+    def shrink(span: Interval) -> Interval:
+        return span if span is EMPTY else Interval(span.lo, ite(condition, span.hi, span.lo))
+
+    return Mem(mem.move, shrink(mem.full), shrink(mem.swa))
+
+
 def _restore(**fields: object) -> Spec:
     return changed(replace(t.T_RESTORE, **fields))  # type: ignore[arg-type]  # by field name
 
 
-_tail = t.T_RESTORE.memory[0]
+_tail, _kept = t.T_RESTORE.memory[0], t.T_RESTORE.effect["slot.A"]
 
 
 def _from(span: Interval, lo: Expr) -> Interval:
@@ -84,195 +130,95 @@ def _one_less() -> Spec:
 
 
 _EXHIBITS = (
-    Exhibit(
-        "22213-double-count",
-        "a lent slot is counted as held and as uncached",
-        lambda: figure(held, ite(slot.holding, private(slot), 0)),
-        6,
-    ),
-    Exhibit(
-        "22753-sticky-active",
-        "lent is set by restore and not cleared when the turn is refused",
-        lambda: changed(less(t.T_REFUSE, "slot.lent")),
-        7,
-    ),
-    Exhibit(
-        "20070-unaligned-protected",
-        "a restore takes all committed KV for the tree's",
-        lambda: _restore(effect={**t.T_RESTORE.effect, "req.Q": t.T_RESTORE.effect["req.C"]}),
-        6,
-    ),
-    Exhibit(
-        "20476-restore-empties-slot",
-        "restore empties the slot: a refused turn loses the KV, and its lock stays",
-        lambda: _restore(effect={**t.T_RESTORE.effect, **t.no_slot}),
-        6,
-    ),
-    Exhibit(
-        "20557-empty-key",
-        "with an empty match key nothing is freed",
-        lambda: _restore(memory=(only_if(t.reusable > 0, _tail),)),
-        6,
-    ),
-    Exhibit(
-        "22273-doomed-restores",
-        "a doomed turn saves its one token over the slot",
-        lambda: changed(
-            replace(
-                t.T_DOOM,
-                effect={
-                    **t.T_DOOM.effect,
-                    **assign((slot.C, ite(slot.holding, 1, 0)), (slot.A, ite(slot.holding, 1, 0))),
-                },
-            )
-        ),
-        6,
-    ),
-    Exhibit(
-        "22790a-abort-drops-row",
-        "a mid-flight abort gives back the row only",
-        lambda: changed(replace(t.T_ABORT, memory=(give_row(req.row != NO_ROW),))),
-        5,
-    ),
-    Exhibit(
-        "22790b-first-turn-abort",
-        "an abort of the first turn finds no slot and releases nothing",
-        lambda: changed(
-            replace(t.T_ABORT, memory=tuple(only_if(slot.holding, m) for m in t.T_ABORT.memory))
-        ),
-        5,
-    ),
-    Exhibit(
-        "22790c-history-at-create",
-        "the history is taken out when a turn is created, not when it finishes",
-        lambda: changed(
-            replace(t.T_SUBMIT, effect={**t.T_SUBMIT.effect, **assign((session.history, 0))})
-        ),
-        6,
-    ),
-    Exhibit(
-        "22790d-two-in-flight",
-        "nothing prevents a second turn in flight",
-        lambda: changed(unguarded(t.T_SUBMIT, "idle")),
-        3,
-    ),
-    Exhibit(
-        "22790-merged",
-        "as merged: a stub, detached before it is matched, clears the live turn's claim",
-        lambda: changed(replace(t.T_REJECT, effect=assign((session.inflight, FALSE)))),
-        3,
-    ),
-    Exhibit(
-        "21875a-close-releases-running",
-        "a close releases the slot while a turn runs on it",
-        lambda: changed(unguarded(t.T_CLOSE, "idle")),
-        3,
-    ),
-    Exhibit(
-        "22862-no-free-tail",
-        "what lies past the matched prefix is not freed",
-        lambda: _restore(memory=()),
-        6,
-    ),
-    Exhibit(
-        "22862r-unaligned-free-tail",
-        "a cut frees from the position on instead of from the next page boundary",
-        lambda: _restore(
-            memory=(
-                Mem(
-                    Move.FREE,
-                    Interval(t.T_RESTORE.effect["slot.A"], _tail.full.hi),
-                    Interval(maximum(t.T_RESTORE.effect["slot.A"], slot.E), _tail.swa.hi),
-                ),
-            )
-        ),
-        6,
-        page_size=4,
-    ),
-    Exhibit(
-        "22862m-extra-minus-one",
-        "the matched prefix is one less than the key, which leaves the last token out already",
-        _one_less,
-        6,
-    ),
-    Exhibit(
-        "22862-merged",
-        "as merged: free_tail caps the cursor inside a page that is given back already",
-        lambda: _restored(merged_cut(slot, t.reusable)),
-        9,
-        page_size=2,
-    ),
-    Exhibit(
-        "22897-no-trim",
-        "a finishing speculative round leaves KV committed past the finished length",
-        lambda: changed(
-            replace(
-                t.T_SAVE,
-                memory=(),
-                effect={**t.T_SAVE.effect, **assign((slot.C, req.C), (slot.A, req.A))},
-            )
-        ),
-        6,
-    ),
-    Exhibit(
-        "22900-trim-forgets-cursor",
-        "trim caps C and A and leaves the sliding-window cursor behind",
-        lambda: changed(replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot.E, req.E))})),
-        7,
-    ),
-    Exhibit(
-        "22900-merged",
-        "as merged: trim caps the cursor inside a page that is given back already",
-        _merged_save,
-        7,
-        page_size=2,
-    ),
-    Exhibit(
-        "37502-parked-not-counted",
-        "a turn between two chunks is in neither batch and is not counted",
-        lambda: figure(
-            uncached, ite((req.phase == MATCHED) | (req.phase == RUNNING), private(req), 0)
-        ),
-        4,
-    ),
-    Exhibit(
-        "26676-restore-does-nothing",
-        "a restore reports success and hands over nothing",
-        lambda: changed(less(t.T_RESTORE, "req.row", "req.C", "req.A", "req.Q", "req.E")),
-        6,
-    ),
-    Exhibit(
-        "42571-double-free",
-        "one page is named twice in one call to free",
-        lambda: changed(replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))),
-        6,
-    ),
-    Exhibit(
-        "2954-double-unpin",
-        "releasing a slot drops its tree lock twice",
-        lambda: changed(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
-        7,
-    ),
-    Exhibit(
-        "free-wrong-end",
-        "free_tail gives back as many pages as it should, from the wrong end: sums stay balanced",
-        lambda: _restore(
-            memory=(
-                Mem(
-                    Move.FREE,
-                    _from(_tail.full, slot.Q),
-                    _from(_tail.swa, ceil_page(t.T_RESTORE.effect["slot.E"])),
-                ),
-            )
-        ),
-        6,
-    ),
-    Exhibit(
-        "overlap-keeps-unknown",
-        "a retracted turn keeps in its slot the KV of a token whose result it drops",
-        lambda: changed(unguarded(t.T_RETRACT, "covered")),
-        6,
-    ),
-)
+    Exhibit("22213-double-count", "a lent slot is counted as held and as uncached",
+            lambda: figure(held, ite(slot.holding, private(slot), 0)), 6),
+    Exhibit("22753-sticky-active",
+            "lent is set by restore and not cleared when the turn is refused",
+            lambda: changed(less(t.T_REFUSE, "slot.lent")), 7),
+    Exhibit("20070-unaligned-protected", "a restore takes all committed KV for the tree's",
+            lambda: _restore(effect={**t.T_RESTORE.effect, "req.Q": t.T_RESTORE.effect["req.C"]}),
+            6),
+    Exhibit("20476-restore-empties-slot",
+            "restore empties the slot: a refused turn loses the KV, and its lock stays",
+            lambda: _restore(effect={**t.T_RESTORE.effect, **t.no_slot}), 6),
+    Exhibit("20557-empty-key", "with an empty match key nothing is freed",
+            lambda: _restore(memory=(only_if(t.reusable > 0, _tail),)), 6),
+    Exhibit("22273-doomed-restores", "a doomed turn saves its one token over the slot",
+            lambda: changed(
+                replace(
+                    t.T_DOOM,
+                    effect={
+                        **t.T_DOOM.effect,
+                        **assign((slot.C, ite(slot.holding, 1, 0)),
+                                 (slot.A, ite(slot.holding, 1, 0)))})), 6),
+    Exhibit("22790a-abort-drops-row", "a mid-flight abort gives back the row only",
+            lambda: changed(replace(t.T_ABORT, memory=(give_row(req.row != NO_ROW),))), 5),
+    Exhibit("22790b-first-turn-abort",
+            "an abort of the first turn finds no slot and releases nothing",
+            lambda: changed(
+                replace(t.T_ABORT,
+                        memory=tuple(only_if(slot.holding, m) for m in t.T_ABORT.memory))), 5),
+    Exhibit("22790c-history-at-create",
+            "the history is taken out when a turn is created, not when it finishes",
+            lambda: changed(
+                replace(t.T_SUBMIT, effect={**t.T_SUBMIT.effect, **assign((session.history, 0))})),
+            6),
+    Exhibit("22790d-two-in-flight", "nothing prevents a second turn in flight",
+            lambda: changed(unguarded(t.T_SUBMIT, "idle")), 3),
+    Exhibit("22790-merged",
+            "as merged: a stub, detached before it is matched, clears the live turn's claim",
+            lambda: changed(replace(t.T_REJECT, effect=assign((session.inflight, FALSE)))), 3),
+    Exhibit("21875a-close-releases-running", "a close releases the slot while a turn runs on it",
+            lambda: changed(unguarded(t.T_CLOSE, "idle")), 3),
+    Exhibit("22862-no-free-tail", "what lies past the matched prefix is not freed",
+            lambda: _restore(memory=()), 6),
+    Exhibit("22862r-unaligned-free-tail",
+            "a cut frees from the position on instead of from the next page boundary",
+            lambda: _restore(
+                memory=(Mem(Move.FREE, Interval(_kept, _tail.full.hi),
+                            Interval(maximum(_kept, slot.E), _tail.swa.hi)),)),
+            6, page_size=4),
+    Exhibit("22862m-extra-minus-one",
+            "the matched prefix is one less than the key, which leaves the last token out already",
+            _one_less, 6),
+    Exhibit("22862-merged",
+            "as merged: free_tail caps the cursor inside a page that is given back already",
+            lambda: _restored(merged_cut(slot, t.reusable)), 9, page_size=2),
+    Exhibit("22897-no-trim",
+            "a finishing speculative round leaves KV committed past the finished length",
+            lambda: changed(
+                replace(t.T_SAVE, memory=(),
+                        effect={**t.T_SAVE.effect, **assign((slot.C, req.C), (slot.A, req.A))})),
+            6),
+    Exhibit("22900-trim-forgets-cursor",
+            "trim caps C and A and leaves the sliding-window cursor behind",
+            lambda: changed(
+                replace(t.T_SAVE, effect={**t.T_SAVE.effect, **assign((slot.E, req.E))})), 7),
+    Exhibit("22900-merged",
+            "as merged: trim caps the cursor inside a page that is given back already",
+            _merged_save, 7, page_size=2),
+    Exhibit("37502-parked-not-counted",
+            "a turn between two chunks is in neither batch and is not counted",
+            lambda: figure(uncached,
+                           ite((req.phase == MATCHED) | (req.phase == RUNNING), private(req), 0)),
+            4),
+    Exhibit("26676-restore-does-nothing", "a restore reports success and hands over nothing",
+            lambda: changed(less(t.T_RESTORE, "req.row", "req.C", "req.A", "req.Q", "req.E")), 6),
+    Exhibit("42571-double-free", "one page is named twice in one call to free",
+            lambda: changed(
+                replace(t.T_DISCARD, memory=(t.T_DISCARD.memory[0], *t.T_DISCARD.memory))), 6),
+    Exhibit("2954-double-unpin", "releasing a slot drops its tree lock twice",
+            lambda: changed(replace(t.T_CLOSE, memory=(*t.T_CLOSE.memory, unlock(t.u, t.swa_u)))),
+            7),
+    Exhibit("free-wrong-end",
+            "free_tail gives back as many pages as it should, from the wrong end: sums stay "
+            "balanced",
+            lambda: _restore(
+                memory=(Mem(Move.FREE, _from(_tail.full, slot.Q),
+                            _from(_tail.swa, ceil_page(t.T_RESTORE.effect["slot.E"]))),)), 6),
+    Exhibit("overlap-keeps-unknown",
+            "a retracted turn keeps in its slot the KV of a token whose result it drops",
+            lambda: changed(unguarded(t.T_RETRACT, "covered")), 6),
+)  # fmt: skip
 
 EXHIBITS: dict[str, Exhibit] = {each.name: each for each in _EXHIBITS}

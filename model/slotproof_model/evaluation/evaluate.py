@@ -47,20 +47,14 @@ def _template(op: Op, page_size: int) -> str:
     if op in (Op.CEIL, Op.FLOOR) and page_size == 1:
         return "{0}"
     return {
-        Op.ADD: "({0} + {1})",
-        Op.SUB: "({0} - {1})",
-        Op.MIN: "min({0}, {1})",
-        Op.MAX: "max({0}, {1})",
+        Op.ADD: "({0} + {1})", Op.SUB: "({0} - {1})",
+        Op.MIN: "min({0}, {1})", Op.MAX: "max({0}, {1})",
         Op.CEIL: f"-(-{{0}} // {page_size}) * {page_size}",
         Op.FLOOR: f"({{0}} // {page_size} * {page_size})",
         Op.ITE: "({1} if {0} else {2})",
-        Op.EQ: "({0} == {1})",
-        Op.LE: "({0} <= {1})",
-        Op.LT: "({0} < {1})",
-        Op.AND: "({0} and {1})",
-        Op.OR: "({0} or {1})",
-        Op.NOT: "(not {0})",
-    }[op]
+        Op.EQ: "({0} == {1})", Op.LE: "({0} <= {1})", Op.LT: "({0} < {1})",
+        Op.AND: "({0} and {1})", Op.OR: "({0} or {1})", Op.NOT: "(not {0})",
+    }[op]  # fmt: skip
 
 
 def _define(name: str, args: str, lines: Iterable[str]) -> Callable[..., Any]:

@@ -1,29 +1,206 @@
-"""The explore reading: all states of the spec within small bounds, breadth first.
+"""The explore reading: all states of the spec within small bounds, and all steps between them.
 
-What the proofs say for any number of sessions is looked at here in every single
-state of a small world: every state invariant in each state, every step
-invariant on each edge. The counts are exact and the same on every machine, so
-that tests can pin them: a change of the spec that nobody meant shows there.
+A bound set says who is there (sessions, requests without one), how much memory there is, and which
+numbers clients, scheduler and tree may choose. Within it nothing is sampled: every value that the
+guards allow is tried. Sessions are interchangeable, and so are requests and rows: states that
+differ by names only are one state, and equal actors take a step once.
 
-Sessions are interchangeable, and so are requests and rows: states that differ
-by names only are one state, and equal actors take a step once.
+By framing, a step depends only on what one actor sees (the pools, itself, the sum of all others).
+So the steps of such a *view* are computed once, however many states show it: that makes exhaustive
+exploration affordable.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from slotproof_model.evaluation import layout
-from slotproof_model.evaluation.evaluate import contributions, outcomes, state_check
-from slotproof_model.evaluation.explore_bounds import Bounds
-from slotproof_model.evaluation.explore_moves import NOBODY, REQUEST, SESSION, Move, Moves
-from slotproof_model.evaluation.layout import EMPTY_ACTOR, Values
+from slotproof_model.evaluation.evaluate import Params, Step, compile_step, contributions
+from slotproof_model.evaluation.layout import ACTOR, EMPTY_ACTOR, INDEX, POOLS, Values, Vector
+from slotproof_model.evaluation.world import Constants
+from slotproof_model.spec.expr import Expr, variables
+from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
+
+NOBODY = frozenset(id_ for id_, each in TRANSITIONS.items() if not each.has_actor)
+"""Steps of the tree: no actor takes them."""
+SESSION, REQUEST = (
+    frozenset(id_ for id_, each in TRANSITIONS.items() if each.starts == actor)
+    for actor in ("session", "request")
+)
+"""Steps that bring an actor of one sort to life."""
+_HISTORY, _OUTPUT = INDEX["session.history"], INDEX["req.output"]
+_EVICTABLE, _PROTECTED = INDEX["full.evictable"], INDEX["full.protected"]
+_SWA_EVICTABLE, _SWA_PROTECTED = INDEX["swa.evictable"], INDEX["swa.protected"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One closed little world. Lengths in tokens unless they say pages."""
+
+    name: str = ""
+    sessions: int = 2
+    requests: int = 1
+    """Requests without a session, stubs and doomed turns included."""
+    page_size: int = 1
+    pages: int = 6
+    """Of the full pool, and of the sliding-window pool where there is one."""
+    tree: int = 6
+    """Pages that the prefix tree may hold, of either pool."""
+    rows: int = 2
+    width: int = 3
+    """Positions of a row: bounds every KV length."""
+    new: tuple[int, ...] = (1,)
+    """How many tokens a turn may add to the history."""
+    prompt: tuple[int, ...] = (1,)
+    """Prompt lengths of requests without a session."""
+    output: int = 1
+    """Output tokens of a request at most; speculative overshoot counts."""
+    history: int = 2
+    """A session takes no turn beyond it."""
+    draft: int = 0
+    """Tokens that a speculative round allocates or commits at most; 0: plain decoding."""
+    window: int = 0
+    profile: str = "reference"
+
+    @property
+    def tokens(self) -> int:
+        return self.pages * self.page_size
+
+    @property
+    def constants(self) -> Constants:
+        return Constants(self.page_size, self.width, self.window, PROFILES[self.profile])
+
+    @property
+    def pools(self) -> Values:
+        """The initial figures."""
+        return layout.initial_pools(self.tokens, self.tokens if self.window else 0, self.rows)
+
+    def values(self, name: str) -> Sequence[int]:
+        """Every value that a parameter may have here; the guards choose among them.
+
+        >>> list(Bounds(page_size=2, pages=2).values("u"))
+        [0, 2, 4]
+        """
+        if name.startswith("swa_") and not self.window:
+            return (0,)
+        one_by_one: dict[str, Sequence[int]] = {
+            "row": (0,),  # rows are interchangeable: every actor calls its own 0
+            "new": self.new,
+            "prompt": self.prompt,
+            "sampled": (0, 1),
+            "t": range(self.width + 1),
+            "d": range(self.draft + 1) if self.draft else (1,),
+            "k": range(self.draft + 1) if self.draft else (1,),
+            "F": range(self.output + 1),
+        }
+        return one_by_one.get(name) or range(0, self.tokens + 1, self.page_size)
+
+    def allows(self, after: Sequence[int]) -> bool:
+        """Whether a vector is within the bounds that no guard knows of."""
+        return (
+            after[_HISTORY] <= self.history
+            and after[_OUTPUT] <= self.output
+            and after[_EVICTABLE] + after[_PROTECTED] <= self.tree * self.page_size
+            and after[_SWA_EVICTABLE] + after[_SWA_PROTECTED] <= self.tree * self.page_size
+        )
+
+
+class Move(NamedTuple):
+    """One step of one actor: the parameters chosen, and what it makes of pools and actor."""
+
+    transition: str
+    params: Values
+    pools: Values
+    actor: Values
+    prompt: int | None
+    """A request goes on alone with this prompt."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A transition whose guard is asked as soon as its parameters are chosen, one by one."""
+
+    step: Step
+    domains: tuple[Sequence[int], ...]
+    levels: tuple[Step, ...]
+    """Level n: the guard conjuncts that the first n parameters decide."""
+
+    def legal(self, view: Vector) -> Iterator[Params]:
+        """Every choice of parameters that the guard allows. One dictionary, reused."""
+        params: dict[str, int] = {}
+        if self.levels[0].blocked(view, params) is None:
+            yield from self._rest(view, params, 0)
+
+    def _rest(self, view: Vector, params: dict[str, int], level: int) -> Iterator[Params]:
+        names = self.step.transition.names
+        if level == len(names):
+            yield params
+            return
+        name, blocked = names[level], self.levels[level + 1].blocked
+        for value in self.domains[level]:
+            params[name] = value
+            if blocked(view, params) is None:
+                yield from self._rest(view, params, level + 1)
+
+
+def _choice(transition: Transition, bounds: Bounds) -> _Choice:
+    order = {var.name: level for level, var in enumerate(transition.params, 1)}
+    guards: list[dict[str, Expr]] = [{} for _ in range(len(transition.params) + 1)]
+    for name, expr in transition.full_guard.items():
+        guards[max((order.get(var, 0) for var in variables(expr)), default=0)][name] = expr
+    page = bounds.page_size
+    return _Choice(
+        compile_step(transition, page),
+        tuple(bounds.values(name) for name in transition.names),
+        tuple(
+            compile_step(replace(transition, guard=guard, memory=(), effect={}), page)
+            for guard in guards
+        ),
+    )
+
+
+class Moves:
+    """All steps within the bounds, by view."""
+
+    def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition]) -> None:
+        self.bounds = bounds
+        self._choices = {id_: _choice(each, bounds) for id_, each in transitions.items()}
+        self._known: dict[tuple[Values, frozenset[str]], tuple[Move, ...]] = {}
+
+    def names(self, transition: str) -> tuple[str, ...]:
+        """The parameters of a transition, in the order in which a move has them."""
+        return self._choices[transition].step.transition.names
+
+    def of(self, view: Values, births: frozenset[str]) -> tuple[Move, ...]:
+        """What whoever sees this can do; ``births``: steps that only its sort takes."""
+        key = (view, births)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = tuple(self._compute(list(view), births))
+        return found
+
+    def _compute(self, view: Vector, births: frozenset[str]) -> Iterator[Move]:
+        others = (NOBODY | SESSION | REQUEST) - births
+        for id_, choice in self._choices.items():
+            if id_ in others or (births is NOBODY and id_ not in births):
+                continue
+            for params in choice.legal(view):
+                after = view.copy()
+                choice.step.apply(after, params)
+                if not self.bounds.allows(after):
+                    continue
+                detaches = choice.step.transition.detaches is not None
+                yield Move(
+                    id_,
+                    tuple(params.values()),
+                    tuple(map(int, after[POOLS])),
+                    tuple(map(int, after[ACTOR])),
+                    params["prompt"] if detaches else None,
+                )
 
 
 class CanonicalState(NamedTuple):
@@ -36,60 +213,22 @@ class CanonicalState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stride:
-    """One step of a path that leads to a broken invariant."""
+    """One step of a path, and where it leads."""
 
     transition: str
     params: dict[str, int]
     state: CanonicalState
 
-    def __str__(self) -> str:
-        words = " ".join(f"{name}={value}" for name, value in self.params.items())
-        return f"{self.transition} {words}".strip()
-
-
-@dataclass(frozen=True)
-class Broken:
-    """An invariant that fails, and the shortest way there."""
-
-    invariant: str
-    conjunct: str
-    path: list[Stride]
-
-
-@dataclass
-class Explored:
-    """What there is within the bounds. Counts are exact."""
-
-    bounds: Bounds
-    states: int = 0
-    edges: int = 0
-    depth: int = 0
-    """Steps to the state that is farthest away."""
-    complete: bool = True
-    """Nothing was cut off by the depth."""
-    transitions: Counter[str] = field(default_factory=Counter)
-    """Edges of each transition."""
-    holds: int = 0
-    fails: int = 0
-    """A bit per guard conjunct without parameters, as in :func:`evaluate.outcomes`."""
-    broken: Broken | None = None
-    seconds: float = 0.0
-
 
 class Explorer:
-    """Steps and checks of one bound set; what it computes for a view it computes once."""
+    """Steps of one bound set; what it computes for a view it computes once."""
 
     def __init__(self, bounds: Bounds, transitions: Mapping[str, Transition] = TRANSITIONS) -> None:
         self.bounds = bounds
         self.moves = Moves(bounds, transitions)
         self._constants = bounds.constants.vector
         self._contributions = contributions(bounds.page_size)
-        self._check = state_check(bounds.page_size)
-        self._outcomes = outcomes(bounds.page_size)
-        self._all = (1 << len(self._outcomes.names)) - 1
         self._shares: dict[Values, Values] = {}
-        self._checked: dict[Values, tuple[tuple[str, str], ...]] = {}
-        self.holds = self.fails = 0
 
     def initial(self) -> CanonicalState:
         bounds, empty = self.bounds, (EMPTY_ACTOR,)
@@ -115,22 +254,11 @@ class Explorer:
             found = self._shares[actor] = tuple(map(int, self._contributions(vector)))
         return found
 
-    def broken(self, view: Values) -> tuple[tuple[str, str], ...]:
-        """State invariants that fail in this view; its guard outcomes are noted."""
-        found = self._checked.get(view)
-        if found is None:
-            vector = list(view)
-            found = self._checked[view] = tuple(self._check(vector))
-            bits = self._outcomes.evaluate(vector)
-            self.holds |= bits
-            self.fails |= ~bits & self._all
-        return found
-
     def stride(self, move: Move, target: CanonicalState) -> Stride:
         names = self.moves.names(move.transition)
         return Stride(move.transition, dict(zip(names, move.params, strict=True)), target)
 
-    def path(self, came_from: _CameFrom, at: CanonicalState) -> list[Stride]:
+    def path(self, came_from: CameFrom, at: CanonicalState) -> list[Stride]:
         """The way from the initial state, as short as any."""
         strides: list[Stride] = []
         edge = came_from[at]
@@ -162,61 +290,5 @@ def _replaced(actors: tuple[Values, ...], old: Values | None, new: Values) -> tu
     return tuple(sorted(rest))
 
 
-def explore(
-    bounds: Bounds,
-    transitions: Mapping[str, Transition] = TRANSITIONS,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> Explored:
-    """Every state within the bounds; stops at the first level with a broken invariant.
-
-    ``progress`` is told (depth, states) after each level.
-
-    >>> found = explore(Bounds(sessions=1, depth=2))
-    >>> found.broken is None, found.complete
-    (True, False)
-    """
-    explorer = Explorer(bounds, transitions)
-    found = Explored(bounds)
-    started = time.perf_counter()
-    first = explorer.initial()
-    came_from: _CameFrom = {first: None}
-    level = [first]
-    while level and found.broken is None:
-        progress(found.depth, len(came_from))
-        deeper: list[CanonicalState] = []
-        cut = bounds.depth is not None and found.depth >= bounds.depth
-        for at in level:
-            views = list(explorer.views(at))
-            bad = next((each for view, *_ in views for each in explorer.broken(view)), None)
-            if bad is not None:
-                found.broken = Broken(*bad, explorer.path(came_from, at))
-                break
-            for view, births, actor in views:
-                for move in explorer.moves.of(view, births):
-                    target = explorer.after(at, actor, births, move)
-                    if target is None:
-                        continue
-                    new = target not in came_from
-                    if cut:
-                        found.complete = found.complete and not new
-                        continue
-                    found.edges += 1
-                    found.transitions[move.transition] += 1
-                    if new:
-                        came_from[target] = (at, move)
-                        deeper.append(target)
-                    if move.broken and found.broken is None:
-                        here = explorer.path(came_from, at)
-                        found.broken = Broken(
-                            *move.broken[0], [*here, explorer.stride(move, target)]
-                        )
-        if deeper:
-            found.depth += 1
-        level = deeper
-    found.states = len(came_from)
-    found.holds, found.fails = explorer.holds, explorer.fails
-    found.seconds = time.perf_counter() - started
-    return found
-
-
-_CameFrom = dict[CanonicalState, tuple[CanonicalState, Move] | None]
+CameFrom = dict[CanonicalState, tuple[CanonicalState, Move] | None]
+"""The first way to each state: the state before, and the move."""

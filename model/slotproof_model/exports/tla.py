@@ -1,259 +1,374 @@
-r"""The spec as a TLA+ module, written from the same tree as everything else.
+r"""The spec as a TLA+ module with several actors, which share the pages and the rows.
 
-One session with its slot and its turn, or one request without a session; all other
-actors are constants (the frame). The page layer is stated (``INV_OWNER``), not carried
-along. A test reads the module back with a parser of TLA+ and evaluates it beside the spec.
+Each actor is written out, and what it sees of the others is their sum; pages have numbers, a row
+has entries, a lock is a set of pages. So a model checker tests what the proofs take from the frame
+and from one arbitrary page: that figures count pages, that an actor which stands still keeps its
+pages, its locks and its row. A test reads the module back with a parser of TLA+, and evaluates
+guards, effects and invariants beside the spec.
+
+Guards, effects, intervals of memory moves and invariants of figures come from the tree. What a move
+does to named pages is written by hand, in ``by_hand.tla``, from the words of ``memory.Move``, not
+from ``pages``: the two are to agree. Which rules of ``pages`` the choices keep is a constant
+(``Kept``).
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from slotproof_model.exports.tla_formula import WORDS, at, bullets, call, identifier, page_of
-from slotproof_model.spec import state
-from slotproof_model.spec.expr import Expr, conj
-from slotproof_model.spec.invariant import Invariant, Kind, pool_of
-from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.exports.tla_formula import WORDS, at, bullets, identifier
+from slotproof_model.spec import places, state
+from slotproof_model.spec.expr import Expr, Var, variables
+from slotproof_model.spec.invariant import Invariant, Kind, about
+from slotproof_model.spec.memory import EMPTY, Move
+from slotproof_model.spec.pages import span
+from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
+from slotproof_model.spec.whole import Spec
 from slotproof_model.text.idioms import KINDS, PHASES, Form, form, words_of
 from slotproof_model.text.named import named
 
-MODULE = "Slotproof"
-_GROUPS: tuple[tuple[str, str], ...] = (
-    ("Pools", "full"), ("SwaPool", "swa"), ("Rows", "rows"), ("Session", "session"),
-    ("Slot", "slot"), ("Request", "req"),
-)  # fmt: skip
+MODULE = "SlotproofActors"
+BY_HAND = Path(__file__).with_name("by_hand.tla")
+"""Three parts: the vocabulary, what moves do to named pages, and what holds of them."""
+_FIGURES = tuple(var for var in state.POOLS if var not in frozenset(state.TOTALS))
+_FIELDS = {identifier(var.name) for var in (*_FIGURES, *state.ACTOR, *state.FRAME)}
+_NAMED = {each.symbol for each in named() if not about(each.expr)}
+_WORD = re.compile(r"\b([A-Za-z_]\w*)('?)")
 
 
-def _groups() -> dict[str, tuple[str, ...]]:
-    """State variables by group; totals never change, so they are constants."""
-    names = [var.name for var in state.STATE if var not in frozenset(state.TOTALS)]
-    return {
-        title: tuple(name for name in names if name.startswith(prefix + "."))
-        for title, prefix in _GROUPS
-    }
+def of_record(text: str) -> str:
+    """Formulas of ``tla_formula`` about the record ``x``, with a prime about ``y``.
 
-
-def module() -> str:
-    """The text of ``Slotproof.tla``.
-
-    >>> module().splitlines()[1]
-    'EXTENDS Integers'
+    >>> of_record("slot_C <= Known /\\\\ width < req_A'")
+    'x.slot_C <= Known(x) /\\\\ width < y.req_A'
     """
-    return "\n".join(_module()) + "\n"
+
+    def swap(found: re.Match[str]) -> str:
+        name, prime = found.groups()
+        record = "y" if prime else "x"
+        if name in _FIELDS:
+            return f"{record}.{name}"
+        return f"{name}({record})" if name in _NAMED else found[0]
+
+    return _WORD.sub(swap, text)
 
 
-def _module() -> Iterator[str]:
+def _list(expr: Expr, indent: int) -> list[str]:
+    """A formula as bullets."""
+    shape = form(expr)
+    whole = shape if shape.shape == "and" else Form("and", (shape,))
+    return [of_record(line) for line in bullets(whole, indent)]
+
+
+def _term(expr: Expr, words: dict[int, str] | None = None) -> str:
+    return of_record(at(form(expr, words or {}), 6))
+
+
+def module(spec: Spec | None = None) -> str:
+    """The text of ``SlotproofActors.tla``."""
+    return "\n".join(_module(spec or Spec())) + "\n"
+
+
+def _module(spec: Spec) -> Iterator[str]:
+    by_hand = BY_HAND.read_text(encoding="utf-8").split("\\* ----\n")
+    words, world, holds = (part.splitlines() for part in by_hand)
     yield f" MODULE {MODULE} ".center(78, "-")
-    yield "EXTENDS Integers"
+    yield "EXTENDS Integers, FiniteSets, TLC"
     yield ""
-    yield from _comment(
-        "The accounting of a session slot's KV in an LLM serving engine. Generated from "
-        "slotproof's model/ by `slotproof docs --tla`: do not edit. Lengths and figures are "
-        "tokens. One session with its slot and turn, or one request without a session, is "
-        "written out; all other actors are the constants frame_*, which no step changes."
-    )
+    yield "(* The accounting of KV in an LLM serving engine, with several actors. Generated from"
+    yield "   slotproof's model/ by `slotproof docs --tla`: do not edit. Lengths are tokens. *)"
     yield ""
     yield "CONSTANTS"
-    constants = ["P", "Tokens"]
-    constants += [identifier(var.name) for var in (*state.CONFIG, *state.TOTALS, *state.FRAME)]
-    yield from _wrapped(constants, "  ")
+    constants = ["P", *(identifier(var.name) for var in (*state.CONFIG, *state.TOTALS))]
+    constants += ["Actors", "Kept", "Steps", "News", "Prompts", "Drafts"]
+    constants += ["MaxHistory", "MaxOutput", "MaxTree", "Depth"]
+    yield from ("  " + line for line in textwrap.wrap(", ".join(constants), 76))
     yield ""
-    groups = _groups()
-    yield "VARIABLES"
-    yield from _wrapped([identifier(name) for each in groups.values() for name in each], "  ")
+    yield "VARIABLES pools, actors, pages, freerows, broken"
+    yield "vars == <<pools, actors, pages, freerows, broken>>"
     yield ""
-    for title, names in groups.items():
-        yield from _tuple(title, map(identifier, names))
-    yield f"vars == <<{', '.join(groups)}>>"
-    yield ""
-    yield from _vocabulary()
-    yield from _section("Terms with a name")
-    for term in named():
-        yield f"\\* {term.sentence}"
-        yield f"{call(term)} =="
-        yield from bullets(form(term.expr, name_it=False), 2)
-        yield ""
-    yield from _section("Transitions")
-    for transition in TRANSITIONS.values():
-        yield from _transition(transition, groups)
-        yield ""
-    yield from _behaviour(groups)
-    yield from _section("Invariants of a state")
-    of_state = [each for each in INVARIANTS.values() if each.kind is Kind.STATE]
-    of_step = [each for each in INVARIANTS.values() if each.kind is Kind.STEP]
-    for invariant in of_state:
-        yield from _invariant(invariant)
-    yield from _section("Invariants of a step")
-    for invariant in of_step:
-        yield from _invariant(invariant)
-    yield "Steps =="
-    yield "  [][" + " /\\ ".join(identifier(each.id) for each in of_step[:3])
-    for start in range(3, len(of_step), 3):
-        some = of_step[start : start + 3]
-        yield "     /\\ " + " /\\ ".join(identifier(each.id) for each in some)
-    yield "    ]_vars"
-    yield "=" * 78
-
-
-def _vocabulary() -> Iterator[str]:
-    yield from _section("Words")
     for number, name in (*KINDS.items(), *PHASES.items()):
         yield f"{WORDS[name]} == {number}"
     yield f"NoRow == {state.NO_ROW}"
+    yield from words
+    for term in named():
+        if term.symbol in _NAMED:
+            yield f"{term.symbol}(x) =="
+            yield from map(of_record, bullets(form(term.expr, name_it=False), 2))
+    yield from _views()
+    for pool in ("full", "swa"):
+        position = Var("at")
+        for name, make in (("InTree", places.in_tree), ("InOwn", places.in_own)):
+            yield f"{name}_{pool}(x, at) =="
+            yield from (f"  {line}" for line in _list(make(position, pool), 0))
+    yield f"HasLock(x) == {_term(places.has_lock)}"
+    yield from world
+    invariants = [each for each in spec.invariants.values() if each.kind is not Kind.HARNESS]
+    for invariant in invariants:
+        yield from _invariant(invariant)
+    yield from _holding(invariants)
+    yield from holds
+    for transition in spec.transitions.values():
+        yield from _transition(transition)
+        yield ""
+    yield from _behaviour(spec)
+    yield "=" * 78
+
+
+def _views() -> Iterator[str]:
+    """What an actor sees, and back."""
+    actor = [identifier(var.name) for var in state.ACTOR]
+    figures = [identifier(var.name) for var in _FIGURES]
     yield ""
-    yield "Min(a, b) == IF a <= b THEN a ELSE b"
-    yield "Max(a, b) == IF a >= b THEN a ELSE b"
-    yield "IfSwa(n) == IF has_swa THEN n ELSE 0"
-    yield "Floor(x) == (x \\div P) * P"
-    yield "Ceil(x) == Floor(x + P - 1)"
-    yield "Aligned(x) == Floor(x) = x"
-    yield "\\* keep n positions; inside a page that has given back its window's KV, whole pages"
-    yield "Cut(n, E) == IF E <= n THEN n ELSE Floor(n)"
+    shared = {name.partition(".")[2]: _term(expr) for name, expr in state.CONTRIBUTIONS.items()}
+    yield f"Share(x) == {_record(shared)}"
+    shares = {identifier(name): name.partition(".")[2] for name in state.CONTRIBUTIONS}
+    sums = [
+        f"{field_} |-> {'Longest' if name == 'lock_max' else 'Sum'}"
+        f"([b \\in others |-> share[b].{name}], others)"
+        for field_, name in shares.items()
+    ]
+    parts = [f"{name} |-> pl.{name}" for name in figures]
+    parts += [f"{name} |-> own.{name}" for name in actor]
+    yield "View(pl, own, share, others) =="
+    yield "  [" + ",\n   ".join([*parts, *sums]) + "]"
+    yield "Shares == [b \\in Actors |-> Share(actors[b])]"
+    yield "Seen(a, share) == View(pools, actors[a], share, Actors \\ {a})"
+    yield f"OwnOf(y) == {_record({name: f'y.{name}' for name in actor})}"
+    yield f"PoolsOf(y) == {_record({name: f'y.{name}' for name in figures})}"
+    for head, first in (("Nobody", state.INITIAL), ("Alone(prompt)", state.alone(Var("prompt")))):
+        values = {var.name: _term(first[var.name], words_of(var.name)) for var in state.ACTOR}
+        yield f"{head} == {_record({identifier(name): text for name, text in values.items()})}"
     yield ""
 
 
-def _transition(transition: Transition, groups: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    sources = f" {transition.source}" if transition.source else ""
-    yield from _comment(f"{transition.id}. {transition.sentence}{sources}")
-    params = ", ".join(identifier(each.name) for each in transition.params)
-    yield identifier(transition.id) + (f"({params})" if params else "") + " =="
-    for name, expr in transition.full_guard.items():
-        yield f"  \\* guard: {name}"
-        yield from _conjunct(form(expr))
-    effect = transition.full_effect
-    if effect:
-        yield "  \\* effect"
-    for name, expr in effect.items():
-        yield f"  /\\ {identifier(name)}' = {_value(name, expr)}"
-    kept = _kept(effect, groups)
-    if kept:
-        lines = textwrap.wrap(", ".join(kept), 74)
-        yield "  /\\ UNCHANGED <<" + ("\n" + " " * 18).join(lines) + ">>"
-    if transition.detaches:
-        yield f"  \\* a request goes on alone, another actor: {transition.detaches}"
-
-
-def _value(name: str, expr: Expr) -> str:
-    return at(form(expr, words_of(name)), 6)
-
-
-def _conjunct(shape: Form) -> list[str]:
-    """A conjunct of a transition as one or more bullets of its list."""
-    if shape.shape == "and":
-        return bullets(shape, 2)
-    return bullets(Form("and", (shape,)), 2)
-
-
-def _kept(effect: Iterable[str], groups: dict[str, tuple[str, ...]]) -> list[str]:
-    written = set(effect)
-    kept: list[str] = []
-    for title, names in groups.items():
-        free = [name for name in names if name not in written]
-        kept += [title] if len(free) == len(names) else map(identifier, free)
-    return kept
-
-
-def _behaviour(groups: dict[str, tuple[str, ...]]) -> Iterator[str]:
-    yield from _section("Behaviour")
-    yield "Init =="
-    for name in (name for names in groups.values() for name in names):
-        yield f"  /\\ {identifier(name)} = {_value(name, state.INITIAL[name])}"
-    yield ""
-    yield "Next =="
-    for transition in TRANSITIONS.values():
-        names = [identifier(each.name) for each in transition.params]
-        call = identifier(transition.id) + (f"({', '.join(names)})" if names else "")
-        tokens = [name for name in names if name != "row"]
-        bound = [f"{', '.join(tokens)} \\in Tokens"] if tokens else []
-        bound += ["row \\in 0 .. rows_total - 1"] if "row" in names else []
-        yield "  \\/ " + (f"\\E {', '.join(bound)} : {call}" if bound else call)
-    yield ""
-    yield "Spec == Init /\\ [][Next]_vars"
-    yield ""
+def _record(fields: Mapping[str, str]) -> str:
+    return f"[{', '.join(f'{name} |-> {text}' for name, text in fields.items())}]"
 
 
 def _invariant(invariant: Invariant) -> Iterator[str]:
-    yield from _comment(f"{invariant.id}. {invariant.sentence}")
-    if not invariant.conjuncts:
-        yield "\\* No formula: " + "; ".join(invariant.observed.values())
-        yield ""
+    parts = {name: expr for name, expr in invariant.conjuncts.items() if not about(expr)}
+    if not parts:
         return
-    calls = {}
-    for name, expr in invariant.conjuncts.items():
-        page = page_of(expr)
-        head = f"{identifier(invariant.id)}_{name}" + (f"({', '.join(page)})" if page else "")
-        calls[name] = head
+    args = "x" if invariant.kind is Kind.STATE else "x, y"
+    yield f"{identifier(invariant.id)}({args}) =="
+    for name, expr in parts.items():
+        yield f"  \\* {name}"
+        yield from _list(expr, 2)
+
+
+def _holding(invariants: Iterable[Invariant]) -> Iterator[str]:
+    """All of them, of one actor and of one step; what does not hold is printed."""
+    for kind, head, args in (
+        (Kind.STATE, "StatesHold(x)", "x"),
+        (Kind.STEP, "StepHolds(x, y)", "x, y"),
+    ):
         yield f"{head} =="
-        yield from bullets(form(expr), 2)
-    page = page_of(conj(*invariant.conjuncts.values()))
-    pools = ("full", "swa") if any(each.startswith("page_") for each in page) else ("",)
-    for pool in pools:  # a page lies in one pool: some conjuncts are about the other
-        mine = [each for name, each in calls.items() if not pool or pool_of(name) in (None, pool)]
-        title = identifier(invariant.id) + (f"_of_{pool}" if pool else "")
-        title += f"({', '.join(page)})" if page else ""
-        yield f"{title} =="
-        yield from (f"  /\\ {call}" for call in mine)
+        for each in invariants:
+            if each.kind is kind and not all(map(about, each.conjuncts.values())):
+                yield f'  /\\ {identifier(each.id)}({args}) \\/ Not("{each.id}")'
     yield ""
 
 
-def _section(title: str) -> Iterator[str]:
-    yield "-" * 78
-    yield f"(* {title} *)"
-    yield ""
+# Transitions -------------------------------------------------------------------------
 
-
-def _comment(text: str) -> Iterator[str]:
-    lines = textwrap.wrap(text, 72)
-    for index, line in enumerate(lines):
-        lead = "(* " if not index else "   "
-        yield lead + line + (" *)" if index == len(lines) - 1 else "")
-
-
-def _wrapped(names: Iterable[str], pad: str) -> list[str]:
-    return [pad + line for line in textwrap.wrap(", ".join(names), 76)]
-
-
-def _tuple(title: str, names: Iterable[str]) -> Iterator[str]:
-    lines = textwrap.wrap(", ".join(names), 64)
-    yield f"{title} == <<" + ("\n" + " " * (len(title) + 6)).join(lines) + ">>"
-
-
-# A small model ----------------------------------------------------------------
-
-_SMALL = {
-    "P": 2, "Tokens": "{0, 1, 2}", "has_swa": False, "W": 0, "width": 3, "reserve": 1,
-    "aligned_reuse": False, "retract_keeps": True, "abort_publishes": False, "overlap": False,
-    "loan_publishes": False, "keeps_slack": False,
-    "full_total": 4, "swa_total": 0, "rows_total": 1,
+_DOMAINS = {
+    "new": "News", "prompt": "Prompts", "sampled": "{0, 1}", "row": "Lines", "t": "0 .. width",
+    "d": "Drafts", "k": "Drafts", "F": "0 .. MaxOutput",
 }  # fmt: skip
 
 
-def configuration() -> str:
-    """The text of ``Slotproof.cfg``: one session alone, two pages of two tokens.
+def _transition(transition: Transition) -> Iterator[str]:
+    """Its guard, conjunct by conjunct as soon as their parameters are chosen; then what it does."""
+    order = {var.name: level for level, var in enumerate(transition.params, 1)}
+    levels: list[dict[str, Expr]] = [{} for _ in range(len(order) + 1)]
+    for conjunct, expr in transition.full_guard.items():
+        level = max((order.get(name, 0) for name in variables(expr)), default=0)
+        levels[level][conjunct] = expr
+    yield f"\\* {transition.id}. {transition.sentence}"
+    yield f"{identifier(transition.id)}(a, x) =="
+    indent = 2
+    for level, formulas in enumerate(levels):
+        if level:
+            name = transition.names[level - 1]
+            domain = _DOMAINS.get(name, "SwaTokens" if name.startswith("swa_") else "Tokens")
+            yield " " * indent + f"/\\ \\E {name} \\in {domain} :"
+            indent += 3
+        for conjunct, expr in formulas.items():
+            yield f"{' ' * indent}\\* {conjunct}"
+            yield from _list(expr, indent)
+    pad = " " * indent
+    effect = transition.full_effect
+    new = [f"!.{identifier(n)} = {_term(e, words_of(n))}" for n, e in effect.items()]
+    after = f"[x EXCEPT {', '.join(new)}]" if new else "x"
+    yield f"{pad}/\\ LET y == {after} IN"
+    yield f"{pad}   /\\ Within(y)"
+    if transition.detaches:
+        yield f"{pad}   /\\ \\E b \\in Actors \\ {{a}} :"
+        yield f"{pad}        /\\ actors[b] = Nobody"
+        yield f"{pad}        /\\ actors' = [actors EXCEPT ![a] = OwnOf(y), ![b] = Alone(prompt)]"
+    elif transition.has_actor:
+        yield f"{pad}   /\\ actors' = [actors EXCEPT ![a] = OwnOf(y)]"
+    else:
+        yield f"{pad}   /\\ actors' = actors"
+    yield f"{pad}   /\\ pools' = PoolsOf(y)"
+    yield f"{pad}   /\\ broken' = ~StepHolds(x, y)"
+    yield from (f"{pad}   {line}" for line in _rows(transition))
+    chosen = {pool: _moves(transition, pool) for pool in ("full", "swa")}
+    yield f"{pad}   /\\ \\E one \\in {chosen['full']} :"
+    yield f"{pad}      \\E two \\in IF has_swa THEN {chosen['swa']} ELSE {{pages.swa}} :"
+    one, two = (
+        f"Tidy({which}, a, y, InTree_{pool}, InOwn_{pool})" if transition.has_actor else which
+        for pool, which in (("full", "one"), ("swa", "two"))
+    )
+    yield f"{pad}         pages' = [full |-> {one}, swa |-> {two}]"
 
-    >>> "INVARIANT INV_ONCE" in configuration()
-    True
-    """
-    values = {**_SMALL, **{identifier(var.name): 0 for var in state.FRAME}}
-    lines = [
-        "\\* A small model for TLC: one session alone, two pages of two tokens, one row.",
-        "\\* Generated by `slotproof docs --tla`: do not edit.",
-        "SPECIFICATION Spec",
-        "CONSTANTS",
-    ]
-    lines += [f"  {name} = {_literal(value)}" for name, value in values.items()]
-    lines += [
-        f"INVARIANT {identifier(each.id)}"
-        for each in INVARIANTS.values()
-        if each.kind is Kind.STATE
-        and each.conjuncts
-        and not any(map(page_of, each.conjuncts.values()))
-    ]
-    return "\n".join([*lines, "PROPERTY Steps"]) + "\n"
+
+def _rows(transition: Transition) -> Iterator[str]:
+    """Rows that are taken and given back."""
+    lines = "freerows"
+    for mem in transition.memory:
+        length = _term(mem.full.hi)
+        if mem.move is Move.TAKE_ROW:
+            yield f'/\\ ({length} = 1 /\\ "fresh" \\in Kept) => row \\in freerows'
+            lines = f"({lines} \\ (IF {length} = 1 THEN {{row}} ELSE {{}}))"
+        elif mem.move is Move.GIVE_ROW:
+            lines = f"({lines} \\cup (IF {length} = 1 THEN {{MyRow(x)}} ELSE {{}}))"
+    yield f"/\\ freerows' = {lines}"
 
 
-def _literal(value: object) -> str:
-    return str(value).upper() if isinstance(value, bool) else str(value)
+def _moves(transition: Transition, pool: str) -> str:
+    """The set of what may become of the pages of a pool: each move in turn."""
+    found = f"{{pages.{pool}}}"
+    takes = any(mem.move is Move.LOCK for mem in transition.memory)
+    for move, become in _SETS.items():
+        for interval in (span(mem, pool) for mem in transition.memory if mem.move is move):
+            if interval is not EMPTY:
+                low, high, again = _term(interval.lo), _term(interval.hi), str(takes).upper()
+                found = become.format(
+                    low=low, high=high, needs=f"InTree_{pool}", again=again
+                ).replace("FOUND", f"l \\in {found}")
+    return found
+
+
+_SETS = {
+    Move.FREE: "{{Freed(l, a, {low}, {high}) : FOUND}}",
+    Move.TO_TREE: "{{Shared(l, a, {low}, {high}) : FOUND}}",
+    Move.ALLOC: "{{Taken(l, a, {low}, Ceil({high})) : FOUND}}",
+    Move.POINT: "UNION {{Pointed(l, a, {low}, {high}, y, {needs}) : FOUND}}",
+    Move.EVICT: "UNION {{Evicted(l, {high}) : FOUND}}",
+    Move.UNLOCK: "UNION {{Unlocked(l, a, {high}, y, {needs}, {again}) : FOUND}}",
+    Move.LOCK: "UNION {{Locked(l, a, {high}, y, {needs}) : FOUND}}",
+}
+"""What may become of the pages of a pool, by move, in the order in which they are made."""
+
+
+def _behaviour(spec: Spec) -> Iterator[str]:
+    figures = {identifier(var.name): _term(state.INITIAL[var.name]) for var in _FIGURES}
+    yield "Init =="
+    yield f"  /\\ pools = {_record(figures)}"
+    yield "  /\\ actors = [a \\in Actors |-> Nobody]"
+    yield "  /\\ pages = [full |-> Empty(full_total), swa |-> Empty(swa_total)]"
+    yield "  /\\ freerows = Lines"
+    yield "  /\\ broken = FALSE"
+    yield ""
+    yield "Next =="
+    yield "  LET share == Shares IN"
+    yield "  \\/ \\E a \\in Actors : LET x == Seen(a, share) IN"
+    for each in spec.transitions.values():
+        if each.has_actor:
+            yield f'       \\/ "{each.id}" \\in Steps /\\ {identifier(each.id)}(a, x)'
+    for each in spec.transitions.values():
+        if not each.has_actor:
+            yield f'  \\/ /\\ "{each.id}" \\in Steps'
+            yield f"     /\\ {identifier(each.id)}(0, View(pools, Nobody, share, Actors))"
+    yield ""
+    yield "Spec == Init /\\ [][Next]_vars"
+
+
+# Small models ------------------------------------------------------------------------
+
+PLAIN = (
+    "T-PLAIN-SUBMIT", "T-MATCH", "T-REFUSE", "T-EXTEND", "T-INSERT", "T-PLAIN-FINISH",
+    "T-PLAIN-RETRACT", "T-EVICT",
+)  # fmt: skip
+"""What requests without a session go through."""
+RULES = ("covers", "first_pin", "found", "fresh", "last_pin", "released", "unpinned")
+"""Rules of ``pages`` and ``lines`` that the choices keep here."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A small model: who is there, how much memory, and which numbers. Tokens but for ``pages``."""
+
+    name: str
+    actors: int
+    pages: int
+    rows: int
+    width: int
+    page_size: int = 1
+    window: int = 0
+    new: tuple[int, ...] = (1,)
+    prompt: tuple[int, ...] = (1,)
+    history: int = 1
+    output: int = 0
+    tree: int = 9
+    profile: str = "reference"
+    reserve: int = 0
+    depth: int = 99
+    """Steps from the initial state, at most."""
+    steps: tuple[str, ...] = tuple(TRANSITIONS)
+    unruled: frozenset[str] = field(default_factory=frozenset)
+
+    def constants(self) -> Mapping[str, object]:
+        total = self.pages * self.page_size
+        choices = PROFILES[self.profile].choices
+        flags = {name: bool(value) for name, value in choices.items() if name != "reserve"}
+        known = {
+            "P": self.page_size,
+            "has_swa": self.window > 0,
+            "W": self.window,
+            "width": self.width,
+            "reserve": self.reserve,
+            "full_total": total,
+            "swa_total": total if self.window else 0,
+            "rows_total": self.rows,
+            "Actors": _set(f"a{each}" for each in range(1, self.actors + 1)),
+            "Kept": _set(f'"{each}"' for each in RULES if each not in self.unruled),
+            "Steps": _set(f'"{each}"' for each in self.steps),
+            "News": _set(self.new),
+            "Prompts": _set(self.prompt),
+            "Drafts": "{0, 1}",
+            "MaxHistory": self.history,
+            "MaxOutput": self.output,
+            "MaxTree": self.tree,
+            "Depth": self.depth,
+        }
+        names = [identifier(var.name) for var in state.CONFIG]
+        return {**{name: flags[name] for name in names if name in flags}, **known}
+
+    def configuration(self) -> str:
+        """The text of the model's ``.cfg``."""
+        lines = ["\\* A small model for TLC: " + self.name, "SPECIFICATION Spec", "CONSTANTS"]
+        for name, value in self.constants().items():
+            lines.append(f"  {name} = {str(value).upper() if isinstance(value, bool) else value}")
+        lines += [f"  a{each} = a{each}" for each in range(1, self.actors + 1)]
+        lines += ["SYMMETRY Permuted"] if self.actors > 1 else []  # of one TLC knows no permutation
+        return "\n".join([*lines, "CONSTRAINT Near", "INVARIANT Holds"]) + "\n"
+
+
+def _set(members: Iterable[object]) -> str:
+    return "{" + ", ".join(map(str, members)) + "}"
+
+
+SMALL = Bounds(
+    "three requests share prefixes", actors=3, pages=3, rows=2, width=2, prompt=(1, 2),
+    steps=PLAIN, tree=3, depth=12,
+)  # fmt: skip
+"""Enough for a lock that another one's unlock drops."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof_model.spec import state
-from slotproof_model.spec.expr import Expr, variables
-from slotproof_model.text.idioms import KINDS, PHASES, Form, form
-from slotproof_model.text.named import Named
+from slotproof_model.text.idioms import KINDS, PHASES, Form
 from slotproof_model.text.render import symbol
 
 WIDTH = 96
-_ARBITRARY = tuple(var.name for var in (*state.PAGE, *state.LINE))
 _LEVEL = {
     "if": 0, "implies": 1, "iff": 2, "and": 3, "or": 3, "not": 4, "chain": 5, "equal": 5,
     "different": 5, "sum": 10,
@@ -33,17 +30,14 @@ def identifier(name: str) -> str:
     return symbol(name).replace(".", "_").replace("-", "_")
 
 
-def formula(expr: Expr, words: dict[int, str] | None = None, name_it: bool = True) -> str:
-    r"""One line of TLA+.
+def at(shape: Form, level: int) -> str:
+    r"""One line of TLA+, in parentheses where its operators bind more loosely than the level.
 
     >>> from slotproof_model.spec.invariants import ORDER
-    >>> formula(ORDER.conjuncts["slot"])
+    >>> from slotproof_model.text.idioms import form
+    >>> at(form(ORDER.conjuncts["slot"]), 0)
     '0 <= slot_Q /\\ slot_Q <= slot_C /\\ slot_C <= slot_A /\\ slot_A <= width'
     """
-    return _text(form(expr, words, name_it))
-
-
-def at(shape: Form, level: int) -> str:
     text = _text(shape)
     own = _LEVEL.get(shape.shape, _ATOM)
     mine = _ATOM if text.startswith("IfSwa(") and shape.shape == "if" else own
@@ -60,7 +54,7 @@ def _text(shape: Form) -> str:  # one case per shape
             return identifier(shape.text) + prime
         case "named":
             assert shape.named is not None
-            return call(shape.named) + prime
+            return shape.named.symbol + prime
         case "number":
             return shape.text
         case "truth":
@@ -109,17 +103,6 @@ def _operand(outer: Form, inner: Form) -> str:
     """In a conjunction chains need no parentheses, in a disjunction they do."""
     many = inner.shape in ("chain", "equal") and len(inner.parts) > 2
     return _text(inner) if many and outer.shape == "and" else at(inner, 4)
-
-
-def call(term: Named) -> str:
-    page = page_of(term.expr)
-    return term.symbol + (f"({', '.join(page)})" if page else "")
-
-
-def page_of(expr: Expr) -> tuple[str, ...]:
-    """The variables of the arbitrary page or row: arguments of what speaks of it."""
-    used = variables(expr)
-    return tuple(identifier(name) for name in _ARBITRARY if name in used)
 
 
 def bullets(shape: Form, indent: int) -> list[str]:

@@ -74,6 +74,20 @@ class Result:
     def name(self) -> str:
         return f"{self.transition} / {self.clause} / P={self.page_size or 'any'}"
 
+    @property
+    def needed(self) -> bool:
+        """Whether neither framing nor the effect alone, whatever the state was, is the proof.
+        Proofs about other actors have no cores.
+
+        >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
+        >>> [Result("T-PARK", "INV-ONCE.never_both", 4, "proved", core).needed for core in cores]
+        [False, True]
+        """
+        if self.status != "proved":
+            return True
+        others = "[others" in self.transition
+        return self.core != (self.clause,) and (others or bool(self.core))
+
 
 def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
     """The initial state, then every transition, counts before pages."""
@@ -91,46 +105,31 @@ def tasks(spec: Spec, only: str | None = None) -> Iterator[Task]:
         goals += [Goal(c, expr) for c, expr in conjuncts(spec, Kind.STEP).items()]
         goals += [Goal(f"INV-ALIGN.{name}", expr) for name, expr in pages.whole(transition).items()]
         goals += _means(transition)
-        yield Task(
-            transition.id,
-            "counts",
-            {**invariant, **environment, **guard},
-            after,
-            tuple(goals),
-            transition.detaches is not None,
-        )
+        known = {**invariant, **environment, **guard}
+        detaches = transition.detaches is not None
+        yield Task(transition.id, "counts", known, after, tuple(goals), detaches)
         yield _allowed(transition, {**invariant, **environment})
         if transition.allows.always:
             aligned = {"environment.aligned": DERIVED["aligned"]}  # costly where P is a symbol
             yield _exists(transition, {**invariant, **environment, **aligned})
-        if transition.detaches is not None:
+        if detaches:
             yield _detached(spec, transition, guard)
         for layer in LAYERS:
             mine = conjuncts(spec, Kind.STATE, layer)
             rules, moved = spec.choices(transition, layer)
-            yield Task(
-                transition.id,
-                layer,
-                {**invariant, **environment, **guard, **mine, **_chosen(rules), **anywhere(layer)},
-                {**after, **moved},
-                (
-                    *(Goal(clause, primed(expr)) for clause, expr in mine.items()),
-                    *_means(transition, layer),
-                ),
-            )
+            goals = [Goal(clause, primed(expr)) for clause, expr in mine.items()]
+            goals += _means(transition, layer)
+            chosen = {f"choice.{name}": expr for name, expr in rules.items()}
+            assumed = {**known, **mine, **chosen, **anywhere(layer)}
+            yield Task(transition.id, layer, assumed, {**after, **moved}, tuple(goals))
             if layer != ROWS and rules:
-                known = {**invariant, **environment, **guard, **mine, **anywhere(layer)}
-                yield _choosable(transition, layer, known)
+                yield _choosable(transition, layer, {**known, **mine, **anywhere(layer)})
 
 
 def _choosable(transition: Transition, pool: str, hypotheses: dict[str, Expr]) -> Task:
     """Whatever the state, some choice about this page keeps the rules."""
     goals = (Goal(f"EXISTS.{n}", rule) for n, rule in pages.some_choice(transition, pool).items())
     return Task(transition.id, f"choices, {pool}", hypotheses, {}, tuple(goals))
-
-
-def _chosen(rules: Mapping[str, Expr]) -> dict[str, Expr]:
-    return {f"choice.{name}": expr for name, expr in rules.items()}
 
 
 def anywhere(layer: str) -> dict[str, Expr]:
@@ -158,9 +157,8 @@ def _allowed(transition: Transition, hypotheses: dict[str, Expr]) -> Task:
         Goal(f"ALLOWS.{name}", substitute(expr, values))
         for name, expr in transition.full_guard.items()
     )
-    return Task(
-        transition.id, "allowed", {**hypotheses, "allowance.when": allowance.when}, {}, goals
-    )
+    assumed = {**hypotheses, "allowance.when": allowance.when}
+    return Task(transition.id, "allowed", assumed, {}, goals)
 
 
 def _exists(transition: Transition, hypotheses: dict[str, Expr]) -> Task:

@@ -284,13 +284,8 @@ def _running(spec: Spec, hypotheses: dict[str, Expr]) -> Iterator[Task]:
     match, extend = spec.transitions[MATCH], spec.transitions[EXTEND]
     nothing = {f"param.{name}": lift(0) for name in match.names}
     matched = {name: substitute(expr, nothing) for name, expr in match.full_effect.items()}
-    yield Task(
-        NAME,
-        MATCH,
-        hypotheses,
-        {},
-        tuple(_enabled(spec, MATCH, dict.fromkeys(match.names, lift(0)))),
-    )
+    enabled = _enabled(spec, MATCH, dict.fromkeys(match.names, lift(0)))
+    yield Task(NAME, MATCH, hypotheses, {}, tuple(enabled))
     row = Var("given.row")
     any_row = {"given.row": (row >= 0) & (row < rows.total)}
     values: dict[str, Expr] = {"param.t": known, "param.sampled": lift(1), "param.row": row}

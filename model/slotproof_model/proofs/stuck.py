@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slotproof_model.evaluation.evaluate import compiled
-from slotproof_model.evaluation.explore import CanonicalState, Explorer, Stride
-from slotproof_model.evaluation.explore_bounds import Bounds
-from slotproof_model.evaluation.explore_moves import SESSION, Move
+from slotproof_model.evaluation.explore import (
+    SESSION,
+    Bounds,
+    CameFrom,
+    CanonicalState,
+    Explorer,
+    Move,
+    Stride,
+)
 from slotproof_model.evaluation.layout import OWN, Values
 from slotproof_model.proofs.progress import ADMISSIBLE, EXTEND, able
 from slotproof_model.spec.expr import conj
@@ -66,7 +72,7 @@ class _World:
 
     explorer: Explorer
     order: list[CanonicalState]
-    came_from: dict[CanonicalState, tuple[CanonicalState, Move] | None]
+    came_from: CameFrom
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]]
     """Where they lead, and whose prompt is prefilled by it."""
 
@@ -74,7 +80,7 @@ class _World:
 def _explore(explorer: Explorer, spec: Spec) -> _World:
     first = explorer.initial()
     order = [first]
-    came_from: dict[CanonicalState, tuple[CanonicalState, Move] | None] = {first: None}
+    came_from: CameFrom = {first: None}
     steps: dict[CanonicalState, list[tuple[CanonicalState, int | None]]] = {}
     for at in order:  # grows while it is read: breadth first
         mine = steps.setdefault(at, [])

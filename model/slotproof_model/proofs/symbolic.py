@@ -6,7 +6,8 @@ fresh quotient q, 0 ≤ x − P·q < P, instead of ``div``: linear, and fast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import z3
@@ -17,6 +18,10 @@ Term: TypeAlias = Any
 """A Z3 term: z3-solver has no types."""
 RLIMIT = 50_000_000
 """Z3's resource units per check; far above what any obligation needs."""
+_OPERATORS: Mapping[Op, Callable[..., Term]] = {
+    Op.ADD: operator.add, Op.SUB: operator.sub, Op.EQ: operator.eq, Op.LE: operator.le,
+    Op.LT: operator.lt, Op.AND: z3.And, Op.OR: z3.Or, Op.NOT: z3.Not,
+}  # fmt: skip
 
 
 class Symbols:
@@ -115,13 +120,9 @@ class Symbols:
         self.side.append(z3.Implies(first < second, first + self.page <= second))
         self.side.append(z3.Implies(second < first, second + self.page <= first))
 
-    def _apply(self, op: Op, args: list[Term]) -> Term:  # one line per operator
+    def _apply(self, op: Op, args: list[Term]) -> Term:
         a = args[0]
         match op:
-            case Op.ADD:
-                return a + args[1]
-            case Op.SUB:
-                return a - args[1]
             case Op.MIN:
                 return z3.If(a <= args[1], a, args[1], self.context)
             case Op.MAX:
@@ -131,19 +132,8 @@ class Symbols:
             case Op.CEIL:
                 return self._floor(a + (self.page - 1))
             case Op.ITE:
-                return z3.If(a, args[1], args[2], self.context)
-            case Op.EQ:
-                return a == args[1]
-            case Op.LE:
-                return a <= args[1]
-            case Op.LT:
-                return a < args[1]
-            case Op.AND:
-                return z3.And(a, args[1])
-            case Op.OR:
-                return z3.Or(a, args[1])
-            case Op.NOT:
-                return z3.Not(a)
+                return z3.If(*args, self.context)
+        return _OPERATORS[op](*args)
 
     def _floor(self, value: Term) -> Term:
         if self.page_size == 1 or value.get_id() in self._aligned:

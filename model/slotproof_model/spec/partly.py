@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 
 from slotproof_model.spec.expr import App, Const, Expr, Op, Var
@@ -38,13 +39,7 @@ def partly(expr: Expr, known: Mapping[str, PartialValue]) -> PartialValue:
     if a is None or b is None:
         return None
     simple: dict[Op, Callable[[int, int], PartialValue]] = {
-        Op.NOT: lambda x, _: not x,
-        Op.EQ: lambda x, y: x == y,
-        Op.LE: lambda x, y: x <= y,
-        Op.LT: lambda x, y: x < y,
-        Op.ADD: lambda x, y: x + y,
-        Op.SUB: lambda x, y: x - y,
-        Op.MIN: min,
-        Op.MAX: max,
-    }
+        Op.NOT: lambda x, _: not x, Op.EQ: operator.eq, Op.LE: operator.le, Op.LT: operator.lt,
+        Op.ADD: operator.add, Op.SUB: operator.sub, Op.MIN: min, Op.MAX: max,
+    }  # fmt: skip
     return simple[expr.op](a, b) if expr.op in simple else None

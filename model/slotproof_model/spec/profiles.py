@@ -74,53 +74,27 @@ class Profile:
         return {**inherited, **self.says}
 
 
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            "reference",
+_PROFILES = (
+    Profile("reference",
             "the reference engine: retract keeps, one token is reserved for its logits",
-            says={
-                "reserve": 1,
-                "aligned_reuse": False,
-                "retract_keeps": True,
-                "abort_publishes": False,
-                "overlap": False,
-                "loan_publishes": False,
-                "drops_last": False,
-                "queues_turns": False,
-                "keeps_slack": False,
-                "loan": "uncached",
-            },
-        ),
-        Profile(
-            "wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}
-        ),
-        Profile(
-            "overlap",
-            "KV is computed one token ahead of what is known",
-            "reference",
-            {"overlap": True},
-        ),
-        Profile("aligned", "reuse of whole pages only", "reference", {"aligned_reuse": True}),
-        Profile(
-            "sglang", "SGLang with KV on loan reported as uncached (up to 0.5.18)", "reference"
-        ),
-        Profile(
-            "sglang-records",
-            "SGLang 0.5.23: held counts every record",
-            "sglang",
-            {"loan": "held", "abort_publishes": True},
-        ),
-        Profile(
-            "vllm",
+            says={"reserve": 1, "aligned_reuse": False, "retract_keeps": True,
+                  "abort_publishes": False, "overlap": False, "loan_publishes": False,
+                  "drops_last": False, "queues_turns": False, "keeps_slack": False,
+                  "loan": "uncached"}),
+    Profile("wipe", "a retracted turn gives up its slot", "reference", {"retract_keeps": False}),
+    Profile("overlap", "KV is computed one token ahead of what is known", "reference",
+            {"overlap": True}),
+    Profile("aligned", "reuse of whole pages only", "reference", {"aligned_reuse": True}),
+    Profile("sglang", "SGLang with KV on loan reported as uncached (up to 0.5.18)", "reference"),
+    Profile("sglang-records", "SGLang 0.5.23: held counts every record", "sglang",
+            {"loan": "held", "abort_publishes": True}),
+    Profile("vllm",
             "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued, "
             "what is allocated past a turn's end stays",
-            "wipe",
-            {"loan_publishes": True, "drops_last": True, "queues_turns": True, "keeps_slack": True},
-        ),
-    )
-}
+            "wipe", {"loan_publishes": True, "drops_last": True, "queues_turns": True,
+                     "keeps_slack": True}),
+)  # fmt: skip
+PROFILES: dict[str, Profile] = {each.name: each for each in _PROFILES}
 
 
 def profile_named(name: str) -> Profile:

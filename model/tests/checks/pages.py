@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from slotproof_model.evaluation.evaluate import Params, compiled
-from slotproof_model.evaluation.explore import CanonicalState, Explorer
-from slotproof_model.evaluation.explore_bounds import Bounds
-from slotproof_model.evaluation.explore_moves import SESSION, Move
+from slotproof_model.evaluation.explore import SESSION, Bounds, CanonicalState, Explorer, Move
 from slotproof_model.evaluation.layout import EMPTY_ACTOR, INDEX, Values, Vector, alone, by_itself
 from slotproof_model.spec import state
 from slotproof_model.spec.expr import TRUE, Expr, Var, substitute

@@ -1,0 +1,609 @@
+"""Wrong specs that somebody might write, each with the clause that refutes it.
+
+The systematic mutants change one place each, these whatever it takes: guard, memory, effect and
+what must be allowed agree, as in an engine that is wrong on purpose. The clause that refutes each
+is pinned, so that a clause that no longer says what it was made for is noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slotproof_model.bugs.museum import changed, figure, less, merged_cut, only_if, unguarded
+from slotproof_model.spec import state, transitions as t
+from slotproof_model.spec.allowances import unlocking
+from slotproof_model.spec.expr import (
+    FALSE,
+    TRUE,
+    Expr,
+    Operand,
+    Var,
+    ceil_page,
+    conj,
+    floor_page,
+    implies,
+    is_aligned,
+    ite,
+    maximum,
+    minimum,
+)
+from slotproof_model.spec.memory import (
+    EMPTY,
+    Interval,
+    Mem,
+    Move,
+    alloc,
+    count,
+    free,
+    give_row,
+    lock,
+    point,
+    release,
+    take_row,
+    unlock,
+)
+from slotproof_model.spec.state import (
+    MATCHED,
+    NO_ROW,
+    PARKED,
+    RUNNING,
+    TURN,
+    WAITING,
+    config,
+    frame,
+    full,
+    has_kv,
+    is_plain,
+    known,
+    lengths,
+    locks,
+    locks_either,
+    private,
+    req,
+    rows,
+    session,
+    slot,
+)
+from slotproof_model.spec.transition import Allowance, Transition, assign, given
+from slotproof_model.spec.whole import Spec
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A spec with something wrong, in however many places."""
+
+    name: str
+    sentence: str
+    by: str
+    """What refutes it: ``T-SAVE / INV-LOCK.slot``."""
+    spec: Spec
+    alone: bool = False
+    """Nothing else refutes it, at any page size."""
+
+
+def becomes(transition: Transition, *pairs: tuple[Var, Operand]) -> Transition:
+    """The effect with other new values for these fields."""
+    return replace(transition, effect={**transition.effect, **assign(*pairs)})
+
+
+def moving(transition: Transition, *memory: Mem) -> Transition:
+    """Other memory moves."""
+    return replace(transition, memory=memory)
+
+
+def guarded(transition: Transition, **conjuncts: Expr) -> Transition:
+    """The guard with these conjuncts, instead of those of the same name."""
+    return replace(transition, guard={**transition.guard, **conjuncts})
+
+
+def _wrong(name: str, sentence: str, by: str, what: Spec | Transition) -> Wrong:
+    return Wrong(name, sentence, by, what if isinstance(what, Spec) else changed(what))
+
+
+def _alone(name: str, sentence: str, by: str, what: Transition) -> Wrong:
+    return Wrong(name, sentence, by, changed(what), alone=True)
+
+
+def _breaks(name: str, sentence: str, by: str, rule: str) -> Wrong:
+    """An engine whose choices do not keep a rule, and nothing else is wrong."""
+    return Wrong(name, sentence, by, Spec(name=name, unruled=frozenset([rule])), alone=True)
+
+
+def _restore_to(n: Expr) -> Transition:
+    """A restore that reuses n positions, and asks for what that takes."""
+    left = t.cut(slot, n)
+    window = maximum(0, left.m - config.window) >= left.E
+    restore = guarded(moving(t.T_RESTORE, left.memory), prefix=n >= slot.Q, window=window)
+    return replace(
+        restore,
+        effect={**restore.effect, **t.cut_lengths(slot, left), **t.cut_lengths(req, left)},
+        allows=Allowance(t.T_RESTORE.allows.when & (n >= slot.Q) & window),
+    )
+
+
+def _slack_stays(n: Expr) -> t.Cut:
+    """A cut that gives nothing back where slack is kept, also of what the cursor goes below."""
+    left = t.cut(req, n)
+    room = ite(config.keeps_slack, req.A, left.A)
+    return left._replace(memory=free(req, ceil_page(room), ceil_page(req.A)), A=room)
+
+
+def _aligned(n: Expr) -> Expr:
+    return ite(config.aligned_reuse, floor_page(n), n)
+
+
+def _upto(limit: Expr) -> Expr:
+    return (t.q >= req.Q) & (t.q <= floor_page(limit)) & is_aligned(t.q)
+
+
+_cursor = maximum(req.Q, req.E)
+_below_window = floor_page(maximum(0, req.Q - config.window)) >= req.E
+_saved = req.prompt + t.F
+_one_less = minimum(slot.C, known - config.reserve) - 1
+
+_last_of_window = Interval(maximum(_cursor, t.q - t.swa_dup), t.q)
+_all_full = Interval(req.Q + t.dup, floor_page(req.A))
+_all_swa = Interval(_cursor + t.swa_dup, floor_page(req.A))
+
+
+def _finish(to_tree: Interval, swa_to_tree: Interval, *unsaid: str) -> Transition:
+    """A request ends: these go to the tree, what lies past them is freed; the event does not
+    say how far that is."""
+    first, _, _, *rest = t.T_PLAIN_FINISH.memory
+    end = ceil_page(req.A)
+    swa_rest = Interval(maximum(swa_to_tree.hi, req.E), end)
+    tail = Mem(Move.FREE, Interval(to_tree.hi, end), swa_rest)
+    published = Mem(Move.TO_TREE, to_tree, swa_to_tree)
+    means = {name: expr for name, expr in t.T_PLAIN_FINISH.means.items() if name not in unsaid}
+    return replace(moving(t.T_PLAIN_FINISH, first, published, tail, *rest), means=means)
+
+
+_prefilled = req.prompt <= req.C
+_both_lengths = tuple(zip(lengths(req), lengths(slot), strict=True))
+
+_MEMORY = (
+    # What is reused
+    _wrong("restore-forgets-prefix", "the turn on loan has no protected prefix",
+           "T-RESTORE / INV-LOAN.prefix", becomes(t.T_RESTORE, (req.Q, 0))),
+    _wrong("restore-copies-lock", "turn and slot both think the lock is theirs",
+           "T-RESTORE / INV-LOCK.req", becomes(t.T_RESTORE, (req.locked, TRUE))),
+    _wrong("restore-moves-lock", "the lock goes with the loan",
+           "T-RESTORE / INV-LOCK.slot",
+           becomes(t.T_RESTORE, (req.locked, TRUE), (slot.locked, FALSE))),
+    _alone("restore-one-less",
+           "one position of the prefix is computed again that need not be (before #22862)",
+           "T-RESTORE / INV-KEEP-STEP.restores", _restore_to(_aligned(_one_less))),
+    _wrong("restore-tree-only", "a restore keeps what the tree has and frees the rest",
+           "T-RESTORE / INV-KEEP-STEP.restores", _restore_to(slot.Q)),
+    _wrong("restore-all-known",
+           "every known token is reused: none is left to compute the logits from",
+           "T-RESTORE / INV-KEEP-STEP.reserve", _restore_to(_aligned(minimum(slot.C, known)))),
+    _alone("restore-in-mid-page",
+           "reuse stops in mid-page though the kernels of the profile can't (#32163)",
+           "T-RESTORE / INV-ALIGN-STEP.reuse",
+           _restore_to(minimum(slot.C, known - config.reserve))),
+    _alone("match-all-known", "a prompt that the tree has as a whole leaves nothing to compute",
+           "T-MATCH / INV-KEEP-STEP.reserve",
+           guarded(t.T_MATCH,
+                   m=(t.m >= 0) & is_aligned(t.m) & (t.m <= known) & (t.m <= config.width))),
+    # Cuts
+    _wrong("cut-frees-kept-page", "free_tail begins at the page boundary below what it keeps",
+           "T-RESTORE / INV-SUM-FULL.equation",
+           moving(t.T_RESTORE, free(slot, floor_page(t._restored.m), ceil_page(slot.A)))),
+    _wrong("free-tail-cursor-in-mid-page",
+           "free_tail as merged in #22862: the cursor goes down to a position inside a page",
+           "T-RESTORE / INV-CURSOR.slot",
+           replace(
+               moving(t.T_RESTORE, free(slot, ceil_page(t.reusable), ceil_page(slot.A))),
+               effect={
+                   **t.T_RESTORE.effect, **t.cut_lengths(slot, merged_cut(slot, t.reusable)),
+                   **t.cut_lengths(req, merged_cut(slot, t.reusable))})),
+    _wrong("trim-cursor-in-mid-page",
+           "trim as merged in #22900: the cursor goes down to a position inside a page",
+           "T-SAVE / INV-CURSOR.slot",
+           replace(moving(t.T_SAVE, free(req, ceil_page(_saved), ceil_page(req.A))),
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, merged_cut(req, _saved))})),
+    _wrong("save-trims-to-output",
+           "a finished turn is trimmed to what it sampled, not to what counts",
+           "T-SAVE / INV-COVER.idle",
+           replace(moving(t.T_SAVE, t.cut(req, known).memory),
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, known))})),
+    _wrong("save-trims-allocated-only", "trim caps A and leaves C",
+           "T-SAVE / INV-ORDER.slot", becomes(t.T_SAVE, (slot.C, req.C))),
+    _wrong("save-keeps-slack-below-cursor",
+           "a trim that keeps slack moves the cursor down, and keeps pages it has given back",
+           "T-SAVE / INV-SUM-SWA.equation",
+           replace(moving(t.T_SAVE, _slack_stays(t._target).memory),
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, _slack_stays(t._target))})),
+    _wrong("save-forgets-output", "a finished turn leaves only the KV of its prompt",
+           "T-SAVE / INV-KEEP-STEP.ends",
+           replace(moving(t.T_SAVE, t.cut(req, req.prompt).memory),
+                   guard={**t.T_SAVE.guard, "prompt": req.prompt >= req.Q},
+                   effect={**t.T_SAVE.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))})),
+    _wrong("save-forgets-lock", "the first save takes the row and not the lock",
+           "T-SAVE / INV-LOCK.slot", becomes(t.T_SAVE, (slot.locked, slot.holding))),
+    _wrong("retract-forgets-slack", "a retract takes what lies past C for free, and frees nothing",
+           "T-RETRACT / INV-SUM-FULL.equation", becomes(t.T_RETRACT, (slot.A, req.C))),
+    _alone("retract-cuts-to-prompt", "a retract that keeps gives back what was decoded",
+           "T-RETRACT / INV-KEEP-STEP.runs",
+           replace(moving(t.T_RETRACT, t.cut(req, req.prompt).memory),
+                   guard={**t.T_RETRACT.guard, "prompt": req.prompt >= req.Q},
+                   effect={**t.T_RETRACT.effect, **t.cut_lengths(slot, t.cut(req, req.prompt))},
+                   allows=Allowance(t.T_RETRACT.allows.when & (req.prompt >= req.Q)))),
+    _alone("retract-counts-slack",
+           "a retract takes drafts for committed, as far as tokens are known",
+           "T-RETRACT / INV-COVER-STEP.computes",
+           becomes(t.T_RETRACT, (slot.C, maximum(req.C, minimum(req.A, known))))),
+    _wrong("save-counts-slack", "a save takes drafts for committed up to the finished length",
+           "T-SAVE / INV-COVER-STEP.computes", becomes(t.T_SAVE, (slot.C, t._trimmed.A))),
+    _wrong("partial-cut-to-prompt", "a slot that a retract left is cut to the aborted prompt",
+           "T-ABORT-PARTIAL / INV-COVER.idle",
+           replace(
+               moving(t.T_ABORT_PARTIAL, t.cut(slot, req.prompt).memory),
+               effect={
+                   **t.T_ABORT_PARTIAL.effect, **t.cut_lengths(slot, t.cut(slot, req.prompt))})),
+    # Aborts and releases
+    _wrong("abort-leaves-empty-slot", "an abort frees everything and leaves a slot without KV",
+           "T-ABORT / INV-ROWS.present", becomes(t.T_ABORT, (slot.holding, TRUE))),
+    _wrong("abort-frees-growth", "an abort frees what the turn added and forgets what the slot had",
+           "T-ABORT / INV-SUM-FULL.equation",
+           moving(t.T_ABORT, free(req, maximum(ceil_page(slot.A), req.Q), ceil_page(req.A)),
+                  *t.T_ABORT.memory[1:])),
+    _wrong("first-abort-leaves-lock", "the abort of a first turn does not know of its lock",
+           "T-ABORT / INV-LOCK.bounded",
+           moving(t.T_ABORT, t.T_ABORT.memory[0], only_if(slot.holding, t.T_ABORT.memory[1]),
+                  t.T_ABORT.memory[2])),
+    _wrong("refuse-leaves-lock", "a refused request keeps its lock",
+           "T-REFUSE / INV-LOCK.req", less(moving(t.T_REFUSE), "req.locked")),
+    _alone("refuse-releases-slot",
+           "a turn for which there is no room loses its slot, rightly given back",
+           "T-REFUSE / INV-KEEP-STEP.refused",
+           replace(guarded(moving(t.T_REFUSE, *t.everything), **t.dropped(locks_either)),
+                   effect={**t.back_to_waiting, **t.no_slot},
+                   allows=unlocking(req.phase == MATCHED, locks_either))),
+    _wrong("discard-while-lent", "memory pressure takes the slot of a running turn",
+           "T-DISCARD / INV-SUM-FULL.equation", unguarded(t.T_DISCARD, "not_lent")),
+    # Rounds
+    _wrong("extend-allocates-from-committed",
+           "a prefill allocates from C on and overwrites the row (before #22862)",
+           "T-EXTEND / INV-SUM-FULL.equation",
+           moving(t.T_EXTEND, t.T_EXTEND.memory[0], alloc(ceil_page(req.C), ceil_page(t.t)))),
+    _wrong("decode-page-late",
+           "a decoding round allocates a page when it is full, not when it begins",
+           "T-DECODE / INV-SUM-FULL.equation",
+           moving(t.T_DECODE, alloc(floor_page(req.A), floor_page(req.A + t.d)))),
+    _wrong("park-gives-row", "a request between two chunks gives its row back",
+           "T-PARK / INV-ROWS.equation", moving(t.T_PARK, give_row(TRUE))),
+    _wrong("park-changes-row", "a request between two chunks gets another row",
+           "T-PARK [rows] / INV-ROW.one", becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, 0)))),
+    _alone("park-exchanges-row",
+           "a request between two chunks gives its row back and takes another that is free",
+           "T-PARK / INV-ROWS-STEP.req",
+           replace(
+               becomes(t.T_PARK, (req.row, ite(slot.lent, req.row, t.row))),
+               guard={**t.T_PARK.guard, "row": t.row >= 0}, params=(t.row,),
+               memory=(give_row(~slot.lent), take_row(~slot.lent)),
+               allows=Allowance(conj(t.T_PARK.allows.when, given(t.row) >= 0, rows.free >= 1)))),
+    _wrong("cursor-frees-prefix", "the cursor frees pages of the tree's prefix",
+           "T-SWA-ADVANCE / INV-SUM-SWA.equation",
+           moving(t.T_SWA_ADVANCE, Mem(Move.FREE, EMPTY, Interval(req.E, t.e)))),
+    _wrong("cursor-from-allocated", "the window is measured from A, drafts included",
+           "T-SWA-ADVANCE / INV-WINDOW.req",
+           guarded(
+               t.T_SWA_ADVANCE,
+               e=(t.e > req.E) & is_aligned(t.e) & (t.e <= floor_page(req.A - config.window)))),
+    _alone("cursor-goes-back", "what waits again looks at the tree's part of the window anew",
+           "T-RETRACT / INV-CURSOR-STEP.back",
+           becomes(t.T_RETRACT, (slot.E, ite(_below_window, 0, req.E)))),
+    _alone("cursor-moves-at-save", "a finished turn's cursor moves to the end of the tree's prefix",
+           "T-SAVE / INV-CURSOR-STEP.up",
+           becomes(t.T_SAVE,
+                   (slot.E, ite(config.swa & (req.E < req.Q), req.Q, t.T_SAVE.effect["slot.E"])))),
+    # The tree
+    _wrong("insert-frees-last", "an insert takes the first tokens for new and frees the last",
+           "T-INSERT [full] / MEANS.full",
+           moving(
+               t.T_INSERT,
+               Mem(Move.FREE, Interval(t.q - t.dup, t.q), Interval(_cursor, _cursor + t.swa_dup)),
+               Mem(Move.TO_TREE, Interval(req.Q, t.q - t.dup), Interval(_cursor + t.swa_dup, t.q)),
+               *t.T_INSERT.memory[2:])),
+    _wrong("insert-frees-tree", "an insert keeps its own pages and frees those that the tree had",
+           "T-INSERT / INV-SUM-FULL.nonnegative",
+           moving(t.T_INSERT, Mem(Move.EVICT, count(t.dup), count(t.swa_dup)),
+                  Mem(Move.TO_TREE, Interval(req.Q, t.q), Interval(_cursor, t.q)),
+                  *t.T_INSERT.memory[2:])),
+    _wrong("insert-drafts", "an insert publishes KV that is allocated and not committed",
+           "T-INSERT / INV-PUBLISH-STEP.committed",
+           guarded(t.T_INSERT, q=_upto(minimum(req.A, known)))),
+    _wrong("insert-takes-no-swa-lock",
+           "an insert drops its lock in the second pool and takes no new one",
+           "T-INSERT / MEANS.swa_u",
+           moving(t.T_INSERT, *t.T_INSERT.memory[:2], lock(t.u, 0), t.T_INSERT.memory[3])),
+    _alone("insert-on-loan", "a turn on loan inserts, where that is not what the engine does",
+           "T-INSERT / MEANS.profile", unguarded(t.T_INSERT, "not_lent")),
+    _wrong("lent-insert-leaves-slot", "a turn on loan inserts, and only its own Q moves",
+           "T-INSERT / INV-LOAN.prefix", less(t.T_INSERT, *(var.name for var in lengths(slot)))),
+    _wrong("lent-insert-moves-prefix-alone",
+           "a turn on loan inserts, and of the slot only Q moves: past its own C",
+           "T-INSERT / INV-ORDER.slot", less(t.T_INSERT, "slot.C", "slot.A", "slot.E")),
+    _alone("lent-insert-takes-slot", "every insert writes the slot, also where there is none",
+           "T-INSERT / INV-ABSENT.slot",
+           becomes(t.T_INSERT, (slot.Q, t.q), (slot.C, req.C), (slot.A, req.A), (slot.E, req.E))),
+    _alone("lent-insert-counts-the-lock-twice",
+           "what a turn on loan inserts is locked for the turn, beside the slot's lock",
+           "T-INSERT / INV-LOCK.req", becomes(t.T_INSERT, (req.locked, TRUE))),
+    _wrong("finish-publishes-drafts",
+           "a request that ends publishes KV that is allocated and not committed",
+           "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
+           guarded(t.T_PLAIN_FINISH, q=_upto(minimum(req.A, known)))),
+    _alone("finish-publishes-swa-drafts",
+           "a request that ends publishes all that is allocated in the second pool, and only there",
+           "T-PLAIN-FINISH / INV-PUBLISH-STEP.swa_committed",
+           _finish(t.T_PLAIN_FINISH.memory[1].full, _all_swa, "swa", "swa_dup")),
+    _alone("finish-publishes-full-drafts",
+           "a request that ends publishes all that is allocated in the first pool, and only there",
+           "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
+           _finish(_all_full, t.T_PLAIN_FINISH.memory[1].swa, "full", "dup")),
+    _alone("insert-frees-last-of-window",
+           "an insert frees the last of what the window has in the tree, not the first",
+           "T-INSERT [swa] / MEANS.swa",
+           moving(
+               t.T_INSERT, Mem(Move.FREE, t.T_INSERT.memory[0].full, _last_of_window),
+               Mem(Move.TO_TREE, t.T_INSERT.memory[1].full,
+                   Interval(_cursor, maximum(_cursor, t.q - t.swa_dup))),
+               Mem(Move.POINT, t.T_INSERT.memory[2].full, _last_of_window),
+               *t.T_INSERT.memory[3:])),
+    _wrong("finish-publishes-rejected",
+           "a request that ends publishes all that is allocated, rejected drafts included",
+           "T-PLAIN-FINISH / INV-PUBLISH-STEP.committed",
+           guarded(t.T_PLAIN_FINISH, q=_upto(req.A))),
+    _wrong("abort-publishes-drafts", "an abort publishes KV that is allocated and not committed",
+           "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
+           guarded(t.T_ABORT_PUBLISH, q=_upto(minimum(req.A, known)))),
+    _wrong("publishes-unknown",
+           "an abort publishes the KV of a token that nobody has read (overlap)",
+           "T-ABORT-PUBLISH / INV-PUBLISH-STEP.committed",
+           guarded(t.T_ABORT_PUBLISH, q=_upto(req.C))),
+    _wrong("finish-leaves-lock", "a request that ends leaves its lock",
+           "T-PLAIN-FINISH / INV-LOCK.bounded",
+           moving(t.T_PLAIN_FINISH,
+                  *(m for m in t.T_PLAIN_FINISH.memory if m.move != Move.UNLOCK))),
+    _wrong("evict-locked", "an eviction unlocks what it takes",
+           "T-EVICT / INV-LOCK-STEP.falls",
+           moving(t.T_EVICT, unlock(t.n, t.swa_n), *t.T_EVICT.memory)),
+    # Figures
+    _wrong("held-without-rounding", "held is A - Q, not whole pages",
+           "T-REFUSE / INV-SUM-FULL.equation",
+           figure(state.held, ite(slot.holding & ~slot.lent, slot.A - slot.Q, 0))),
+    _wrong("swa-held-with-prefix", "held in the second pool does not know of the tree's prefix",
+           "T-CLOSE / INV-SUM-SWA.equation",
+           figure(
+               state.swa_held,
+               ite(slot.holding & ~slot.lent, ite(config.swa, ceil_page(slot.A) - slot.E, 0), 0))),
+    _wrong("uncached-without-loans", "what is on loan is in neither figure",
+           "T-RESTORE / INV-SUM-FULL.equation",
+           figure(state.uncached, ite(has_kv & ~slot.lent, private(req), 0))),
+    _wrong("row-on-loan-twice", "the row of a slot on loan counts for the turn as well",
+           "T-RESTORE / INV-ROWS.equation",
+           figure(state.req_rows, ite(has_kv & (req.row != NO_ROW), 1, 0))),
+)  # fmt: skip
+"""About lengths, memory, the tree and what is counted."""
+
+_LOCKS = (
+    # The lock itself
+    _breaks("evict-pinned", "an eviction takes a page that a running request has locked",
+            "T-EVICT [full] / INV-PIN.tree", "unpinned"),
+    _breaks("evict-pinned-window", "the same in the sliding-window pool alone",
+            "T-EVICT [swa] / INV-PIN.tree", "swa.unpinned"),
+    _breaks("close-keeps-lock", "a close gives everything back but the lock on some page",
+            "T-CLOSE [full] / INV-PIN.mine", "released"),
+    _breaks("match-locks-part", "a match locks a part of what it points to",
+            "T-MATCH [full] / INV-PIN.full_covers", "full.covers"),
+    _breaks("match-locks-part-of-window",
+            "a match locks a part of the window in the sliding-window pool",
+            "T-MATCH [swa] / INV-PIN.swa_covers", "swa.covers"),
+    _alone("match-without-window",
+           "a match does not look whether the window of its prefix is in the sliding-window pool",
+           "T-MATCH / INV-LOCK-STEP.window", unguarded(t.T_MATCH, "window")),
+    # What u counts
+    _breaks("unlock-counts-shared",
+            "an unlock counts pages that another one still locks, or not all whose last lock goes",
+            "T-CLOSE [full] / INV-PIN.full", "full.last_pin"),
+    _breaks("unlock-counts-shared-window", "the same in the sliding-window pool",
+            "T-CLOSE [swa] / INV-PIN.swa", "swa.last_pin"),
+    _breaks("lock-counts-shared", "a match counts pages that somebody had locked before",
+            "T-MATCH [full] / INV-PIN.full", "full.first_pin"),
+    _alone("unlock-if-none-is-shared",
+           "a close takes for granted that prefixes which others lock do not overlap",
+           "T-CLOSE [unlock] / EXISTS.u_others",
+           replace(
+               guarded(t.T_CLOSE, u_others=full.protected - t.u == frame.lock_sum),
+               allows=replace(
+                   t.T_CLOSE.allows,
+                   when=t.T_CLOSE.allows.when & (Var("given.others") == frame.lock_sum)))),
+    _breaks("unlock-more-than-all",
+            "an unlock makes up for one page by unlocking more than there is of the others",
+            "T-CLOSE [full] / INV-PIN.counted", "unlocked_beside"),
+    # Rows
+    _breaks("row-in-use", "a request gets a row that another one has",
+            "T-EXTEND [rows] / INV-ROW.counted", "fresh"),
+    # Rows and pages
+    _breaks("page-at-two-positions", "an allocation gives one page to two positions of a row",
+            "T-EXTEND [full] / INV-PLACE.full_injective", "full.named"),
+    _breaks("window-page-at-two-positions", "the same in the sliding-window pool",
+            "T-EXTEND [swa] / INV-PLACE.swa_injective", "swa.named"),
+    _breaks("page-not-in-the-row", "an allocation takes a page and writes another one into the row",
+            "T-EXTEND [full] / INV-PLACE.function", "chosen"),
+    _breaks("prefix-without-page", "a match takes for found what the tree does not have",
+            "T-MATCH [full] / INV-BACKED.full_protected", "full.found"),
+    _breaks("window-without-page",
+            "a match takes a prefix whose window was evicted from the sliding-window pool",
+            "T-MATCH [swa] / INV-BACKED.swa_protected", "swa.found"),
+    _breaks("token-without-page", "a decoding round computes a token for which no page was there",
+            "T-DECODE [full] / INV-BACKED.full_private", "full.found"),
+    _breaks("token-without-window-page", "the same in the sliding-window pool",
+            "T-DECODE [swa] / INV-BACKED.swa_private", "swa.found"),
+)  # fmt: skip
+"""About a rule of the page layer or of the rows: wrong choices, no wrong figure."""
+
+_LIFE = (
+    # What is in flight
+    _wrong("stub-clears-in-flight", "a rejected turn takes the running one's flag with it",
+           "T-REJECT / INV-INFLIGHT.iff", becomes(t.T_REJECT, (session.inflight, FALSE))),
+    _wrong("reject-displaces-queued", "a second turn takes the place of one that waits",
+           "T-REJECT / INV-INFLIGHT-STEP.keeps",
+           becomes(
+               t.T_REJECT,
+               (req.prompt, ite(req.phase == WAITING, session.history + t.prompt, req.prompt)))),
+    _wrong("reject-aborts-running", "a second turn aborts the first, which is rightly given back",
+           "T-REJECT / MEANS.stays",
+           replace(guarded(t.T_REJECT, **t._abort_guard), params=(t.prompt, *t.LOCK),
+                   memory=t.everything, effect=t._abort_effect, allows=t._abort_allowed)),
+    _wrong("retract-ends-flight", "a retracted turn is not in flight: the session takes another",
+           "T-RETRACT / INV-INFLIGHT.iff", becomes(t.T_RETRACT, (session.inflight, FALSE))),
+    _wrong("defer-ends-flight", "a close that waits forgets for what",
+           "T-CLOSE-DEFER / INV-INFLIGHT.iff", becomes(t.T_CLOSE_DEFER, (session.inflight, FALSE))),
+    _alone("save-forgets-close",
+           "a finished turn clears the close that waited for it: the session lives on",
+           "T-SAVE / INV-INFLIGHT-STEP.remembers", becomes(t.T_SAVE, (session.closing, FALSE))),
+    # A session ends
+    _alone("close-drops-running",
+           "a close ends a running turn without a word; everything is given back",
+           "T-CLOSE / INV-INFLIGHT-STEP.ends",
+           replace(
+               t.T_CLOSE,
+               guard={
+                   "open": session.open & ~session.closing, "busy": has_kv,
+                   "own": implies(slot.holding, slot.lent), **t.dropped(locks_either)},
+               memory=t.everything, effect={**t._abort_effect, **t.session_over},
+               allows=unlocking(session.open & ~session.closing & has_kv, locks_either))),
+    _wrong("reap-drops-queued",
+           "a session times out while its turn waits; everything is given back",
+           "T-REAP / INV-INFLIGHT-STEP.ends",
+           replace(guarded(t.T_REAP, idle=~session.inflight | (req.phase == WAITING)),
+                   effect={**t.T_REAP.effect, **t.turn_over})),
+    _wrong("discard-ends-session", "a session ends with its slot, a turn of it may wait",
+           "T-DISCARD / INV-ABSENT.session",
+           becomes(t.T_DISCARD, (session.open, FALSE), (session.history, 0))),
+    _alone("discard-ends-idle-session", "an idle session ends when memory is short",
+           "T-DISCARD / MEANS.stays",
+           becomes(t.T_DISCARD, (session.open, session.open & session.inflight),
+                   (session.closing, session.closing & session.inflight),
+                   (session.history, ite(session.inflight, session.history, 0)))),
+    # History
+    _wrong("abort-keeps-turn", "an aborted turn stays in the history (#22790)",
+           "T-ABORT / INV-HISTORY.only_at_finish",
+           becomes(t.T_ABORT, (session.history, ite(_prefilled, known, session.history)))),
+    _wrong("abort-keeps-prompt", "an aborted turn's prompt stays in the history",
+           "T-ABORT / INV-HISTORY.only_at_finish",
+           becomes(t.T_ABORT, (session.history, ite(_prefilled, req.prompt, session.history)))),
+    _wrong("save-without-history", "a finished turn is not in the history",
+           "T-SAVE / INV-COVER.idle", less(t.T_SAVE, "session.history")),
+    _wrong("submit-without-history", "a prompt is the new tokens alone",
+           "T-SUBMIT / INV-TOKENS.prompt", becomes(t.T_SUBMIT, (req.prompt, t.new))),
+    _alone("open-with-history", "a session opens with a history",
+           "T-OPEN / INV-HISTORY.begins", becomes(t.T_OPEN, (session.history, 1))),
+    _alone("wipe-forgets-history", "a turn that gives up its KV gives up the history",
+           "T-RETRACT-WIPE / INV-HISTORY.only_at_finish",
+           becomes(t.T_RETRACT_WIPE, (session.history, 0))),
+    _wrong("discard-forgets-history", "an idle session loses its history with its slot",
+           "T-DISCARD / INV-HISTORY.only_at_finish",
+           becomes(t.T_DISCARD, (session.history, ite(session.inflight, session.history, 0)))),
+    # Queued turns
+    _wrong("doom-releases-slot", "a doomed turn releases the slot, rightly",
+           "T-DOOM / INV-QUEUED-STEP.slot",
+           replace(t.T_DOOM, params=(t.prompt, *t.LOCK),
+                   guard={**t.T_DOOM.guard, **t.dropped(locks(slot))},
+                   memory=release(slot, slot.holding, *t.LOCK),
+                   effect={**t.T_DOOM.effect, **t.no_slot})),
+    # The life of a request
+    _alone("wipe-ends-turn", "a turn that is taken out of the batch does not come back",
+           "T-RETRACT-WIPE / MEANS.waits",
+           replace(t.T_RETRACT_WIPE, effect={**t.no_slot, **t.turn_over})),
+    _wrong("abort-requeues", "an aborted turn waits for its next try",
+           "T-ABORT / MEANS.ends", replace(t.T_ABORT, effect={**t.no_slot, **t.back_to_waiting})),
+    _alone("retract-merges-output",
+           "a retracted request without a session takes its output into the prompt",
+           "T-PLAIN-RETRACT / INV-LIFE-STEP.prompt",
+           becomes(t.T_PLAIN_RETRACT, (req.prompt, known))),
+    _alone("submit-matched", "a request is matched when it is queued",
+           "T-PLAIN-SUBMIT / INV-LIFE-STEP.begins",
+           moving(becomes(t.T_PLAIN_SUBMIT, (req.phase, MATCHED), (req.locked, TRUE)),
+                  point(0, 0))),
+    _alone("open-adopts", "a session that opens takes a request without one for its first turn",
+           "T-OPEN / INV-LIFE-STEP.kind",
+           becomes(guarded(t.T_OPEN, closed=~session.open),
+                   (req.kind, ite(is_plain, TURN, req.kind)), (session.inflight, is_plain))),
+    _alone("park-unmatched", "a turn that computed nothing yet is only matched again, not parked",
+           "T-PARK / INV-LIFE-STEP.matched",
+           becomes(
+               t.T_PARK,
+               (req.phase,
+                ite(slot.lent & conj(*(a == b for a, b in _both_lengths)), MATCHED, PARKED)))),
+    _alone("match-runs", "a request takes its row and runs when it is matched",
+           "T-MATCH / INV-LIFE-STEP.runs",
+           replace(
+               becomes(moving(t.T_MATCH, *t.T_MATCH.memory, take_row(TRUE)), (req.phase, RUNNING),
+                       (req.row, 0)),
+               allows=replace(t.T_MATCH.allows, when=t.T_MATCH.allows.when & (rows.free >= 1)))),
+    _wrong("restore-runs", "a turn on loan runs at once",
+           "T-RESTORE / INV-LIFE-STEP.runs", becomes(t.T_RESTORE, (req.phase, RUNNING))),
+    _wrong("extend-parks", "a chunk that leaves something to prefill parks the request with it",
+           "T-EXTEND / INV-COVER-STEP.computes",
+           becomes(t.T_EXTEND, (req.phase, ite(t.t < known, PARKED, RUNNING)))),
+    _alone("extend-parks-idle", "a chunk of nothing parks a request that was matched",
+           "T-EXTEND / INV-LIFE-STEP.parked",
+           becomes(t.T_EXTEND, (req.phase, ite((t.t == req.C) & (t.t < known), PARKED, RUNNING)))),
+    _alone("doom-forgets-committed",
+           "a doomed turn leaves the slot its memory, and nothing committed in it",
+           "T-DOOM / INV-KEEP-STEP.ends", becomes(t.T_DOOM, (slot.C, slot.Q))),
+    # Known and computed
+    _wrong("retract-forgets-output", "a retracted turn starts its output again",
+           "T-RETRACT / INV-COVER-STEP.keeps", becomes(t.T_RETRACT, (req.output, 0))),
+    _wrong("decode-tells-one", "a speculative round commits k and tells one",
+           "T-DECODE / INV-COVER.req",
+           becomes(t.T_DECODE, (req.output, req.output + minimum(t.k, 1)))),
+    _alone("result-tells-fewer",
+           "a speculative result counts the KV of one token more than it tells (overlap)",
+           "T-RESULT / INV-COVER-STEP.rounds",
+           replace(
+               guarded(t.T_RESULT,
+                       n=(t.n >= 0) & (t.n >= t.k - 1) & (known + t.n <= req.C + t.k + 1),
+                       read=(req.C + t.k <= known + t.n) & (known - 1 <= req.C)),
+               allows=Allowance(
+                   t.T_RESULT.allows.when & (req.C + given(t.k) <= known + given(t.n))
+                   & (known - 1 <= req.C)))),
+    _wrong("prefill-samples-early", "a token is sampled when a chunk is done, not the prompt",
+           "T-EXTEND / INV-COVER-STEP.samples",
+           guarded(t.T_EXTEND, sampled=(t.sampled >= 0) & (t.sampled <= 1))),
+    _wrong("prefill-samples-two", "a prefill samples two tokens",
+           "T-EXTEND / INV-COVER-STEP.samples",
+           guarded(
+               t.T_EXTEND,
+               sampled=(t.sampled >= 0) & (t.sampled <= 2)
+               & implies(t.sampled >= 1, t.t == known))),
+    _wrong("prefill-past-row", "a prefill does not look at the row's width",
+           "T-EXTEND / INV-ORDER.req", guarded(t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known))),
+    _alone("prefill-computes-sampled", "a prefill has KV of the token that it samples",
+           "T-EXTEND / INV-COVER-STEP.prefills",
+           guarded(
+               t.T_EXTEND, t=(t.t >= req.C) & (t.t <= known + t.sampled) & (t.t <= config.width),
+               sampled=(t.sampled >= 0) & (t.sampled <= 1)
+               & implies(t.sampled == 1, t.t >= known))),
+    _alone("restore-samples",
+           "a prompt that is reused as a whole samples a token without computing one",
+           "T-RESTORE / INV-COVER-STEP.tells",
+           becomes(t.T_RESTORE,
+                   (req.output, req.output + ite(t.T_RESTORE.effect["req.C"] >= known, 1, 0)))),
+    _wrong("insert-samples", "an insert samples a token whose KV is there",
+           "T-INSERT / INV-COVER-STEP.tells",
+           becomes(t.T_INSERT, (req.output, req.output + ite(known <= req.C, 1, 0)))),
+    _wrong("cursor-commits-slack",
+           "the cursor takes with it the KV of a known token that no round has computed",
+           "T-SWA-ADVANCE / INV-COVER-STEP.rounds",
+           becomes(t.T_SWA_ADVANCE,
+                   (req.C, ite((known - 1 == req.C) & (req.A > req.C), req.C + 1, req.C)))),
+)  # fmt: skip
+"""About sessions, requests and histories."""
+
+WRONG: dict[str, Wrong] = {each.name: each for each in (*_MEMORY, *_LOCKS, *_LIFE)}
