@@ -142,6 +142,7 @@ mutants: $(VENV)/.tested
 # The mutants of the reference engine × what finds them, and the bug that each oracle alone catches.
 mutant-table: $(VENV)/.tested
 	$(BIN)/python -m tests.mutant_table --jobs $(or $(JOBS),2) $(if $(SEEDS),--seeds $(SEEDS))
+
 # The spec explored, its mutants, its obligations by other provers: model/tests/checks.
 explore wrong-specs spec-mutants cvc5 tlc smtlib: $(VENV)/.tested
 	$(BIN)/python -m tests.checks $@ $(ARGS)
