@@ -21,9 +21,6 @@ from typing import Any, NoReturn
 from slotproof.support import interrupts
 from slotproof.support.statuses import CONFORMS, INCONCLUSIVE, INTERNAL, USAGE
 
-COMPLETE = "_SLOTPROOF_COMPLETE"
-"""The environment variable by which a shell asks how a word may go on."""
-
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script: runs a command and exits with its status, whatever happens."""
@@ -59,10 +56,12 @@ def status(argv: list[str]) -> int:
 
     debug = debugging() or argv[:1] == ["--debug"]
     try:
-        if COMPLETE in os.environ:
-            from slotproof.cli.completion import complete
+        if "_SLOTPROOF_COMPLETE" in os.environ:  # a shell, set up by --install-completion
+            from slotproof.cli.commands import app
 
-            return complete()
+            with contextlib.suppress(SystemExit):
+                app(prog_name="slotproof")
+            return CONFORMS
         return _run(argv)
     except KeyboardInterrupt:
         return INCONCLUSIVE

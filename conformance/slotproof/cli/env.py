@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from slotproof.cli import values
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import ENGINE, JsonOption
+from slotproof.cli.options import JSON, option
 from slotproof.engines.releases import starts
 from slotproof.environments.families import FIRST
-from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
+from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.environments.use import environment, telling
 from slotproof.support.terminal import say, say_json
 
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--envs",
-        help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache.",
-        metavar="DIR",
-    ),
-]
 NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
@@ -37,25 +27,14 @@ env = typer.Typer(
 
 @env.command(epilog=epilog("env create"))
 def create(
-    name: Annotated[str, typer.Argument(metavar="RELEASE", help=NAME_HELP)],
-    python: Annotated[
-        Path | None,
-        typer.Option(
-            "--python",
-            help="The Python to make it with, if not this one.",
-            metavar="FILE",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Make it and its base anew, there or not.")
-    ] = False,
-    folder: FolderOption = None,
-    as_json: JsonOption = False,
+    name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
+    python: Path | None = option("--python FILE", "Engine", "Make it with this Python."),
+    again: bool = option("--again", "Engine", "Make it and its base anew, there or not.", False),
+    as_json: bool = JSON,
 ) -> int:
     """Make the environment of a release, or find it made."""
     began = time.monotonic()
-    entry = environment(name, _store(folder), starts, python, again)
+    entry = environment(name, Store(default_folder()), starts, python, again)
     seconds = time.monotonic() - began
     if as_json:
         say_json({**entry.to_json(), "seconds": round(seconds, 1)})
@@ -65,9 +44,9 @@ def create(
 
 
 @env.command("list", epilog=epilog("env list"))
-def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
+def list_environments(as_json: bool = JSON) -> int:
     """List the environments there are, with their size and where they are."""
-    store = _store(folder)
+    store = Store(default_folder())
     rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
     if as_json:
         say_json({"folder": str(store.folder), "environments": rows})
@@ -82,24 +61,16 @@ def list_environments(folder: FolderOption = None, as_json: JsonOption = False) 
 
 @env.command(epilog=epilog("env remove"))
 def remove(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RELEASE...",
-            autocompletion=values.environments,
-            help="As `env list` calls them.",
-        ),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Remove all of them, and the bases they share.")
-    ] = False,
-    folder: FolderOption = None,
-    as_json: JsonOption = False,
+    names: list[str] | None = typer.Argument(
+        None, metavar="RELEASE...", help="As `env list` calls them."
+    ),
+    everything: bool = option("--all", "Engine", "Remove all, and the bases they share.", False),
+    as_json: bool = JSON,
 ) -> int:
     """Remove environments. A base is shared, and stays until --all."""
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
-    store = _store(folder)
+    store = Store(default_folder())
     removed = _chosen(store, names)
     if store.folder.is_dir():  # what a kill left there goes, too
         with telling(f"removing environments in {store.folder}") as tell, store.changing(tell):
@@ -131,7 +102,3 @@ def _state(store: Store, entry: Entry) -> str:
         return "unfinished"
     damage = store.damage(entry)
     return f"damaged: {damage}" if damage else f"made {entry.made}"
-
-
-def _store(folder: Path | None) -> Store:
-    return Store(folder.expanduser().absolute() if folder else default_folder())

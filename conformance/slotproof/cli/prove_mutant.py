@@ -1,17 +1,13 @@
-"""``slotproof prove mutant``: why a known bug breaks the spec, as shortly as possible."""
+"""``slotproof prove --mutant``: why a known bug breaks the spec, as shortly as possible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import PROOF, JsonOption, number, writing, z3_missing
-from slotproof.cli.proof_options import PageSizeOption
+from slotproof.cli.options import writing
 from slotproof.support.files import write_whole
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode, encode
@@ -24,38 +20,16 @@ OUT = Path("slotproof-traces")
 ITSELF = "spec"
 
 
-def mutant(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help=f"A known bug of the spec documents; {ITSELF}: the spec as it is.",
-            autocompletion=values.exhibits,
-        ),
-    ],
-    page_size: PageSizeOption = None,
-    depth: Annotated[
-        int,
-        typer.Option(
-            "--depth", metavar="N", help="Search so many transitions deep.", rich_help_panel=PROOF
-        ),
-    ] = 9,
-    as_json: JsonOption = False,
-) -> int:
+def mutant(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
     """Search the shortest counterexample of a known bug, at the first page size that has one.
 
     Where a bug can't be seen at a page size at all, that is proved first, by induction.
     """
-    try:
-        from slotproof_model.proofs.bounded import Inconclusive, replay, shortest, suspects
-    except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
     from slotproof_model.bugs.museum import EXHIBITS
+    from slotproof_model.proofs.bounded import Inconclusive, replay, shortest, suspects
     from slotproof_model.proofs.obligations import framing
     from slotproof_model.spec.whole import Spec
 
-    sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
-    number(depth, 1, "--depth")
     if name != ITSELF and name not in EXHIBITS:
         raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
     spec, sentence = Spec(), "as it is"

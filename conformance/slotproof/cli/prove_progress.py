@@ -1,4 +1,4 @@
-"""``slotproof prove progress``: whoever waits and would fit alone can be brought to run."""
+"""``slotproof prove --progress``: whoever waits and would fit alone can be brought to run."""
 
 from __future__ import annotations
 
@@ -7,29 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from slotproof.cli import values
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import (
-    PROOF,
-    JsonOption,
-    ProfileOption,
-    known_profile,
-    writing,
-    z3_missing,
-)
+from slotproof.cli.options import writing
 from slotproof.cli.progress_line import progress_bar
-from slotproof.cli.proof_options import AnyOption, PageSizeOption, page_sizes
 from slotproof.environments.families import FAMILIES
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
 from slotproof.traces.itf import decode, encode
 from slotproof.traces.spec_trace import transitions
-from slotproof_model.proofs import cores
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.obligations import Result
@@ -49,38 +37,17 @@ NEVER_DROPS = frozenset(
 
 
 def progress(
-    page_size: PageSizeOption = None,
-    any_page_size: AnyOption = False,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--without",
-            metavar="TRANSITION",
-            help="An engine never takes this step; may be repeated.",
-            autocompletion=values.transitions,
-            rich_help_panel=PROOF,
-        ),
-    ] = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    sizes: list[int | None], without: list[str], profile: str | None, as_json: bool
 ) -> int:
     """Prove that whoever waits can be brought to run; or show who waits for ever."""
-    try:
-        from slotproof_model.proofs import prove as proving
-    except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
     from slotproof_model.proofs.progress import EVICT, HELPERS, prove_progress as proofs
     from slotproof_model.proofs.stuck import look
 
-    sizes = page_sizes(page_size, any_page_size, (*proving.PAGE_SIZES, None))
-    known_profile(profile)
-    for name in without or ():
+    for name in without:
         if name not in (*HELPERS, EVICT):
             names = ", ".join((*HELPERS, EVICT))
             raise UsageProblem(f"--without {name!r} changes nothing; what helps is: {names}")
-    missing = frozenset(without or ()) | (
-        frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset()
-    )
+    missing = frozenset(without) | (frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset())
     started = time.perf_counter()
     with progress_bar(not as_json) as tell:
         results, vacuity = proofs(
@@ -118,9 +85,7 @@ def _document(
 
     failed = [each for each in results if each.status != "proved"]
     empty = [each for each in vacuity if each.vacuous]
-    known = cores.load()
-    rests = known.fresh and not known.unproved
-    bad = failed or empty or seen.stuck is not None or not rests
+    bad = failed or empty or seen.stuck is not None
     return {
         "status": FOUND if bad else CONFORMS,
         "theorem": THEOREM,
@@ -134,7 +99,6 @@ def _document(
         "page_sizes": list(dict.fromkeys(str(each.page_size or "any") for each in results)),
         "failed": [asdict(each) for each in failed],
         "vacuous": [asdict(each) for each in empty],
-        "invariants": {"obligations": known.obligations, "proved_on_this_spec": rests},
         "explored": {"states": seen.states, "waiting": seen.waiting},
         "itf": None,
     }
@@ -158,14 +122,7 @@ def _text(document: dict[str, Any]) -> Iterator[str]:
         yield f"{each['status']}: {each['transition']} / {each['clause']} / P={size}"
     for each in document["vacuous"]:
         yield f"vacuous: {each['transition']} at P={each['page_size'] or 'any'}: {each['problem']}"
-    invariants = document["invariants"]
-    if invariants["proved_on_this_spec"]:
-        count, where = invariants["obligations"], "were proved on this spec (cores.json)"
-        what = f"the invariants: all {count} obligations of `slotproof prove` {where}"
-        yield from _said("rests on", what)
-    else:
-        how = "slotproof prove export model/slotproof_model/proofs/cores.json"
-        yield f"NOT proved on this spec: the invariants; `{how}`"
+    yield from _said("rests on", "the invariants, which `slotproof prove` proves")
     yield (
         f"{document['proved']} of {document['obligations']} obligations proved, "
         f"page sizes {', '.join(document['page_sizes'])}, in {document['seconds']} s"
@@ -225,7 +182,10 @@ def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
             "slotproof-spec": {
                 "mutant": _name(missing),
                 "again": " ".join(
-                    ["slotproof prove progress", *(f"--without {each}" for each in sorted(missing))]
+                    [
+                        "slotproof prove --progress",
+                        *(f"--without {each}" for each in sorted(missing)),
+                    ]
                 ),
                 "page_size": found.bounds.page_size,
                 "violated": ["INV-PROGRESS.starved"],
