@@ -1,4 +1,4 @@
-"""What a gate found, for other programs: JUnit XML, SARIF, annotations and a summary on GitHub.
+"""What a gate found, for other programs: JUnit XML, annotations and a summary on GitHub.
 
 All of it is made from the summary that ``slotproof gate --json`` prints.
 """
@@ -8,18 +8,11 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from slotproof.support.files import append
-from slotproof.support.terminal import json_text, plain, plain_lines
-from slotproof_model.spec.invariants import INVARIANTS
-
-SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
-FINGERPRINT = "slotproofIdentity/v1"
-"""The identity of a finding: the same with another seed, configuration or length of its trace."""
-_KNOWN = {"still there": "unchanged", "mended": "absent", "changed": "updated"}
+from slotproof.support.terminal import plain, plain_lines
 
 
 def junit(summary: Mapping[str, Any]) -> str:
@@ -67,53 +60,6 @@ def _words(each: Mapping[str, Any]) -> str:
     """A finding in a few lines."""
     parts = (each["detail"], each["why"], each["problem"] or each["trace"])
     return "\n".join(f"{part}" for part in parts if part)
-
-
-def sarif(summary: Mapping[str, Any], baseline: Path) -> str:
-    """A result for each committed trace and each finding; the rules are the clauses."""
-    results = [*_known(summary, baseline), *map(_new, (*summary["new"], *summary["not_judged"]))]
-    rules = sorted({each["ruleId"] for each in results})
-    driver = {
-        "name": "slotproof",
-        "rules": [
-            {"id": each, "shortDescription": {"text": INVARIANTS[each.partition(".")[0]].sentence}}
-            for each in rules
-        ],
-    }
-    run = {"tool": {"driver": driver}, "results": results}
-    return json_text({"$schema": SARIF, "version": "2.1.0", "runs": [run]})
-
-
-def _known(summary: Mapping[str, Any], baseline: Path) -> Iterator[dict[str, Any]]:
-    """Those of the baseline, suppressed with their reason."""
-    for group in summary["groups"]:
-        for trace in group["traces"]:
-            if trace["status"] in _KNOWN and trace["id"]:
-                place = (baseline.parent / trace["file"]).as_posix()
-                text = f"{group['name']} {trace['status']}: {trace['id']}"
-                yield {
-                    **_result(trace["id"], "note", text, place),
-                    "baselineState": _KNOWN[trace["status"]],
-                    "suppressions": [{"kind": "external", "justification": group["reason"]}],
-                }
-
-
-def _new(each: Mapping[str, Any]) -> dict[str, Any]:
-    level = "error" if each["minimal"] else "warning"
-    text = f"{each['id']}: {_words(each)}"
-    return {**_result(each["id"], level, text, each["trace"] or ""), "baselineState": "new"}
-
-
-def _result(id_: str, level: str, text: str, place: str) -> dict[str, Any]:
-    uri = quote(PurePath(place).as_posix(), safe="/@")
-    where = {"physicalLocation": {"artifactLocation": {"uri": uri}}}
-    return {
-        "ruleId": id_.partition("@")[0],
-        "level": level,
-        "message": {"text": text},
-        "partialFingerprints": {FINGERPRINT: id_},
-        "locations": [where],
-    }
 
 
 def annotated(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -83,7 +83,7 @@ def show(
     loaded = _load(path)
     if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
         what = (
-            "of the spec alone (prove mutant)" if spec_trace.is_one(loaded) else "of another tool"
+            "of the spec alone (prove --mutant)" if spec_trace.is_one(loaded) else "of another tool"
         )
         raise UsageProblem(
             f"{path} is a trace {what}: it has no commands and no pages, and is shown as text only"

@@ -164,7 +164,7 @@ class EngineSpec:
 
     def _program(self, family: str) -> list[str]:
         """Driver and arguments."""
-        return [str(FAMILIES[family].driver), *(f"--mend={each}" for each in self.mends)]
+        return [str(FAMILIES[family].driver), *(f"--patch={each}" for each in self.mends)]
 
     def _with_mends(self) -> None:
         """Raise :class:`EngineUnusable` for an engine that has no patches."""

@@ -206,7 +206,7 @@ def _restore(judge: Judge, path: Path) -> None:
         why = str(error) if isinstance(error, jsontext.BadJson) else "no state of `validate`"
         raise BadState(f"{path}: {why}") from None
     if state.choices != judge.choices:
-        raise BadState(f"{path}: was judged with another --profile or --set-aside")
+        raise BadState(f"{path}: was judged with another --profile or --ignore")
     file = str(Path(state.place.file).resolve())
     if not any(file.startswith(str(named.resolve())) for named in judge.log.named):
         raise BadState(f"{path}: is of another log, {state.place.file}")

@@ -27,14 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--slotproof-engine",
         metavar="ENGINE",
-        help="reference, sglang, module:factory or cmd:PROGRAM ARGS; runs the suite with "
+        help="reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS; runs the suite with "
         f"--pyargs {SUITE}",
-    )
-    add(
-        "--slotproof-python",
-        metavar="PATH",
-        type=Path,
-        help="the Python of the environment that holds the build under test",
     )
     add(
         "--slotproof-config",
@@ -66,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add("--slotproof-profile", metavar="NAME", help="the choices the engine made, if not its own")
     add(
-        "--slotproof-set-aside",
+        "--slotproof-ignore",
         metavar="CLAUSE",
         action="append",
         default=[],
@@ -152,11 +146,7 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     from slotproof.support.terminal import plain
 
     option = pytestconfig.getoption
-    spec = EngineSpec(
-        option("--slotproof-engine"),
-        option("--slotproof-python"),
-        step_timeout=option("--slotproof-step-timeout"),
-    )
+    spec = EngineSpec.parse(option("--slotproof-engine"), option("--slotproof-step-timeout"))
     try:
         engine = spec.open()
     except EngineUnusable as problem:

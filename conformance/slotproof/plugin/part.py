@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import known_profile, number
-from slotproof.cli.run import known
+from slotproof.cli.options import known_clauses, known_profile, number
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
@@ -166,7 +165,7 @@ def parts(config: pytest.Config) -> list[Part]:
         count = number(option(prefix + "parts"), 1, prefix + "parts")
         seed = number(option(prefix + "seed"), 0, prefix + "seed")
         profile = known_profile(option(prefix + "profile"))
-        set_aside = known(option(prefix + "set-aside"))
+        set_aside = known_clauses(option(prefix + "ignore"), prefix + "ignore")
         known_findings = option(prefix + "baseline")
         if known_findings is not None:
             load(known_findings).check()

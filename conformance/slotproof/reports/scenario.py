@@ -154,7 +154,7 @@ class Scenario:
     ) -> None:
         self.engine.close()
 
-    def set_aside(self, clause: str) -> None:
+    def ignore(self, clause: str) -> None:
         """Pass over violations of a clause (``INV-ONCE.reported``) from here on."""
         self.referee.set_aside |= {clause}
 

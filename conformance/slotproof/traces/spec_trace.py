@@ -1,4 +1,4 @@
-"""A trace of the spec alone, as ``prove mutant`` and ``prove progress`` write it: transitions,
+"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
 and no commands."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SpecMeta(TypedDict):
     violated: Annotated[list[Name], Field(min_length=1)]
     page_size: Count
     again: NotRequired[Name]
-    """The command that finds it, where that is not ``prove mutant``."""
+    """The command that finds it, where that is not ``prove --mutant``."""
 
 
 _Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
@@ -79,7 +79,7 @@ def _lines(document: Any) -> Iterator[str]:
     yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
     yield from transitions(document)
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
-    again = meta.get("again", f"slotproof prove mutant {mutant} --page-size {size}")
+    again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
     yield f"again: {again}"
 
 

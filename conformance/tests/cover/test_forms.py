@@ -194,7 +194,7 @@ def test_every_command_has_a_call(tmp_path: Path) -> None:
         engine.close("s1")
         engine.step()
         engine.tick(1)
-        engine.set_aside("INV-ONCE.reported")
+        engine.ignore("INV-ONCE.reported")
         done = {entry.command["do"] for entry in engine.referee.log}
     # The reference drafts by itself; other engines are given drafts by hand.
     assert {*done, "draft"} == set(FIELDS)
@@ -358,10 +358,10 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_trace_of_the_spec_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `prove mutant` writes has transitions and no commands: text only."""
+    """What `prove --mutant` writes has transitions and no commands: text only."""
     pytest.importorskip("z3")
     monkeypatch.chdir(tmp_path)
-    status(["prove", "mutant", "22862-no-free-tail", "--page-size", "1"])
+    status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
     (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
     capsys.readouterr()
     assert status(["show", str(path)]) == 0

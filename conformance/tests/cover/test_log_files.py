@@ -324,7 +324,7 @@ def test_states_that_are_none(tmp_path: Path, capfd: pytest.CaptureFixture[str])
         ("[]", [], "no state of `validate`"),
         (good.replace("T-OPEN", "T-APEN"), [], "was changed"),
         (good.replace('"slotproof-follow": 2', '"slotproof-follow": 1'), [], "another version"),
-        (good, ["--set-aside", "INV-ONCE.reported"], "another --profile or --set-aside"),
+        (good, ["--ignore", "INV-ONCE.reported"], "another --profile or --ignore"),
     ):
         state.write_text(text)
         capfd.readouterr()

@@ -1,4 +1,4 @@
-"""`prove mutant`, `progress`, `smtlib`, `run`'s word on shorter traces, `matrix spec`."""
+"""`prove --mutant`, `progress`, `smtlib`, `run`'s word on shorter traces, `matrix spec`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def test_a_mutant_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "mutant", "22790d-two-in-flight", "--json"]) == 1
+    assert status(["prove", "--mutant", "22790d-two-in-flight", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     meta = found["itf"]["#meta"]["slotproof-spec"]
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
-    assert status(["prove", "mutant", "22790d-two-in-flight"]) == 1
+    assert status(["prove", "--mutant", "22790d-two-in-flight"]) == 1
     assert "shortest: 3 transitions" in capsys.readouterr().out
     assert (tmp_path / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
 
 
 def test_the_spec_itself_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["prove", "mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
+    assert status(["prove", "--mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
     assert "no counterexample of up to 2 transitions" in capsys.readouterr().out
 
 
@@ -52,10 +52,10 @@ def test_how_far_a_proof_is(jobs: int) -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["prove", "mutant", "nobody"], "no mutant 'nobody'"),
-        (["prove", "mutant", "22790d-two-in-flight", "--any"], "No such option: --any"),
-        (["prove", "mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
-        (["prove", "mutant"], "Missing argument 'NAME'"),
+        (["prove", "--mutant", "nobody"], "no mutant 'nobody'"),
+        (["prove", "--mutant", "22790d-two-in-flight", "--any"], "No such option: --any"),
+        (["prove", "--mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
+        (["prove", "--mutant"], "Missing argument 'NAME'"),
         (["matrix", "spec", "--jobs", "0"], "--jobs"),
     ],
 )
@@ -77,7 +77,7 @@ def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equatio
     ("trace", "words"),
     [
         (_trace(5), "none is shorter"),
-        (_trace(6), "needs 5 (slotproof prove mutant 22790a-abort-drops-row)"),
+        (_trace(6), "needs 5 (slotproof prove --mutant 22790a-abort-drops-row)"),
         (_trace(4), None),
         (_trace(5, ("INV-ANSWER", "once")), None),
     ],
@@ -112,11 +112,11 @@ def test_the_table_of_spec_mutants() -> None:
 def test_progress_is_a_theorem_with_its_rank_and_its_choice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert status(["prove", "progress", "--page-size", "4"]) == 0
+    assert status(["prove", "--progress", "--page-size", "4"]) == 0
     said = capsys.readouterr().out
     for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
         assert word in said
-    assert status(["prove", "progress", "--any", "--profile", "sglang", "--json"]) == 0
+    assert status(["prove", "--progress", "--any", "--profile", "sglang", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["failed"] == [] and found["itf"] is None
     assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
@@ -132,14 +132,14 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
 ) -> None:
     """docs/findings/idle-session-pins.md, of the spec."""
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "progress", "--page-size", "1", *argv]) == 1
+    assert status(["prove", "--progress", "--page-size", "1", *argv]) == 1
     said = capsys.readouterr().out
     assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
     assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
     assert "  6  T-PLAIN-SUBMIT prompt=2" in said
     (trace,) = tmp_path.glob("slotproof-traces/*.itf.json")
     assert status(["show", str(trace)]) == 0
-    assert "again: slotproof prove progress --without T-DISCARD" in capsys.readouterr().out
+    assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
 
 
 def test_a_proof_of_another_spec_proves_nothing(
@@ -148,7 +148,7 @@ def test_a_proof_of_another_spec_proves_nothing(
     """The theorem rests on the invariants: cores.json must be about this spec."""
     known = replace(cores.load(), spec="another")
     monkeypatch.setattr(cores, "load", lambda: known)
-    assert status(["prove", "progress", "--page-size", "1"]) == 1
+    assert status(["prove", "--progress", "--page-size", "1"]) == 1
     assert "NOT proved on this spec: the invariants" in capsys.readouterr().out
 
 

@@ -131,7 +131,7 @@ def test_the_line_of_a_trace_of_the_spec() -> None:
     state = {"full.total": 1, "mbt::actionTaken": "x", "mbt::nondetPicks": {}}
     meta: dict[str, Any] = {"mutant": "a; touch b", "page_size": 1, "violated": ["x"]}
     document = {"#meta": {"slotproof-spec": meta}, "vars": [], "states": [state]}
-    assert spec_trace.render(document).endswith("prove mutant 'a; touch b' --page-size 1\n")
+    assert spec_trace.render(document).endswith("prove --mutant 'a; touch b' --page-size 1\n")
     meta["page_size"] = "1; c"
     with pytest.raises(itf.BadTrace, match="page_size: Input should be a valid integer"):
         spec_trace.render(document)

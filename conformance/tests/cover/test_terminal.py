@@ -97,7 +97,7 @@ def test_a_hostile_driver(
         ["check-driver", spec],
         ["replay", str(toy_trace), "--engine", f"{spec} --bug"],
         ["diff", str(toy_trace), spec],
-        ["matrix", "builds", f"{spec} --bug", *some],
+        ["matrix", f"{spec} --bug", *some],
         ["show", str(toy_trace)],
     ):
         status([*argv, *as_json])

@@ -2,7 +2,7 @@
 EXTENDS Integers
 
 (* The accounting of a session slot's KV in an LLM serving engine.
-   Generated from slotproof's model/ by `slotproof docs --tla`: do not
+   Generated from slotproof's model/ by `slotproof docs`: do not
    edit. Lengths and figures are tokens. One session with its slot and
    turn, or one request without a session, is written out; all other actors
    are the constants frame_*, which no step changes. *)
