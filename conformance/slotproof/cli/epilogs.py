@@ -65,7 +65,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         (
             "slotproof replay found.itf.json",
             "slotproof replay found.itf.json --engine sglang==0.5.23 --out now.itf.json",
-            "slotproof replay found.itf.json --engine sglang==0.5.18 --against sglang==0.5.23",
+            "slotproof replay found.itf.json --against sglang==0.5.23",
         ),
         {
             CONFORMS: "no clause is violated, or both builds do the same",

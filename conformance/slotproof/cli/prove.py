@@ -32,7 +32,6 @@ _MODES = {
     "--any": ("", "--progress"),
     "--without": ("--progress",),
     "--profile": ("--progress",),
-    "--mutant": ("--mutant",),
 }
 """The proofs that an option goes with."""
 
@@ -50,8 +49,10 @@ def prove(
     as_json: bool = JSON,
 ) -> int:
     """Prove the spec's invariants, at some page sizes or at any."""
+    if progress and mutant:
+        raise UsageProblem("--mutant goes alone: leave out --progress")
     mode = "--progress" if progress else "--mutant" if mutant else ""
-    given = {"--transition": transition, "--jobs": jobs, "--any": any_page_size, "--mutant": mutant}
+    given = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
     for name, value in (given | {"--without": without, "--profile": profile}).items():
         if value and mode not in _MODES[name]:
             fits = " and ".join(each or "the proof of the invariants" for each in _MODES[name])

@@ -1,22 +1,19 @@
-"""`prove --mutant`, `progress`, `smtlib`, `run`'s word on shorter traces, `matrix spec`."""
+"""`prove --mutant`, `prove --progress`, `run`'s word on shorter traces."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
-from slotproof.matrices.spec import collect
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.report import compare
 from slotproof.traces.record import Row
-from slotproof_model.proofs import cores, prove as proofs
-from slotproof_model.proofs.kill import Verdict
+from slotproof_model.proofs import prove as proofs
 from tests.cover.test_cli import wrong
 
 
@@ -53,10 +50,9 @@ def test_how_far_a_proof_is(jobs: int) -> None:
     ("argv", "text"),
     [
         (["prove", "--mutant", "nobody"], "no mutant 'nobody'"),
-        (["prove", "--mutant", "22790d-two-in-flight", "--any"], "No such option: --any"),
         (["prove", "--mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
-        (["prove", "--mutant"], "Missing argument 'NAME'"),
-        (["matrix", "spec", "--jobs", "0"], "--jobs"),
+        (["prove", "--mutant"], "Option '--mutant' requires an argument"),
+        (["prove", "--jobs", "-1"], "--jobs must be at least 0, not -1"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -89,23 +85,7 @@ def test_what_is_said_of_shorter_traces(trace: Trace, words: str | None) -> None
     assert said is None or str(words) in str(said["text"])
 
 
-def test_the_table_of_spec_mutants() -> None:
-    table = collect(
-        [
-            Verdict("T-PARK/drop-guard/running", "killed", "T-PARK / INV-PHASE.row / P=4"),
-            Verdict("T-PARK/drop-guard/x", "equivalent", "same steps"),
-            Verdict("T-OPEN/drop-guard/y", "survives"),
-        ],
-        lambda _: None,
-    )
-    assert table.survivors == ["T-OPEN/drop-guard/y"]
-    assert "| T-PARK | 2 | 1 | 1 | 0 |" in table.markdown()
-    assert "| INV-PHASE | 1 |" in table.markdown()
-    assert "survives: T-OPEN/drop-guard/y" in table.markdown()
-    assert table.document()["fates"] == {"killed": 1, "equivalent": 1, "survives": 1}
-
-
-# Progress, and the obligations as files ---------------------------------------------------
+# Progress -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -142,43 +122,20 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
     assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
 
 
-def test_a_proof_of_another_spec_proves_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The theorem rests on the invariants: cores.json must be about this spec."""
-    known = replace(cores.load(), spec="another")
-    monkeypatch.setattr(cores, "load", lambda: known)
-    assert status(["prove", "--progress", "--page-size", "1"]) == 1
-    assert "NOT proved on this spec: the invariants" in capsys.readouterr().out
-
-
-def test_obligations_are_written_as_smt_lib(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = ["prove", "smtlib", str(tmp_path / "a"), "--transition", "T-PARK", "--page-size", "4"]
-    assert status([*argv, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    texts = [path.read_text() for path in (tmp_path / "a").iterdir()]
-    assert found["files"] == len(texts) and found["files"] > 3
-    assert sum(text.count("(check-sat)") for text in texts) == found["obligations"]
-    assert status(argv) == 0
-    assert (
-        f"{found['obligations']} obligations in {found['files']} files" in capsys.readouterr().out
-    )
-
-
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
-        (["progress", "--profile", "nobody"], "unknown profile 'nobody'"),
-        (["--page-size", "4", "progress"], "options go after the subcommand: slotproof prove pro"),
-        (["--json", "mutant", "spec"], "options go after the subcommand"),
-        (["smtlib", "x", "--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
-        (["smtlib", "/dev/null"], "is no folder"),
+        (["--progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
+        (["--progress", "--profile", "nobody"], "unknown profile 'nobody'"),
+        (["--without", "T-OPEN"], "--without goes with --progress"),
+        (["--profile", "vllm"], "--profile goes with --progress"),
+        (["--progress", "--jobs", "2"], "--jobs goes with the proof of the invariants"),
+        (["--progress", "--mutant", "spec"], "--mutant goes alone"),
+        (["--mutant", "spec", "--any"], "--any goes with the proof of the invariants and --progr"),
+        (["--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
     ],
 )
-def test_what_a_subcommand_does_not_take_is_one_line(
+def test_what_a_proof_does_not_take_is_one_line(
     argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert text in wrong(["prove", *argv], capfd)
