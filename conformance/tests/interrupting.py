@@ -20,7 +20,6 @@ RUNS = {
     "jobs": ("run", "--engine", "reference", "--all", "--jobs", "2"),
     "served, jobs": ("run", "--engine", SERVED, "--all", "--jobs", "2"),
     "matrix": ("matrix", "here=reference", f"served={SERVED}"),
-    "mutants": ("matrix", "mutants", "--jobs", "2"),
     "check-driver": ("check-driver", SERVED),
 }
 """What asks a correct engine (or does not judge one), and would go on for long."""

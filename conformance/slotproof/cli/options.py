@@ -41,7 +41,7 @@ STEP_TIMEOUT = option(
 )
 PROFILE = option("--profile PROFILE", "Engine", "Override the profile that the engine reports.")
 PATCH = option(
-    "--patch NAME", "Engine", "Repair a known bug of SGLang: a name of `list patches`, or all."
+    "--patch NAME", "Engine", "Repair a known bug of the build: a name of `list patches`, or all."
 )
 CONFIG = option("--config NAME", "Search", "A configuration; may be repeated. Default: all.")
 IGNORE = option("--ignore CLAUSE", "Search", "Ignore a clause (INV-ONCE.reported); repeatable.")

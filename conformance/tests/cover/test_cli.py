@@ -75,7 +75,6 @@ def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["run", "--engine", f"cmd:{sys.executable} -c 1"], "the driver does not start"),
         (["run", "--engine", "reference@cuda:99", *SMALL], "device 'cuda:99' can't be used"),
         (["run", "--engine", "sglang==0.5.23@p"], "has an environment of its own; for another one"),
-        (["run", "--engine", "json:make@cuda"], "unknown engine 'json:make@cuda'"),
         (["run", "--engine", "reference-transformer:nobody"], "there is no mutant 'nobody'"),
         (["run", "--profile", "lmdeploy"], "unknown profile 'lmdeploy'; there are: reference"),
         (["run", "--config", "p3"], "unknown configuration 'p3'; there are: p1, "),
@@ -282,7 +281,7 @@ THINGS: dict[str, Any] = {
     "engines": {
         "reference",
         "reference:MUTANT",
-        *(f"{name}{release}" for name in FAMILIES for release in ("", "==RELEASE")),
+        *(f"{name}{release}" for name in FAMILIES for release in ("@PYTHON", "==RELEASE")),
         "reference-transformer",
         "module:factory",
         "cmd:PROGRAM ARGS",

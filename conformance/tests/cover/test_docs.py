@@ -63,22 +63,6 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (folder / "notes.md").read_text() == "somebody's own"
 
 
-def test_tla_alone(tmp_path: Path) -> None:
-    assert status(["docs", "--tla", "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("Slotproof.cfg", "Slotproof.tla", "SlotproofActors.cfg", "SlotproofActors.tla")
-    ]
-
-
-def test_cores_of_another_spec(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Proofs of a spec that is no more are shown to nobody."""
-    monkeypatch.setattr(cores, "fingerprint", lambda: "another")
-    assert status(["docs", "--check", "--out", str(tmp_path)]) == 1
-    assert "prove export" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("argv", "says"),
     [

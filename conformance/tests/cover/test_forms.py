@@ -164,12 +164,12 @@ def test_a_release_is_named_where_the_trace_has_one() -> None:
     assert trace.found_on == "sglang==0.5.23"
     assert 'FOUND_ON = "sglang==0.5.23"' in scripted.render(trace)
     assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
-    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
+    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
     assert text.again(trace, "x", mine) == (
-        "slotproof replay x --engine sglang --python 'my env/bin/python' --step-timeout 60"
+        "slotproof replay x --engine 'sglang@my env/bin/python' --step-timeout 60"
     )
-    assert text.again(trace, "x", EngineSpec("sglang==0.5.23", start_timeout=300).options) == (
-        "slotproof replay x --engine sglang==0.5.23 --start-timeout 300"
+    assert text.again(trace, "x", EngineSpec("sglang==0.5.23", step_timeout=300)) == (
+        "slotproof replay x --engine sglang==0.5.23 --step-timeout 300"
     )
 
 

@@ -139,20 +139,18 @@ def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFi
     status([*argv, "--ignore", "INV-SUM-FULL.reported"])
     document = json.loads(capsys.readouterr().out)
     assert not any(row["name"].startswith("INV-SUM-FULL.reported") for row in document["rows"])
-    assert "Set aside: INV-SUM-FULL.reported." in document["notes"]
+    assert "Ignored: INV-SUM-FULL.reported." in document["notes"]
 
 
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["builds"], "Missing argument 'BUILD...'"),
-        (["mutants", "--traces", "."], "No such option: --traces"),
-        (["builds", "reference", "--traces", "nowhere"], "nowhere is no folder"),
-        (["spec", "--seeds", "2"], "No such option: --seeds"),
-        (["builds", "reference", "reference"], "'reference' is there twice"),
-        (["builds", "lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
-        (["mutants", "--examples", "0"], "--examples must be at least 1"),
-        (["mutants", "--jobs", "0"], "--jobs must be at least 1"),
+        ([], "Missing argument 'BUILD...'"),
+        (["reference", "--traces", "nowhere"], "nowhere is no folder"),
+        (["reference", "reference"], "'reference' is there twice"),
+        (["lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
+        (["reference", "--examples", "0"], "--examples must be at least 1"),
+        (["reference", "--jobs", "0"], "--jobs must be at least 1"),
     ],
 )
 def test_wrong_usage(

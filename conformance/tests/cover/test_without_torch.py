@@ -134,10 +134,9 @@ def test_who_asks_for_the_reference_engine_is_told_what_to_install(
 ) -> None:
     lines = [
         ["run", "--engine", "reference"],
-        ["run", "--engine", "reference-transformer:leak-full", "--device", "cuda"],
+        ["run", "--engine", "reference-transformer:leak-full@cuda"],
         ["replay", str(CORPUS / "traces" / "two-turns.itf.json")],
         ["check-driver", "reference"],
-        ["matrix", "mutants"],
     ]
     found, said = statuses(lines, bare, tmp_path)
     assert found == [2] * len(lines)

@@ -77,7 +77,7 @@ def driver(rng: Random) -> Input:
     """A driver that turns on us, for `run` and `check-driver`; its seed is the input."""
     seed = str(rng.randrange(10**9))
     command = f"{shlex.quote(sys.executable)} -m {__package__}.hostile {seed}"
-    times = ("--step-timeout", "0.5", "--start-timeout", "2")
+    times = ("--step-timeout", "0.5")
     engine = ("--engine", f"cmd:{command}", "--config", "p1-one", "--out", OUT)
     limits = ("--examples", "4", "--steps", "6", "--seconds", "2")
     argv: tuple[str, ...] = ("run", *engine, *times, *limits)

@@ -29,6 +29,7 @@ from unittest import mock
 import typer.main
 
 from slotproof.cli.app import status
+from slotproof.engines import registry
 from tests.fuzz.bait import Ran, spring
 from tests.fuzz.conversations import StandIn, script
 from tests.fuzz.given import FILE, FOLDER, OUT, SCRIPT, Input
@@ -195,7 +196,8 @@ def _started(given: Input) -> Iterator[None]:
     """No program is started; a driver is one that has said everything, or its own process."""
     if given.kind == "drivers":
         before = _children()
-        yield
+        with mock.patch.object(registry, "START_TIMEOUT", 2.0):
+            yield
         if _children() - before:
             raise Failed("a process stays behind", str(given.argv))
         return

@@ -48,7 +48,7 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     compare("show", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "mermaid", "pytest"])
+@pytest.mark.parametrize("form", ["text", "markdown", "pytest"])
 def test_show_in_every_form(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A stored trace of #22862 with its iterations; the page is tested in a browser."""
     assert status(["show", "--format", form, DETAILED]) == 0
@@ -66,7 +66,7 @@ def test_show_as_an_issue(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["diff", DETAILED, "reference"]) == 1
+    assert status(["replay", DETAILED, "--against", "reference"]) == 1
     compare("diff", capsys.readouterr().out)
 
 
