@@ -89,11 +89,6 @@ def test_one_line_and_status_2(
     assert error.count("\n") == 1
 
 
-def test_export_proves_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["prove", "export", "x.json", "--transition", "T-OPEN"]) == 2
-    assert "No such option: --transition" in capsys.readouterr().err
-
-
 # Two versions of the spec ------------------------------------------------------------
 
 

@@ -113,7 +113,7 @@ def test_commands_work_without_torch(bare: dict[str, str], tmp_path: Path) -> No
         *((["show", trace, "--format", form], 2 if form in UPSTREAM else 0) for form in Format),
         (["show", trace, "--json"], 0),
         (["show", "--all", trace, *out], 0),
-        (["diff", trace, TOY], 1),
+        (["replay", trace, "--engine", bug, "--against", TOY], 1),
         (["validate", str(CORPUS / "logs" / "two-turns.jsonl")], 0),
         (["check-driver", TOY], 0),
         (["prove", "--transition", "T-OPEN"], 0),
