@@ -44,7 +44,7 @@ def _show(result: Result) -> None:
     for seen in result.seen:
         say(f"           seen: {' '.join(seen.split())}")
     if result.result == "not ok":
-        say(f"           fix: {result.check.mend}")
+        say(f"           fix: {result.check.fix}")
 
 
 def _summary(report: Report) -> list[str]:
@@ -68,7 +68,7 @@ def _document(report: Report) -> dict[str, object]:
                 "sentence": each.check.sentence,
                 "result": each.result,
                 "seen": each.seen,
-                "mend": each.check.mend,
+                "fix": each.check.fix,
             }
             for each in report.results
         ],

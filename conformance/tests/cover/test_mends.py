@@ -145,7 +145,7 @@ def test_a_trace_says_with_which_mends_it_was_found(tmp_path: Path) -> None:
     itf.save(replace(old, mends=("queued-abort",)), tmp_path / "t.itf.json")
     new = load_trace(tmp_path / "t.itf.json")
     assert new.mends == ("queued-abort",)
-    assert 'mends=["queued-abort"]' in scripted.render(new)
+    assert 'patches=["queued-abort"]' in scripted.render(new)
     text = (tmp_path / "t.itf.json").read_text()
     (tmp_path / "t.itf.json").write_text(text.replace('"queued-abort"', '"--start-timeout"'))
     with pytest.raises(itf.BadTrace, match="mends"):
