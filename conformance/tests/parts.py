@@ -41,7 +41,7 @@ _COMMANDS = (
 )
 """What deals with signals, processes and the ends of commands."""
 _BUILDS = (
-    *(*_REFEREE, *rooms("campaigns", "drivers/common", "environments", "frontend", "logs")),
+    *(*_REFEREE, *rooms("campaigns", "drivers/common", "environments", "logs")),
     *(*rooms("matrices"), f"{TESTS}/*.py"),
 )
 _WHEEL = (

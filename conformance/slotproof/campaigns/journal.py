@@ -22,7 +22,6 @@ from slotproof.support.jsontext import BadJson
 
 NAME = "journal.jsonl"
 LOCK = "journal.lock"
-OBSERVATIONS = "observations.jsonl"
 
 _ODD = (ValueError, LookupError, TypeError, AttributeError)
 """What a line raises that is of its type and makes no sense."""
@@ -229,7 +228,7 @@ def canonical(folder: Path) -> list[dict[str, Any]]:
     result = []
     for _, line in lines(folder / NAME):
         if line["kind"] not in ("begun", "seen", "shorter", "judged"):
-            times = ("at", "seconds", "started", "observed")
+            times = ("at", "seconds", "started")
             result.append({name: value for name, value in line.items() if name not in times})
     kinds = ("head", "joined", "round", "task", "closed", "shrunk")
 

@@ -140,7 +140,6 @@ class TaskLine(TypedDict):
     reached: Counts
     at: Seconds
     seconds: Seconds
-    observed: NotRequired[Count]
     part: NotRequired[Count]
 
 

@@ -60,9 +60,8 @@ def _head(heads: Sequence[Head]) -> Head:
 
 
 def _parts(folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """All lines but the first of each; what they observed stays where it is."""
+    """Yield all lines but the first of each."""
     for part, folder in enumerate(folders):
         for number, (_, line) in enumerate(lines(folder / NAME)):
             if number:
-                line.pop("observed", None)
                 yield {**line, "part": part}

@@ -45,9 +45,7 @@ def plan_of(head: Head) -> Plan:
     )
 
 
-def explores(
-    state: CampaignState, accepted: AcceptedFindings, watch: bool = False
-) -> Iterator[tuple[int, Explore]]:
+def explores(state: CampaignState, accepted: AcceptedFindings) -> Iterator[tuple[int, Explore]]:
     """The tasks of the round that are not done, by their numbers."""
     head, current = state.head, state.round
     assert current is not None
@@ -69,7 +67,6 @@ def explores(
                     seen[name],
                     known,
                     accepted,
-                    watch,
                 ),
             )
         first += examples

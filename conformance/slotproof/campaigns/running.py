@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from slotproof.campaigns import rounds
 from slotproof.campaigns.journal import Journal
 from slotproof.campaigns.lines import explored_line, finding_line
-from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.state import CampaignState, Round
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.search.causes import AcceptedFindings
@@ -65,15 +64,13 @@ def run(
     limits: Limits,
     watcher: Watcher,
     accepted: AcceptedFindings | None = None,
-    observations: Observations | None = None,
 ) -> Ended:
     """Go on with a campaign. Whatever ends it, all that is done is in the journal.
 
     Raises :class:`BadJournal` where that can't be written, and :class:`EngineUnusable` where an
     engine can't be used and nothing was found before.
     """
-    accepted = accepted or AcceptedFindings()
-    return _Running(journal, workers, limits, watcher, accepted, observations).run()
+    return _Running(journal, workers, limits, watcher, accepted or AcceptedFindings()).run()
 
 
 class _Running:
@@ -84,10 +81,9 @@ class _Running:
         limits: Limits,
         watcher: Watcher,
         accepted: AcceptedFindings,
-        observations: Observations | None,
     ) -> None:
         self.journal, self.workers, self.limits = journal, workers, limits
-        self.watcher, self.accepted, self.observations = watcher, accepted, observations
+        self.watcher, self.accepted = watcher, accepted
         self.clock = Clock(limits.seconds)
         self.search = self.clock
         if limits.seconds is not None:
@@ -156,8 +152,7 @@ class _Running:
 
     def explore(self, current: Round) -> None:
         """The tasks of the round that are not done."""
-        watch = self.observations is not None
-        due = [] if current.explored else list(rounds.explores(self.state, self.accepted, watch))
+        due = [] if current.explored else list(rounds.explores(self.state, self.accepted))
         numbers = [number for number, _ in due]
         begun = time.monotonic()
 
@@ -182,12 +177,8 @@ class _Running:
         self.running = 0
 
     def explored(self, current: Round, number: int, result: Explored, seconds: float) -> None:
-        """Journal what came of a task; what it observed first, so that it is there if this is."""
+        """Journal what came of a task."""
         name = current.tasks[number][0]
-        more = {}
-        if self.observations is not None:
-            where = {"round": current.number, "task": number}
-            more["observed"] = self.observations.add(name, where, result.observed)
         place = self.state.places[name]
         line = explored_line(result, place.common)
         self.add(
@@ -196,7 +187,6 @@ class _Running:
             task=number,
             config=name,
             **line,
-            **more,
             seconds=round(seconds, 2),
         )
         if result.findings:

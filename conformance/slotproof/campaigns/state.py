@@ -141,8 +141,6 @@ class CampaignState:
         """By identity, when a finding came to be one."""
         self.new = Moment()
         """When a feature was reached for the first time."""
-        self.observed = 0
-        """Bytes of observations that belong to what is done."""
         self.parts = [CampaignState(each) for each in head.parts]
         self._worked = self._base = 0.0
         self._begun: float | None = None
@@ -193,7 +191,6 @@ class CampaignState:
         if task >= len(current.tasks) or current.tasks[task][0] != line["config"]:
             raise ValueError(f"task {task} is not one of the round")
         current.results[task] = explored_of(line)
-        self.observed = line.get("observed", self.observed)
         for each in current.results[task].findings:
             self.findings.saw(each)
         self._end()

@@ -12,9 +12,8 @@ from typing import Any
 from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.following import PAGE, Following
-from slotproof.campaigns.journal import OBSERVATIONS, BadJournal, Journal, head_of, load
+from slotproof.campaigns.journal import BadJournal, Journal, head_of, load
 from slotproof.campaigns.lines import Head, offers
-from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState
 from slotproof.cli.all_findings import said
@@ -61,7 +60,6 @@ SECONDS_HELP = "Seconds of this call, shrinking included."
 JOBS_HELP = "Processes at once. Default: 1; with --ray, one per processor of the cluster."
 RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
 MERGE_HELP = "Merge this journal into --journal, and search nothing; may be repeated."
-OBSERVATIONS_HELP = f"Write each example to {OBSERVATIONS} in the journal, as Hypothesis does."
 ROUND_HELP = "Tasks of each configuration between two exchanges; more for many workers."
 
 
@@ -80,7 +78,6 @@ def campaign(
     patch: list[str] | None = PATCH,
     baseline: Path | None = option("--baseline FILE", "Search", "Report only what is not in it."),
     merge: list[Path] | None = option("--merge DIR", "Journal", MERGE_HELP),
-    observations: bool = option("--observations", "Journal", OBSERVATIONS_HELP, False),
     of_task: int = option("--task N", "Search", "Examples that a worker does in a row.", MOST),
     of_round: int = option("--round N", "Search", ROUND_HELP, 1),
     step_timeout: float = STEP_TIMEOUT,
@@ -122,7 +119,7 @@ def campaign(
             with writing(where, "--journal"):
                 kept = stack.enter_context(_opened(where, head))
             workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.engine))
-            ended, it = _run(under_test, kept, plan, workers, entries, observations, as_json)
+            ended, it = _run(under_test, kept, plan, workers, entries, as_json)
             return _said(kept.state, ended, plan, kept.folder, as_json, it)
     finally:
         under_test.close()
@@ -221,7 +218,6 @@ def _run(
     plan: Plan,
     workers: Workers,
     entries: Baseline | None,
-    observed: bool,
     as_json: bool,
 ) -> tuple[Ended, Following]:
     state, accepted, gate = journal.state, AcceptedFindings(), None
@@ -230,20 +226,12 @@ def _run(
         with interrupts.noted():
             gate.replay()
         accepted = gate.accepted
-    file = journal.folder / OBSERVATIONS
-    with ExitStack() as stack:
-        show = stack.enter_context(campaign_view(not as_json, plan.examples))
+    with campaign_view(not as_json, plan.examples) as show:
         following = Following(journal.folder, _folder(journal.folder, state), show)
         following.write(state)
-        observing = None
         try:
-            if observed:
-                name, started = state.head.engine, state.head.started
-                with writing(file, "--observations"):
-                    observing = Observations(file, name, started, state.observed)
-                stack.callback(observing.close)
             limits = Limits(plan.examples, plan.seconds)
-            ended = running.run(journal, workers, limits, following, accepted, observing)
+            ended = running.run(journal, workers, limits, following, accepted)
             if gate is not None:
                 _judge(gate, journal)
         except BadJournal as bad:

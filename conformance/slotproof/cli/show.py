@@ -29,7 +29,7 @@ from slotproof.support.terminal import (
     say_json,
     say_text,
 )
-from slotproof.traces import foreign, itf, spec_trace
+from slotproof.traces import itf, spec_trace
 
 DOCUMENT = "json"
 _ENDINGS = {**forms.ENDINGS, DOCUMENT: ".json"}
@@ -82,11 +82,9 @@ def show(
         beside(out, [path])
     loaded = _load(path)
     if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
-        what = (
-            "of the spec alone (prove --mutant)" if spec_trace.is_one(loaded) else "of another tool"
-        )
         raise UsageProblem(
-            f"{path} is a trace {what}: it has no commands and no pages, and is shown as text only"
+            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and no "
+            "pages, and is shown as text only"
         )
     if name == DOCUMENT:
         shown = _json(loaded, path)
@@ -140,7 +138,7 @@ def _open(page: Path) -> None:
 
 
 def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
-    """It as a document; of a trace of the spec, or of another tool, what the file has."""
+    """Return the trace as a document, or what the file of a trace of the spec has."""
     try:
         return json_text(loaded if isinstance(loaded, dict) else forms.document(loaded))
     except forms.ODD as error:
@@ -155,24 +153,22 @@ def _issue(trace: Trace, path: Path) -> str:
 
 
 def _load(path: Path) -> Trace | dict[str, Any]:
-    """A trace; or the document of one of the spec alone, or of another tool."""
+    """Return a trace, or the document of one of the spec alone."""
     if is_log(path):
         return end_of(path)
     try:
         document = jsontext.read(path, bounds.TRACE_BYTES)
     except jsontext.BadJson:
         document = None  # load_trace says what is wrong
-    if spec_trace.is_one(document) or foreign.is_one(document):
-        assert isinstance(document, dict)
+    if isinstance(document, dict) and spec_trace.is_one(document):
         return document
     return load_trace(path, to_run=False)
 
 
 def _states(document: dict[str, Any], path: Path) -> str:
-    """States of a trace that has no commands."""
-    render = spec_trace.render if spec_trace.is_one(document) else foreign.render
+    """Return a trace of the spec as text."""
     try:
-        return render(document)
+        return spec_trace.render(document)
     except itf.BadTrace as bad:
         raise itf.BadTrace(f"{path}: {bad}") from None
 

@@ -15,16 +15,7 @@ from typing import Any, BinaryIO
 
 from slotproof.engines.base import Capabilities
 from slotproof.logs.files import UNREADABLE, NoFiles, files_of, number, opened, shown, why
-from slotproof.logs.lines import (
-    END,
-    FAILED,
-    HEADER,
-    READ,
-    SNAPSHOT,
-    VERSION,
-    apart,
-    drop_old_fields,
-)
+from slotproof.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
 from slotproof.protocol.commands import FIELDS
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded, hashed
@@ -103,8 +94,6 @@ class Place:
     """CRC-32 of the file's first line: which file it is."""
     offset: int
     line: int
-    version: int
-    """Of the format, as its last header says."""
 
 
 @dataclass
@@ -205,12 +194,11 @@ class Log:
             read, offset = read + 1, offset + len(raw)
             self.lines += 1
             head = self.place.head if self.place else zlib.crc32(raw)
-            version = self.place.version if self.place else VERSION
             try:
-                line, version = parsed(read, data, version)
+                line = parsed(read, data)
             except ValueError as error:
                 raise self.bad(read, str(error)) from None
-            self.place = Place(str(self.file), head, offset, read, version)
+            self.place = Place(str(self.file), head, offset, read)
             yield line
 
     def bad(self, number: int, text: str) -> BadLog:
@@ -218,28 +206,23 @@ class Log:
         return BadLog(f"{shown(self.file)}: line {number}: {' '.join(text.split())[:300]}")
 
 
-def parsed(number: int, data: Any, version: int) -> tuple[Line, int]:
-    """The line, checked, and the version of the format from there on.
-
-    Raises :class:`ValueError` with what is wrong.
-    """
+def parsed(number: int, data: Any) -> Line:
+    """Return the line, checked. Raises :class:`ValueError` with what is wrong."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
         raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")
     kind = kinds[0]
     value = data[kind]
     if kind == "slotproof-log":
-        if value not in READ:
+        if value != VERSION:
             raise ValueError(f"the log is of version {quoted(value)}, this is {VERSION}")
         _fit(HEADER, data)
         try:
-            return Line(number, "header", Header.of(data)), value
+            return Line(number, "header", Header.of(data))
         except BadConfig as bad:
             raise ValueError(f"config: {bad}") from None
     if kind == "command":
-        return Line(number, kind, check_recorded(value)), version
-    if kind == "snapshot" and version == 1:
-        drop_old_fields(value)
+        return Line(number, kind, check_recorded(value))
     _fit(_SHAPES[kind], value)
     if kind == "snapshot":
         parts = apart(value)
@@ -251,7 +234,7 @@ def parsed(number: int, data: Any, version: int) -> tuple[Line, int]:
         for message in value.get("messages", ()):
             if "tokens" in message:
                 message["tokens"] = hashed(message["tokens"])
-    return Line(number, kind, value), version
+    return Line(number, kind, value)
 
 
 _SHAPES = {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}

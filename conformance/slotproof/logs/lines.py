@@ -28,9 +28,6 @@ from slotproof.protocol.snapshot import (
 from slotproof.support import bounds
 
 VERSION = 3
-READ = (1, 2, VERSION)
-_GONE = {"pools": "counters", "sessions": "generation", "slots": "generation", "requests": "counts"}
-"""What snapshots of version 1 had besides. Nobody reads it."""
 
 
 @shape
@@ -64,7 +61,7 @@ class Continues(TypedDict):
 Header = TypedDict(
     "Header",
     {
-        "slotproof-log": Literal[READ],  # type: ignore[valid-type]
+        "slotproof-log": Literal[VERSION],  # type: ignore[valid-type]
         "engine": EngineName,
         "config": SOME.form,  # type: ignore[name-defined]
         "profile": Name | None,
@@ -110,24 +107,6 @@ _fields = get_type_hints(Snapshot, include_extras=True) | {
 SNAPSHOT = Shape("snapshot", shape(TypedDict("SnapshotLine", _fields, total=False)))  # type: ignore[operator]
 FAILED = Shape("failed", Failed)
 END = Shape("end", Text)
-
-
-def drop_old_fields(snapshot: Any) -> None:
-    """Make a snapshot of version 1 one of today; whether it is one is not looked at yet.
-
-    >>> old = {"iter": 1, "sessions": {"s1": {"generation": 1, "open": True}}, "ended": [{}]}
-    >>> drop_old_fields(old)
-    >>> old
-    {'iter': 1, 'sessions': {'s1': {'open': True}}}
-    """
-    if not isinstance(snapshot, dict):
-        return
-    snapshot.pop("ended", None)
-    for part, name in _GONE.items():
-        views = snapshot.get(part)
-        for view in views.values() if isinstance(views, dict) else ():
-            if isinstance(view, dict):
-                view.pop(name, None)
 
 
 def apart(snapshot: Mapping[str, Any]) -> str | None:

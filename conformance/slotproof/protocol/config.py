@@ -169,19 +169,8 @@ class EngineConfig:
 
 CHOSEN = frozenset({"overlap", "loan_publishes", "drops_last", "queues_turns", "keeps_slack"})
 """Choices of a profile that a configuration may make."""
-OPTIONS = (
-    "priority",
-    "queue",
-    "waiting_timeout",
-    "running_timeout",
-    "pause_retracts",
-    "mixed",
-    "longest_match",
-    "logprobs",
-    "stream",
-    "own_timeouts",
-    "branching",
-)
+_names = list(EngineConfig.__annotations__)
+OPTIONS = tuple(_names[_names.index("priority") :])
 """Options of a server, by which requests are held back, put off or ended: the same transitions by
 another way. An engine that goes one says so in the snapshot's ``options``."""
 LATER = CHOSEN | {*OPTIONS}
@@ -194,66 +183,62 @@ CONFIG = Shape("config", shape(TypedDict("Config", _told)))  # type: ignore[oper
 SOME = Shape("config", shape(TypedDict("SomeConfig", _fields, total=False)))  # type: ignore[operator]
 """Fields of one; those that are missing have their defaults."""
 
-_base = EngineConfig()
-
 CONFIGS: dict[str, EngineConfig] = {
-    "p1": _base,
-    "p1-tight": replace(_base, total_tokens=20, rows=3, max_running=3, context_len=32),
-    "p1-wipe": replace(
-        _base, total_tokens=20, rows=3, max_running=3, context_len=32, retract="wipe"
+    "p1": EngineConfig(),
+    "p1-tight": EngineConfig(total_tokens=20, rows=3, max_running=3, context_len=32),
+    "p1-wipe": EngineConfig(total_tokens=20, rows=3, max_running=3, context_len=32, retract="wipe"),
+    "p1-one": EngineConfig(max_running=1, rows=3),
+    "p1-chunk": EngineConfig(chunk=4, reserve=50),
+    "p1-draft": EngineConfig(draft=3, topk=4),
+    "p4": EngineConfig(page_size=4, max_running=2),
+    "p4-tight": EngineConfig(page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
+    "p4-draft": EngineConfig(page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
+    "p4-rounds": EngineConfig(page_size=4, draft=2, total_tokens=48, chunk=8, reserve=50),
+    "p4-wipe": EngineConfig(page_size=4, total_tokens=32, retract="wipe", draft=2, timeout=1),
+    "p16": EngineConfig(page_size=16, total_tokens=128, chunk=16),
+    "p1-swa": EngineConfig(window=2, swa_tokens=40, draft=5),
+    "p4-swa": EngineConfig(page_size=4, window=6, swa_tokens=48, chunk=8),
+    "p16-swa": EngineConfig(
+        page_size=16, window=8, total_tokens=128, swa_tokens=96, draft=2, topk=3
     ),
-    "p1-one": replace(_base, max_running=1, rows=3),
-    "p1-chunk": replace(_base, chunk=4, reserve=50),
-    "p1-draft": replace(_base, draft=3, topk=4),
-    "p4": replace(_base, page_size=4, max_running=2),
-    "p4-tight": replace(_base, page_size=4, total_tokens=32, rows=3, context_len=32, chunk=8),
-    "p4-draft": replace(_base, page_size=4, draft=4, topk=2, total_tokens=80, timeout=30),
-    "p4-rounds": replace(_base, page_size=4, draft=2, total_tokens=48, chunk=8, reserve=50),
-    "p4-wipe": replace(_base, page_size=4, total_tokens=32, retract="wipe", draft=2, timeout=1),
-    "p16": replace(_base, page_size=16, total_tokens=128, chunk=16),
-    "p1-swa": replace(_base, window=2, swa_tokens=40, draft=5),
-    "p4-swa": replace(_base, page_size=4, window=6, swa_tokens=48, chunk=8),
-    "p16-swa": replace(
-        _base, page_size=16, window=8, total_tokens=128, swa_tokens=96, draft=2, topk=3
-    ),
-    "p4-aligned": replace(_base, page_size=4, aligned_reuse=True, chunk=6),
+    "p4-aligned": EngineConfig(page_size=4, aligned_reuse=True, chunk=6),
 }
 """By name: page sizes 1, 4, 16; with and without the SWA pool, chunks and drafts; tight pools."""
 for _name in ("p1", "p1-tight", "p1-chunk", "p1-draft", "p4-tight", "p4-rounds", "p16", "p4-swa"):
     CONFIGS[f"{_name}-overlap"] = replace(CONFIGS[_name], overlap=True)
 CONFIGS |= {
-    "p1-swa-chunk": replace(
-        _base, window=3, swa_tokens=40, chunk=3, rows=2, max_running=2, timeout=0
+    "p1-swa-chunk": EngineConfig(
+        window=3, swa_tokens=40, chunk=3, rows=2, max_running=2, timeout=0
     ),
-    "p4-swa-odd": replace(
-        _base, page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
+    "p4-swa-odd": EngineConfig(
+        page_size=4, window=5, swa_tokens=32, total_tokens=48, chunk=6, rows=3
     ),
 }
 """Rows that idle slots can hold together, no time-out; chunks where there is a window."""
-_lending = replace(
-    _base, retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
+_lending = EngineConfig(
+    retract="wipe", loan_publishes=True, drops_last=True, queues_turns=True, keeps_slack=True
 )
 CONFIGS |= {"p4-vllm": replace(_lending, page_size=4, total_tokens=56, chunk=8, draft=2)}
 """All that the profile `vllm` does."""
 SERVED: dict[str, EngineConfig] = {
-    "p1-priority": replace(_base, priority=True, max_running=2, rows=8, total_tokens=96),
-    "p4-queue": replace(
-        _base, page_size=4, priority=True, queue=2, max_running=2, rows=8, total_tokens=128
+    "p1-priority": EngineConfig(priority=True, max_running=2, rows=8, total_tokens=96),
+    "p4-queue": EngineConfig(
+        page_size=4, priority=True, queue=2, max_running=2, rows=8, total_tokens=128
     ),
-    "p1-timeouts": replace(
-        _base, waiting_timeout=30, running_timeout=60, max_running=1, rows=8, total_tokens=96
+    "p1-timeouts": EngineConfig(
+        waiting_timeout=30, running_timeout=60, max_running=1, rows=8, total_tokens=96
     ),
-    "p4-pause": replace(_base, page_size=4, pause_retracts=True, chunk=8, rows=8, total_tokens=128),
-    "p4-mixed": replace(
-        _base, page_size=4, mixed=True, chunk=8, reserve=50, rows=8, total_tokens=128
+    "p4-pause": EngineConfig(page_size=4, pause_retracts=True, chunk=8, rows=8, total_tokens=128),
+    "p4-mixed": EngineConfig(
+        page_size=4, mixed=True, chunk=8, reserve=50, rows=8, total_tokens=128
     ),
-    "p1-match": replace(_base, longest_match=True, max_running=2, rows=8, total_tokens=96),
-    "p4-logprobs": replace(_base, page_size=4, logprobs=True, rows=8, total_tokens=128),
-    "p1-stream": replace(_base, stream=True, max_running=2, rows=8, total_tokens=96),
-    "p4-own-timeouts": replace(
-        _base, page_size=4, own_timeouts=True, timeout=20, rows=8, total_tokens=128
+    "p1-match": EngineConfig(longest_match=True, max_running=2, rows=8, total_tokens=96),
+    "p4-logprobs": EngineConfig(page_size=4, logprobs=True, rows=8, total_tokens=128),
+    "p1-stream": EngineConfig(stream=True, max_running=2, rows=8, total_tokens=96),
+    "p4-own-timeouts": EngineConfig(
+        page_size=4, own_timeouts=True, timeout=20, rows=8, total_tokens=128
     ),
-    "p1-branching": replace(_base, branching=True, max_running=2, rows=8, total_tokens=96),
+    "p1-branching": EngineConfig(branching=True, max_running=2, rows=8, total_tokens=96),
 }
 """Options of a server: for engines that have one."""
 

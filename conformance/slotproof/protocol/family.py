@@ -19,33 +19,16 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 
 
-class PlayedFrame(Protocol):
-    """One iteration of a trace, as a harness looks at it."""
-
-    @property
-    def told(self) -> Sequence[Mapping[str, Any]]: ...
-
-
-class PlayedRow(Protocol):
-    """One command of a trace and the figures after it, as a harness looks at them."""
-
-    @property
-    def command(self) -> Command: ...
-    @property
-    def requests(self) -> Mapping[str, Mapping[str, Any]]: ...
-    @property
-    def frames(self) -> Sequence[PlayedFrame]: ...
-
-
 class Played(Protocol):
-    """A trace, as a harness looks at it."""
+    """A trace, as a harness looks at it. A row has its command, its requests, and frames with what
+    clients were told."""
 
     @property
     def engine(self) -> str: ...
     @property
     def config(self) -> EngineConfig: ...
     @property
-    def rows(self) -> Sequence[PlayedRow]: ...
+    def rows(self) -> Sequence[Any]: ...
     @property
     def states(self) -> bool: ...
 
@@ -119,16 +102,6 @@ class Harness:
 
 
 @dataclass(frozen=True)
-class FrontEnd:
-    """A program that starts a build's own front end, for several clients."""
-
-    package: str
-    """What the environment of the build runs, from the folder of the driver."""
-    not_observed: Mapping[str, str]
-    """What its clients are not told, and why."""
-
-
-@dataclass(frozen=True)
 class Family:
     """One engine in all its releases."""
 
@@ -148,7 +121,6 @@ class Family:
     discards: bool = True
     """Something in the engine drops idle sessions, as T-DISCARD does."""
     harness: Harness | None = None
-    front_end: FrontEnd | None = None
 
     @property
     def mends(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -25,36 +24,26 @@ from slotproof.protocol.snapshot import PoolName
 from slotproof.support import bounds
 
 PROTOCOL = 2
-READ = (1, PROTOCOL)
-"""Traces of these are read: commands, and the figures that are kept of snapshots, are the same."""
-_FROM_1 = (
-    "to change from 1: leave out generation of sessions, counts of requests, counters of pools "
-    "(“evicted” stays, in the pool), all of ended but rid, and lent of capabilities"
-)
 
 
 def not_spoken(said: object) -> str:
-    """One line for a driver of another protocol: what one of the first has to change.
+    """Return the one line for a driver that speaks another protocol.
 
     >>> not_spoken(3)
     'the driver speaks protocol 3, this is 2'
     """
-    change = f": {_FROM_1}" if said == 1 else ""
-    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}{change}"
+    return f"the driver speaks protocol {quoted(said)}, this is {PROTOCOL}"
 
 
 def refused_hello(error: object) -> str:
-    """One line for a driver that answers hello with usage, perhaps for it speaks the first.
+    """Return the one line for a driver that refuses the hello.
 
-    >>> "leave out" in refused_hello("protocol 2 is unknown, this is 1")
-    True
     >>> refused_hello("there is no GPU")
     'the driver refuses the hello (protocol 2): there is no GPU'
     """
     said = str(error)
     why = said if len(said) <= bounds.REASON_CHARS else f"{said[: bounds.REASON_CHARS]}…"
-    change = f" ({_FROM_1})" if re.search(r"protocol.*\b1\b", why) else ""
-    return f"the driver refuses the hello (protocol {PROTOCOL}): {why}{change}"
+    return f"the driver refuses the hello (protocol {PROTOCOL}): {why}"
 
 
 _REQUESTS: dict[str, dict[str, Any]] = {

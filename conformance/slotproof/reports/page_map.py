@@ -126,7 +126,7 @@ def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[Pa
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
     if not any(pool in frame.pages for frame in frames):
-        why = "the trace has no pages: it is an older one or has no states, replay it"
+        why = "the trace has no pages: replay it"
         return [None] * len(frames), why
     if size > bounds.DRAWN_PAGES:
         return [None] * len(frames), f"the pool has {size} pages: too many to draw"

@@ -10,7 +10,6 @@ from slotproof.lockstep.observation import Violation
 from slotproof.reports.equation import Pool, pool_of
 from slotproof.reports.page_map import LOST, SHARED, PageMap
 from slotproof.reports.sequence import Arrow
-from slotproof.traces import older
 from slotproof.traces.frames import ACTORS, Frame
 
 
@@ -67,7 +66,7 @@ class Step:
         self.pools: list[Pool] = [pool_of(name, now, then, self.lent_is_held) for name in now.pools]
         self.actors = list(_actors(now, then))
         self.check: dict[str, Any] = dict(now.check) if self.ran else {}
-        self.differs = [older.parted(each) for each in now.differs] if self.ran else []
+        self.differs = now.differs if self.ran else []
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ from slotproof.reports.page_map import page_maps
 from slotproof.reports.sequence import arrows
 from slotproof.reports.step import Step
 from slotproof.traces.frames import Frame
-from slotproof.traces.record import Record, Row
+from slotproof.traces.record import Record
 from slotproof_model.evaluation.layout import LAYOUT, POOLS
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -31,7 +31,6 @@ class View:
         self.before = trace.recorded.before if trace.recorded is not None else 0
         """Commands that are not in it, before these."""
         self.total = self.before + len(trace.rows)
-        self.detailed = any(row.frames for row in trace.rows)
         """Whether the trace has iterations, or only what was after each command."""
         self.steps = list(self._steps())
         self.undrawn: dict[str, str] = {}
@@ -50,9 +49,9 @@ class View:
 
     @cached_property
     def last_events(self) -> list[dict[str, Any]]:
-        """The transitions of the last iteration; of an older trace, of the last command."""
-        last = self.trace.rows[-1]
-        return last.frames[-1].events if last.frames else _unframed(last)
+        """The transitions of the last iteration."""
+        frames = self.trace.rows[-1].frames
+        return frames[-1].events if frames else []
 
     @cached_property
     def sent_to(self) -> dict[str, str]:
@@ -79,14 +78,13 @@ class View:
         held = profile is not None and profile.choices["loan"] != "uncached"
         index, previous = 0, self._begin()
         for number, row in enumerate(self.trace.rows, self.before + 1):
-            frames = row.frames or self._guess(row, previous)
-            says, several = describe(row.command), len(frames) > 1
-            if not frames:
+            says, several = describe(row.command), len(row.frames) > 1
+            if not row.frames:
                 yield Step(index, number, 0, says, False, previous, previous, held)
                 index += 1
-            for part, frame in enumerate(frames, 1):
-                text = f"scheduler iteration {part} of {len(frames)}" if several else says
-                last = number == self.total and part == len(frames)
+            for part, frame in enumerate(row.frames, 1):
+                text = f"scheduler iteration {part} of {len(row.frames)}" if several else says
+                last = number == self.total and part == len(row.frames)
                 step = Step(index, number, part * several, text, True, frame, previous, held)
                 step.arrows = list(arrows(frame, self.wrong if last else {}))
                 yield step
@@ -99,15 +97,6 @@ class View:
             return Frame()
         frames = (frame for row in self.trace.rows for frame in row.frames)
         return next((frame for frame in frames if frame.pools), Frame())
-
-    def _guess(self, row: Row, previous: Frame) -> list[Frame]:
-        """A trace without iterations has the figures after a command, and names of transitions."""
-        same = (previous.pools, previous.sessions, previous.slots, previous.requests)
-        if self.detailed or (
-            (row.pools, row.sessions, row.slots, row.requests) == same and not row.transitions
-        ):
-            return []
-        return [Frame(_unframed(row), [], row.pools, {}, row.sessions, row.slots, row.requests)]
 
     def _fold(self) -> None:
         """A stall is many iterations of the same: tables show it once."""
@@ -129,11 +118,6 @@ class View:
                 self.undrawn[name] = why
             for step, page_map in zip(self.steps, drawn, strict=True):
                 step.maps[name] = page_map
-
-
-def _unframed(row: Row) -> list[dict[str, Any]]:
-    """Transitions of which a trace without iterations has the names alone."""
-    return [{"transition": name, "params": {}} for name in row.transitions]
 
 
 def _writes(violation: Violation, there: list[str]) -> bool:

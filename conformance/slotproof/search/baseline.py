@@ -15,14 +15,15 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
-from slotproof.protocol.shapes import Shape, Text, shape
+from slotproof.protocol.shapes import Shape, Text, quoted, shape
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import slug, write_whole
 from slotproof.support.terminal import json_text
-from slotproof.traces import itf, older
+from slotproof.traces import itf
 from slotproof_model.spec.invariants import INVARIANTS
 
+VERSION = 2
 TO_EXPLAIN = "to be explained"
 """The reason of a group that a run wrote."""
 _NAME_CHARS = 100
@@ -50,28 +51,11 @@ class Grouped(TypedDict):
 
 @shape
 class File(TypedDict):
-    slotproof_baseline: Literal[2]
+    slotproof_baseline: Literal[VERSION]  # type: ignore[valid-type]
     groups: Annotated[list[Grouped], FailFast()]
 
 
-@shape
-class _Accepted(TypedDict):
-    """An entry of a baseline until November 2026: one identity."""
-
-    id: Identity
-    reason: Some
-    engine: NotRequired[Some]
-    trace: NotRequired[Text]
-
-
-@shape
-class _OldFile(TypedDict):
-    slotproof_baseline: Literal[1]
-    findings: Annotated[list[_Accepted], FailFast()]
-
-
 BASELINE = Shape("the file", File)
-_OLD = Shape("the file", _OldFile)
 
 
 @dataclass(frozen=True)
@@ -171,8 +155,7 @@ class Baseline:
 
 
 def load(path: Path) -> Baseline:
-    """Read a file, one until November 2026 as well. Raises :class:`BadBaseline` with one line that
-    names it.
+    """Read a file. Raises :class:`BadBaseline` with one line that names it.
 
     >>> load(Path("nowhere.json"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -185,17 +168,18 @@ def load(path: Path) -> Baseline:
         data = jsontext.read(path, bounds.BASELINE_BYTES)
     except jsontext.BadJson as bad:
         raise BadBaseline(f"{path}: {bad}") from None
-    old = isinstance(data, dict) and data.get("slotproof_baseline") == 1
     if not (isinstance(data, dict) and "slotproof_baseline" in data):
         raise BadBaseline(f"{path}: is no baseline: --update makes one")
-    wrong = (_OLD if old else BASELINE).misfit(data)
+    if data["slotproof_baseline"] != VERSION:
+        version = quoted(data["slotproof_baseline"])
+        raise BadBaseline(f"{path}: the baseline is of version {version}, this is {VERSION}")
+    wrong = BASELINE.misfit(data)
     if wrong is not None:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     groups: list[Group] = []
-    every = map(_of_old, data["findings"]) if old else data["groups"]
-    for number, fields in enumerate(every, 1):
+    for number, fields in enumerate(data["groups"], 1):
         where = f"{path}, entry {number}"
-        names = (*map(_renamed, fields.get("seen_as", ())),)
+        names = tuple(fields.get("seen_as", ()))
         for name in names:
             clause = name.partition("@")[0]
             if clause not in clauses():
@@ -209,20 +193,6 @@ def load(path: Path) -> Baseline:
             raise BadBaseline(f"{where}: {group.name} of {group.engine} is there twice")
         groups.append(group)
     return Baseline(tuple(groups), path.parent)
-
-
-def _of_old(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of one identity as a group. Its trace was where a run had left it: it is not looked
-    for."""
-    name = slug(_renamed(entry["id"]), _NAME_CHARS, also="@_")
-    kept: dict[str, Any] = {key: entry[key] for key in ("reason", "engine") if key in entry}
-    return {**kept, "name": name, "seen_as": [entry["id"]]}
-
-
-def _renamed(id_: str) -> str:
-    """An identity by the name that its clause has now."""
-    clause, at, where = id_.partition("@")
-    return older.clause(clause) + at + where
 
 
 def _where(path: tuple[str | int, ...]) -> str:
@@ -252,4 +222,4 @@ def save(baseline: Baseline, path: Path) -> None:
     True
     """
     groups = [group.to_json() for group in baseline.groups]
-    write_whole(path, json_text({"slotproof_baseline": 2, "groups": groups}))
+    write_whole(path, json_text({"slotproof_baseline": VERSION, "groups": groups}))

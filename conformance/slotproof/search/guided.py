@@ -7,7 +7,6 @@ tasks before it kept; the same task gives the same result in any process.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
-from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
 from slotproof.search.causes import AcceptedFindings
@@ -76,21 +74,6 @@ class CorpusEntry:
         return cls(actions, frozenset(data["features"]))
 
 
-@dataclass(frozen=True)
-class Observed:
-    """An example, for whoever wants to see each."""
-
-    commands: tuple[Command, ...]
-    how: str
-    """It was drawn."""
-    shown: str
-    """The identity of what it ended with, as it was seen; empty where nothing was wrong."""
-    reached: Features
-    new: Features
-    """What of that nobody had reached before."""
-    seconds: float
-
-
 @dataclass
 class Explored(Notes):
     """The result of a guided task."""
@@ -100,8 +83,6 @@ class Explored(Notes):
     """By feature, how many examples of this task reached it."""
     shown: Counter[str] = field(default_factory=Counter)
     """By identity, known or not, how many examples ended with it."""
-    observed: list[Observed] = field(default_factory=list)
-    """Each example, where that is asked for."""
     whole: bool = False
     """Whether all examples were run."""
 
@@ -124,8 +105,6 @@ class Explore:
     """Reached in this configuration before this round."""
     known: tuple[Mark, ...] = ()
     accepted: AcceptedFindings = field(default_factory=AcceptedFindings)
-    watch: bool = False
-    """Whether each example is wanted as well."""
 
     def run(self, engine: Engine, tell: Tell, stop: Stop) -> Explored:
         """Run them, as far as there is time. Raises whatever an engine or an oracle raises."""
@@ -167,8 +146,7 @@ class _Exploring:
         return self.result
 
     def example(self) -> None:
-        drawing, begun = self.drawing, time.perf_counter()
-        self._shown = ""
+        drawing, self._shown = self.drawing, ""
         fresh = not self.corpus or drawing.random.random() < FRESH
         actions = drawing.fresh() if fresh else drawing.mutated(self.corpus)
         clients = self.clients(self, self.config)
@@ -187,15 +165,9 @@ class _Exploring:
             clients.last()
         assert clients.referee is not None
         log = clients.referee.log
-        reached = features(log, self.config)
-        self.result.reached.update(sorted(reached))
+        self.result.reached.update(sorted(features(log, self.config)))
         if self._shown:
             self.result.shown[self._shown] += 1
-        if self.task.watch:
-            how = "drawn afresh" if fresh else "changed from one that was kept"
-            commands = tuple(entry.command for entry in log)
-            seconds, new = time.perf_counter() - begun, frozenset(reached - self.seen)
-            self.result.observed.append(Observed(commands, how, self._shown, reached, new, seconds))
         if clients.broken and well:
             return  # seen as it ended: whatever is made of it ends so
         self.keep(done, log[:-1] if clients.broken else log)

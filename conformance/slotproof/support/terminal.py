@@ -113,11 +113,6 @@ def say_text(text: str) -> None:
     say_all(text.removesuffix("\n").split("\n"))
 
 
-def say_columns(columns: Iterable[str]) -> None:
-    """A line on standard output that a program reads: a tab between its columns."""
-    _write(sys.stdout, "\t".join(map(plain, columns)) + "\n")
-
-
 def say_json(value: Any) -> None:
     """A JSON document on standard output."""
     _write(sys.stdout, json_text(value))

@@ -11,7 +11,7 @@ from pydantic import FailFast, Field
 from typing_extensions import TypedDict
 
 from slotproof.protocol.config import SOME
-from slotproof.protocol.messages import READ, MendName
+from slotproof.protocol.messages import PROTOCOL, MendName
 from slotproof.protocol.shapes import Count, Int, Name, Shape, Text, open_shape, shape
 from slotproof.support import bounds
 from slotproof.traces.runs import PATTERN
@@ -206,7 +206,7 @@ class Recorded(TypedDict):
 class TraceMetadata(TypedDict):
     """Metadata of a trace: engine, spec and configuration, and what they violate."""
 
-    protocol: Literal[READ]  # type: ignore[valid-type]
+    protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: Text
     spec: Text
     profile: Name
@@ -217,12 +217,12 @@ class TraceMetadata(TypedDict):
     explained: NotRequired[
         Annotated[list[Explained], FailFast(), Field(max_length=bounds.VIOLATIONS)]
     ]
-    chosen_profile: NotRequired[Name]
-    set_aside: NotRequired[Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
+    chosen_profile: Name
+    set_aside: Annotated[list[Name], FailFast(), Field(max_length=bounds.VIOLATIONS)]
     mends: NotRequired[Annotated[list[MendName], FailFast(), Field(max_length=bounds.VIOLATIONS)]]
-    config_name: NotRequired[Name]
-    length: NotRequired[Count]
-    page_size: NotRequired[Count]
+    config_name: Name
+    length: Count
+    page_size: Count
     recorded: NotRequired[Recorded]
 
 
@@ -232,16 +232,9 @@ class Meta(TypedDict):
     format: NotRequired[Literal["ITF"]]
 
 
-_Document = TypedDict("_Document", {"#meta": Meta})
-
-
-@open_shape
-class Document(_Document):
-    vars: list[Name]
-    states: Annotated[list[State], FailFast(), Field(min_length=1, max_length=bounds.COMMANDS)]
-
-
-TRACE = Shape("the document", Document)
+States = Annotated[list[State], FailFast(), Field(min_length=1, max_length=bounds.COMMANDS)]
+Document = TypedDict("Document", {"#meta": Meta, "vars": list[Name], "states": States})
+TRACE = Shape("the document", open_shape(Document))
 
 
 _BIG = {"type": "string", "pattern": "^-?[0-9]{1,30}$"}

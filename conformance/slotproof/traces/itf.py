@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,13 @@ from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.commands import FIELDS, Command, check
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded
-from slotproof.protocol.messages import PROTOCOL, READ
+from slotproof.protocol.messages import PROTOCOL
 from slotproof.protocol.shapes import quoted
-from slotproof.protocol.snapshot import Hashed
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import write_whole
 from slotproof.support.jsontext import BadJson
 from slotproof.support.terminal import json_text
-from slotproof.traces import older
-from slotproof.traces.document import TRACE, State
+from slotproof.traces.document import TRACE
 from slotproof.traces.frames import Frame
 from slotproof.traces.record import Later, Record, Recorded, Row
 
@@ -55,7 +54,7 @@ def encode(value: Any) -> Any:
         return {"#bigint": str(value)}
     if isinstance(value, list | tuple):
         return [encode(each) for each in value]
-    if isinstance(value, Hashed):
+    if is_dataclass(value):
         return encode(vars(value))
     if isinstance(value, dict):
         return {key: encode(each) for key, each in value.items() if each is not None}
@@ -65,8 +64,8 @@ def encode(value: Any) -> Any:
 def decode(value: Any) -> Any:
     """The value that ITF stands for. Raises :class:`BadTrace` for what is no ITF.
 
-    >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}, "t": {"#tup": [1, "a"]}})
-    {'C': 5, 'x': {'s1': 7}, 't': [1, 'a']}
+    >>> decode({"C": {"#bigint": "5"}, "x": {"#map": [["s1", 7]]}})
+    {'C': 5, 'x': {'s1': 7}}
     """
     if isinstance(value, list):
         return [decode(each) for each in value]
@@ -76,11 +75,6 @@ def decode(value: Any) -> Any:
         return _integer(value["#bigint"])
     if "#map" in value:
         return dict(_pairs(value["#map"]))
-    for tag in ("#tup", "#set"):
-        if tag in value:
-            if not isinstance(value[tag], list):
-                raise BadTrace(f"{tag}: not a list but {quoted(value[tag])}")
-            return decode(value[tag])
     return {key: decode(each) for key, each in value.items()}
 
 
@@ -146,19 +140,12 @@ def to_itf(trace: Record) -> dict[str, Any]:
                         "conjunct": violation.conjunct,
                         "detail": violation.detail[: bounds.TEXT_CHARS],
                         "transition": violation.transition or "",
-                        **(
-                            {"said": violation.said[-bounds.TEXT_CHARS :]} if violation.said else {}
-                        ),
+                        **encode({"said": (violation.said or "")[-bounds.TEXT_CHARS :] or None}),
                         **encode(violation.shown),
                     }
                     for violation in trace.violations
                 ],
-                **({} if trace.explained is None else {"explained": encode(_explained(trace))}),
-                **(
-                    {}
-                    if trace.recorded is None
-                    else {"recorded": encode(_recorded(trace.recorded))}
-                ),
+                **encode({"explained": trace.explained, "recorded": trace.recorded}),
             },
         },
         "vars": list(variables),
@@ -166,25 +153,15 @@ def to_itf(trace: Record) -> dict[str, Any]:
     }
 
 
-def _explained(trace: Record) -> list[dict[str, Any]]:
-    return [dict(vars(each)) for each in trace.explained or ()]
-
-
-def _recorded(recorded: Recorded) -> dict[str, Any]:
-    return {**vars(recorded), "later": [dict(vars(each)) for each in recorded.later]}
-
-
 def _frame(frame: Frame, last: bool) -> dict[str, Any]:
     """An iteration; the figures of the last are those of the state and are not repeated."""
-    result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in _RECORDS}
+    records = ("events", "told", "check", "differs")
+    result: dict[str, Any] = {name: encode(getattr(frame, name)) for name in records}
     for name in (*(() if last else FIGURES), "shares", "pages"):
         result[name] = _map(getattr(frame, name))
     if not frame.check:  # a log may have none
         del result["check"]
     return {**result, "carried": True} if frame.carried else result
-
-
-_RECORDS = ("events", "told", "check", "differs")
 
 
 def _map(values: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +176,7 @@ def from_itf(data: Any) -> Record:
     mine = meta.get("slotproof")
     if not isinstance(mine, dict):
         raise BadTrace("this ITF trace is not of slotproof: #meta has no slotproof part")
-    if mine.get("protocol") not in READ:
+    if mine.get("protocol") != PROTOCOL:
         found = quoted(mine.get("protocol"))
         raise BadTrace(f"the trace is of protocol {found}, this is {PROTOCOL}")
     count = len(data["states"]) if isinstance(data["states"], list) else 0
@@ -231,9 +208,9 @@ def from_itf(data: Any) -> Record:
         rows=rows,
         violations=list(map(_violation, mine["violated"])),
         minimal=mine["one_minimal"],
-        config_name=mine.get("config_name", ""),
-        chosen_profile=mine.get("chosen_profile") or None,
-        set_aside=tuple(mine.get("set_aside", ())),
+        config_name=mine["config_name"],
+        chosen_profile=mine["chosen_profile"] or None,
+        set_aside=tuple(mine["set_aside"]),
         mends=tuple(mine.get("mends", ())),
         explained=tuple(Explanation(**each) for each in mine["explained"])
         if "explained" in mine
@@ -259,16 +236,15 @@ def _affordable(rows: list[Row], config: EngineConfig) -> None:
 
 
 def _violation(violated: dict[str, Any]) -> Violation:
-    known = older.violation(violated)
-    known["transition"] = known["transition"] or None
-    known["owners"] = tuple(Holder(**each) for each in known.get("owners", ()))
-    return Violation(**known)
+    owners = tuple(Holder(**each) for each in violated.get("owners", ()))
+    transition = violated["transition"] or None
+    return Violation(**{**violated, "transition": transition, "owners": owners})
 
 
 def _decoded(name: str, value: Any) -> Any:
     """A part of the document; where it is no ITF, which state of it."""
     if name == "states" and isinstance(value, list):
-        return [_decoded(f"states/{index}", _known(each)) for index, each in enumerate(value)]
+        return [_decoded(f"states/{index}", state) for index, state in enumerate(value)]
     try:
         return decode(value)
     except BadTrace as bad:
@@ -284,13 +260,6 @@ def _shown(state: Any) -> int:
 def _few_iterations(count: int) -> None:
     if count > bounds.ITERATIONS:
         raise BadTrace(f"{count} iterations are too many; at most {bounds.ITERATIONS} can be run")
-
-
-def _known(state: Any) -> Any:
-    """A state without what other tools put there."""
-    if not isinstance(state, dict):
-        return state
-    return {key: value for key, value in state.items() if key in State.__annotations__}
 
 
 def _config(data: dict[str, Any], runs: bool) -> EngineConfig:

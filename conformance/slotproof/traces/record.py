@@ -27,7 +27,7 @@ class Row:
     slots: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     frames: list[Frame] = field(default_factory=list)
-    """One per iteration; the figures above are those of the last. None in older traces."""
+    """One per iteration; the figures above are those of the last."""
 
 
 @dataclass(frozen=True)

@@ -32,28 +32,14 @@ class SpecMeta(TypedDict):
     """The command that finds it, where that is not ``prove --mutant``."""
 
 
-_Meta = TypedDict("_Meta", {"slotproof-spec": SpecMeta})
-
-
-@open_shape
-class Meta(_Meta):
-    """And what other tools put there."""
-
-
-_Document = TypedDict("_Document", {"#meta": Meta})
-
-
-@open_shape
-class SpecDocument(_Document):
-    vars: list[Name]
-    states: Annotated[
-        list[dict[Name, Value | dict[Name, Value]]],
-        FailFast(),
-        Field(min_length=1, max_length=bounds.COMMANDS),
-    ]
-
-
-SPEC_TRACE = Shape("the document", SpecDocument)
+Meta = TypedDict("Meta", {"slotproof-spec": SpecMeta})
+States = Annotated[
+    list[dict[Name, Value | dict[Name, Value]]],
+    FailFast(),
+    Field(min_length=1, max_length=bounds.COMMANDS),
+]
+Document = TypedDict("Document", {"#meta": open_shape(Meta), "vars": list[Name], "states": States})  # type: ignore[misc]
+SPEC_TRACE = Shape("the document", open_shape(Document))
 
 
 def is_one(document: Any) -> bool:

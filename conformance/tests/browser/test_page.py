@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[3]
 FINDINGS = sorted((ROOT / "docs" / "findings").glob("*.itf.json"))
-OLD = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
+TRACE = ROOT / "conformance" / "tests" / "snapshots" / "double-count.itf.json"
 
 Open = Callable[..., Any]
 
@@ -65,7 +65,7 @@ def steps(page: Any) -> list[str]:
     return [panels.nth(index).get_attribute("id") for index in range(panels.count())]
 
 
-@pytest.mark.parametrize("path", [*FINDINGS, OLD], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*FINDINGS, TRACE], ids=lambda path: path.stem)
 def test_the_marked_step_is_the_violating_one(path: Path, opened: Open) -> None:
     """The page opens on it, and no other is marked; no console error."""
     trace = load_trace(path)
@@ -191,7 +191,7 @@ def test_a_stall_on_paper_is_told_once(opened: Open) -> None:
 
 def test_who_has_it_in_a_frame_says_light_or_dark(browser: Any, tmp_path: Path) -> None:
     """Whatever the system says: as the site does, which can't look into a file beside it."""
-    (tmp_path / "page.html").write_text(forms.form("html", load_trace(OLD), "x"))
+    (tmp_path / "page.html").write_text(forms.form("html", load_trace(TRACE), "x"))
     (tmp_path / "site.html").write_text("<iframe src=page.html></iframe>")
     context = browser.new_context(offline=True, color_scheme="light")
     page = context.new_page()
@@ -242,7 +242,7 @@ def test_the_page_works_in_the_frame_of_a_notebook(browser: Any, tmp_path: Path)
     """Steps by keyboard, its script and no other; it can't reach the notebook."""
     wrong: list[str] = []
     cell = tmp_path / "cell.html"
-    cell.write_text(f"<p>before</p>{load_trace(OLD)._repr_html_()}<p>after</p>")
+    cell.write_text(f"<p>before</p>{load_trace(TRACE)._repr_html_()}<p>after</p>")
     context = browser.new_context(offline=True)
     page = context.new_page()
     page.on("console", lambda message: wrong.append(message.text))

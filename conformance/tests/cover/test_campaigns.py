@@ -11,17 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from hypothesis.internal import observability
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
 
-from slotproof.campaigns import journal as journals, merging, page, rounds, running, sure
+from slotproof.campaigns import merging, page, rounds, running, sure
 from slotproof.campaigns.journal import NAME, BadJournal, Journal, canonical, load
 from slotproof.campaigns.lines import Head, offers
-from slotproof.campaigns.observations import Observations
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState, Place
 from slotproof.cli import progress_line as telling
@@ -30,7 +26,6 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import CONFIGS
-from slotproof.protocol.shapes import shape
 from slotproof.reports.trace import load_trace
 from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
@@ -75,23 +70,15 @@ class Nobody:
 
 
 def go_on(
-    folder: Path,
-    of: Head,
-    examples: int = EXAMPLES,
-    workers: Workers | None = None,
-    observed: bool = False,
+    folder: Path, of: Head, examples: int = EXAMPLES, workers: Workers | None = None
 ) -> tuple[Ended, CampaignState]:
     journal = Journal(folder, of)
-    path = folder / journals.OBSERVATIONS
-    watching = Observations(path, of.engine, 0.0, journal.state.observed) if observed else None
     try:
         mutant = of.spec.removeprefix("reference:")
         here = workers or Here(InProcessEngine(mutant))
-        ended = running.run(journal, here, Limits(examples), Nobody(), observations=watching)
+        ended = running.run(journal, here, Limits(examples), Nobody())
     finally:
         journal.close()
-        if watching is not None:
-            watching.close()
     return ended, journal.state
 
 
@@ -99,7 +86,7 @@ def go_on(
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState]:
     """A campaign that nobody stopped."""
     folder = tmp_path_factory.mktemp("campaign")
-    ended, state = go_on(folder, head(), observed=True)
+    ended, state = go_on(folder, head())
     assert ended == Ended()
     return folder, state
 
@@ -149,17 +136,9 @@ def test_a_journal_that_was_cut_anywhere_becomes_the_same(
     data = (whole[0] / NAME).read_bytes()
     cut = random.Random(number).randrange(len(data))
     (tmp_path / NAME).write_bytes(data[:cut])
-    seen = (whole[0] / journals.OBSERVATIONS).read_bytes()
-    (tmp_path / journals.OBSERVATIONS).write_bytes(seen)  # more than the journal speaks of
-    _, state = go_on(tmp_path, head(), observed=True)
+    _, state = go_on(tmp_path, head())
     assert canonical(tmp_path) == canonical(whole[0])
     assert state.findings == whole[1].findings and state.places == whole[1].places
-    lines = (tmp_path / journals.OBSERVATIONS).read_text().splitlines()
-    assert [arguments(each) for each in lines] == [arguments(each) for each in seen.splitlines()]
-
-
-def arguments(line: str | bytes) -> Any:
-    return json.loads(line)["arguments"]
 
 
 class Dying(Here):
@@ -484,41 +463,6 @@ def test_the_page_tells_new_findings_from_known_ones(
     assert "<h2>Findings, not compared with the baseline yet</h2>" in page.render(state)
 
 
-@shape
-class Case(TypedDict):
-    """A test case in Hypothesis' published schema of observations, which allows no other key:
-    https://hypothesis.readthedocs.io/en/latest/reference/internals.html#observability."""
-
-    type: Literal["test_case"]
-    status: Literal["passed", "failed", "gave_up"]
-    status_reason: str
-    representation: str
-    arguments: dict[str, Any]
-    how_generated: str | None
-    features: dict[str, Any]
-    coverage: dict[str, list[int]] | None
-    timing: dict[str, float]
-    metadata: dict[str, Any]
-    property: str
-    run_start: float
-
-
-def test_each_example_is_an_observation(whole: tuple[Path, CampaignState]) -> None:
-    lines = (whole[0] / journals.OBSERVATIONS).read_text().splitlines()
-    assert len(lines) == EXAMPLES
-    adapter = TypeAdapter(Case)
-    seen = [adapter.validate_python(json.loads(line)) for line in lines]
-    assert {each["status"] for each in seen} == {"passed", "failed"}
-    assert all(bool(each["status_reason"]) == (each["status"] == "failed") for each in seen)
-    assert sum(each["status"] == "failed" for each in seen) == whole[1].shown.total()
-    assert all(each["arguments"]["commands"][0]["do"] == "open" for each in seen)
-
-
-def test_the_schema_is_that_of_the_hypothesis_that_is_there() -> None:
-    fields = observability.TestCaseObservation.__dataclass_fields__
-    assert {*Case.__annotations__} == {*fields} - {"schema_version"}
-
-
 # Rounds ------------------------------------------------------------------------------------------
 
 
@@ -546,7 +490,7 @@ def ran(capfd: pytest.CaptureFixture[str], *argv: object) -> tuple[int, dict[str
 def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What a nightly job types, and in the morning."""
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "night", *SMALL]
-    code, first = ran(capfd, *argv, "--examples", 15, "--observations")
+    code, first = ran(capfd, *argv, "--examples", 15)
     assert code == 1 and first["examples"] == 15 and first["how_sure"]["rounds"] == 5
     (found,) = first["findings"]
     assert found["id"] == "INV-SUM-FULL.reported@T-RESTORE" and found["minimal"]
@@ -560,8 +504,6 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     text = (tmp_path / "night" / "status.html").read_text()
     assert "All examples that were asked for" in text and found["id"] in text
     assert f'href="traces/{Path(found["trace"]).name.replace("@", "%40")}"' in text
-    lines = (tmp_path / "night" / "observations.jsonl").read_text().splitlines()
-    assert len(lines) == 15
 
 
 @pytest.mark.slow

@@ -141,15 +141,15 @@ def test_traces_that_can_not_be_run(
     bad = tmp_path / "bad.itf.json"
     bad.write_text("a text")
     assert f"{bad}: not JSON" in wrong([command, str(bad)], capfd)
-    edited(found, bad, protocol=PROTOCOL + 1)
-    assert f"the trace is of protocol {PROTOCOL + 1}" in wrong([command, str(bad)], capfd)
+    for other in (PROTOCOL - 1, PROTOCOL + 1):
+        edited(found, bad, protocol=other)
+        assert f"the trace is of protocol {other}" in wrong([command, str(bad)], capfd)
     edited(found, bad, config={"page_size": 4, "total_tokens": 2})
     assert "total_tokens=2 is no multiple of page_size=4" in wrong([command, str(bad)], capfd)
     edited(found, bad, config={"turbo": True})
     assert "config/turbo: Extra inputs are not permitted" in wrong([command, str(bad)], capfd)
     bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
-    whose = {"replay": "not of slotproof", "show": "an ITF trace: states"}[command]
-    assert whose in wrong([command, str(bad)], capfd)
+    assert "not of slotproof" in wrong([command, str(bad)], capfd)
 
 
 def test_a_trace_that_the_engine_can_not_replay(

@@ -26,9 +26,8 @@ SMALL = ["--config", "p1", "--examples", "12"]
 DRAFT = ["--config", "p1-draft", "--examples", "60"]
 
 
-def written(path: Path, *groups: dict[str, Any], version: int = 2) -> Path:
-    key = "groups" if version == 2 else "findings"
-    path.write_text(json.dumps({"slotproof_baseline": version, key: list(groups)}))
+def written(path: Path, *groups: dict[str, Any]) -> Path:
+    path.write_text(json.dumps({"slotproof_baseline": 2, "groups": list(groups)}))
     return path
 
 
@@ -180,18 +179,6 @@ def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
     assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
 
 
-def test_an_old_baseline_is_read(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of November 2026: an entry for each identity, a trace wherever a run had left it."""
-    entry = {"id": NOISE, "reason": "#22213", "engine": "reference*", "trace": "gone.itf.json"}
-    path = written(tmp_path / "b.json", entry, version=1)
-    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
-    assert code == 0 and statuses(said) == {NOISE: "still there"}
-    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
-    assert json.loads(path.read_text())["slotproof_baseline"] == 2
-
-
 def test_an_entry_of_another_engine_does_not_count(
     tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,8 +309,12 @@ GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
     [
         ('{\n"slotproof_baseline": 2,\n', "b.json: not JSON: EOF while parsing a value at line 3"),
         ("[]", "b.json: is no baseline: --update makes one"),
-        ('{"slotproof_baseline": 3, "groups": []}', "b.json: Input should be 2, not 3"),
-        ('{"slotproof_baseline": 1, "groups": []}', "b.json: Field required"),
+        (
+            '{"slotproof_baseline": 3, "groups": []}',
+            "b.json: the baseline is of version 3, this is 2",
+        ),
+        ('{"slotproof_baseline": 1, "findings": []}', "b.json: the baseline is of version 1"),
+        ('{"slotproof_baseline": 2, "findings": []}', "b.json: Field required"),
         (f'[{GOOD}, {{"reason": "x"}}]', "entry 2, name: Field required"),
         ('[{"name": "../a", "reason": "x"}]', "entry 1, name: String should match pattern"),
         ('[{"name": "a", "seen_as": ["lost"]}]', "entry 1, seen_as, 0: String should match"),

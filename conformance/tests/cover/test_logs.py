@@ -56,31 +56,6 @@ def snapshots(lines: list[Line]) -> list[Line]:
     return [line["snapshot"] for line in lines if "snapshot" in line]
 
 
-def old(lines: list[Line]) -> list[Line]:
-    """The same with what version 1 had besides."""
-    for snapshot in snapshots(lines):
-        snapshot["ended"] = [{"rid": "r1", "session": "s1", "C": 3, "finished": 2}]
-        for part, name, value in (
-            ("pools", "counters", {"freed": 4}),
-            ("sessions", "generation", 1),
-            ("requests", "counts", {"chunks": 1}),
-        ):
-            for view in snapshot[part].values():
-                view[name] = value
-    return lines
-
-
-def test_a_log_of_version_1_is_judged_as_before(record: Any, write: Write) -> None:
-    """Fields that protocol 2 removed are left out of old logs, and new logs have none."""
-    lines = old(record())
-    assert "pools/full/counters: Extra inputs" in wrong(write(lines))
-    lines[0]["slotproof-log"] = 1
-    assert not judging.validate(write(lines)).violations
-    lines = old(record("22213-double-count"))
-    lines[0]["slotproof-log"] = 1
-    assert judging.validate(write(lines)).violations
-
-
 def wrong(path: Path) -> str:
     """The one line that a bad log gives."""
     with pytest.raises(BadLog) as bad:
@@ -314,6 +289,7 @@ def change(path: str, value: Any) -> Callable[[list[Line]], None]:
     ("edit", "text"),
     [
         (change("slotproof-log", 4), "line 1: the log is of version 4, this is 3"),
+        (change("slotproof-log", 2), "line 1: the log is of version 2, this is 3"),
         (change("engine", {}), "line 1: engine/name: Field required"),
         (change("profile", "lmdeploy"), "line 1: unknown profile 'lmdeploy'"),
         (change("config/page_size", 3), "line 1: config: total_tokens=64 is no multiple"),

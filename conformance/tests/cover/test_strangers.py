@@ -156,7 +156,8 @@ def test_where_to_look_escapes_what_it_names() -> None:
         {"transition": "T-EXTEND", "session": "s1", "request": EVIL, "params": {}},
         {"transition": "T-PARK", "session": "s1", "request": EVIL, "params": {}},
     ]
-    differs = [{"what": "s1 turn.C", "spec": 1, "engine": 2, "at": "T-PARK"}]
+    differs = [{"what": "s1 req.C", "spec": 1, "engine": 2, "at": "T-PARK"}]
+    differs[0] |= {"variable": "req.C", "session": "s1"}
     frames = [*last.frames[:-1], replace(frame, events=events, differs=differs)]
     rows = [*trace.rows[:-1], replace(last, frames=frames)]
     shown = forms.form("markdown", replace(trace, rows=rows), "x")

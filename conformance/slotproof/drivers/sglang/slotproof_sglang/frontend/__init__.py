@@ -1,1 +1,0 @@
-"""The build's own front end under several clients at once. See ../../README.md."""

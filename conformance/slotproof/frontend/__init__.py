@@ -1,1 +1,0 @@
-"""A build's own front end under several clients: scripts, what clients must hear, two judges."""
