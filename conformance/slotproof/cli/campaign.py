@@ -92,9 +92,9 @@ def campaign(
         if journal is None:
             raise UsageProblem("--merge needs --journal")
         return _merged(merge, journal, as_json)
-    if not limited and journal is None:
-        raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
     if not limited:
+        if journal is None:
+            raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
         return _reported(journal, as_json)
     of = 0 if seed is None else number(seed, 0, "--seed")
     where = journal or FOLDER / f"{spec.stem}-seed{of}"

@@ -103,38 +103,3 @@ def _in_lines(state: CampaignState, running: int, examples: int | None) -> Itera
     for each in state.findings.all()[:_SHOWN]:
         small = "" if each.trace.minimal else ", being made small"
         yield f"  {each.id}: {len(each.trace.rows)} commands{small}"
-
-
-class StatusLine:
-    """A line on a terminal that is written over; nothing in a pipe."""
-
-    def __init__(self) -> None:
-        self._live: Live | None = None
-
-    def show(self, text: str) -> None:
-        """The line, as long as there is room for."""
-        if not sys.stderr.isatty():
-            return
-        if self._live is None:
-            self._live = Live(console=Console(stderr=True), transient=True, auto_refresh=False)
-            self._live.start()
-        self._live.update(Text(plain(text), no_wrap=True, overflow="ellipsis"), refresh=True)
-
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Out of the way while something else is said."""
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
-        yield
-
-
-@contextmanager
-def status_line() -> Iterator[StatusLine]:
-    """A line of progress that is gone at the end."""
-    line = StatusLine()
-    try:
-        yield line
-    finally:
-        with line.hidden():
-            pass

@@ -10,8 +10,8 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import writing
 from slotproof.support.files import write_whole
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
-from slotproof.traces.itf import decode, encode
-from slotproof.traces.spec_trace import transitions
+from slotproof.traces.itf import decode
+from slotproof.traces.spec_trace import document_of, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.bounded import Counterexample
@@ -86,35 +86,21 @@ def _text(found: Counterexample, document: dict[str, Any], sentence: str) -> Ite
 
 
 def to_itf(found: Counterexample) -> dict[str, Any]:
-    """The counterexample as an ITF document of transitions."""
+    """Return the counterexample as an ITF document of transitions."""
     names = [name for name in found.start if not name.startswith(("frame.", "config."))]
     ways = [(each.transition, each.params, each.after) for each in found.moves]
-    states = [
-        {
-            "#meta": {"index": index},
-            "mbt::actionTaken": action,
-            "mbt::nondetPicks": encode(params),
-            **encode({name: after[name] for name in names}),
-        }
-        for index, (action, params, after) in enumerate([("init", {}, found.start), *ways])
-    ]
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": {
-                "mutant": found.spec,
-                "page_size": found.page_size,
-                "pool": found.pool,
-                "config": {
-                    name.removeprefix("config."): value
-                    for name, value in found.start.items()
-                    if name.startswith("config.")
-                },
-                "violated": list(found.clauses),
-                "minimal": {"depth": found.depth, "unsat_below": found.depth - 1},
-            },
-        },
-        "vars": names,
-        "states": states,
+    config = {
+        name.removeprefix("config."): value
+        for name, value in found.start.items()
+        if name.startswith("config.")
     }
+    return document_of(
+        names,
+        [("init", {}, found.start), *ways],
+        mutant=found.spec,
+        page_size=found.page_size,
+        pool=found.pool,
+        config=config,
+        violated=list(found.clauses),
+        minimal={"depth": found.depth, "unsat_below": found.depth - 1},
+    )

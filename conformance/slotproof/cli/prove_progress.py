@@ -16,8 +16,8 @@ from slotproof.environments.families import FAMILIES
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
-from slotproof.traces.itf import decode, encode
-from slotproof.traces.spec_trace import transitions
+from slotproof.traces.itf import decode
+from slotproof.traces.spec_trace import document_of, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.obligations import Result
@@ -159,41 +159,24 @@ def _counterexample(
 
 
 def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
-    """The way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
+    """Return the way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
     from slotproof_model.proofs.stuck import named
     from slotproof_model.spec import state
 
     pools = [var.name for var in state.POOLS]
-    states = []
-    for index, (action, params, at) in enumerate(found.steps()):
-        values = {**dict(zip(pools, at.pools, strict=True)), **named(at)}
-        states.append(
-            {
-                "#meta": {"index": index},
-                "mbt::actionTaken": action,
-                "mbt::nondetPicks": encode(params),
-                **encode(values),
-            }
-        )
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": {
-                "mutant": _name(missing),
-                "again": " ".join(
-                    [
-                        "slotproof prove --progress",
-                        *(f"--without {each}" for each in sorted(missing)),
-                    ]
-                ),
-                "page_size": found.bounds.page_size,
-                "violated": ["INV-PROGRESS.starved"],
-                "minimal": {"depth": len(found.path)},
-                "waits": ("s1", "r1")[found.who],
-                "reachable": found.reachable,
-            },
-        },
-        "vars": [*pools, *named(found.first)],
-        "states": states,
-    }
+    return document_of(
+        [*pools, *named(found.first)],
+        [
+            (action, params, dict(zip(pools, at.pools, strict=True)) | named(at))
+            for action, params, at in found.steps()
+        ],
+        mutant=_name(missing),
+        again=" ".join(
+            ["slotproof prove --progress", *(f"--without {x}" for x in sorted(missing))]
+        ),
+        page_size=found.bounds.page_size,
+        violated=["INV-PROGRESS.starved"],
+        minimal={"depth": len(found.path)},
+        waits=("s1", "r1")[found.who],
+        reachable=found.reachable,
+    )

@@ -166,9 +166,9 @@ def parts(config: pytest.Config) -> list[Part]:
         seed = number(option(prefix + "seed"), 0, prefix + "seed")
         profile = known_profile(option(prefix + "profile"))
         set_aside = known_clauses(option(prefix + "ignore"), prefix + "ignore")
-        known_findings = option(prefix + "baseline")
-        if known_findings is not None:
-            load(known_findings).check()
+        baseline_file = option(prefix + "baseline")
+        if baseline_file is not None:
+            load(baseline_file).check()
     except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
@@ -185,7 +185,7 @@ def parts(config: pytest.Config) -> list[Part]:
                 seed=seed + index,
                 profile=profile,
                 set_aside=set_aside,
-                distinct=Plan.distinct if known_findings is None else None,
+                distinct=Plan.distinct if baseline_file is None else None,
             ),
             option(prefix + "out"),
         )
