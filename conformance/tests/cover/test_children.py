@@ -167,7 +167,7 @@ if __name__ == "__main__":
 def test_processes_of_a_pool_end_with_us(
     descent: Descent, method: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Of `prove`, `matrix spec` and `matrix mutants`: in the middle of their work."""
+    """Of `prove`, and of the matrix of mutants: in the middle of their work."""
     (tmp_path / "pooled.py").write_text(POOL)
     process = subprocess.Popen(
         [sys.executable, tmp_path / "pooled.py", method],
