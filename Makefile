@@ -12,6 +12,7 @@
 #             N=100000 of each kind; KIND=logs, SEED=1; FROM=1234 N=1 is one input alone
 # make mutants  the reference engine's source with one place changed, for places drawn by chance, and
 #             a run by default on each: N=400, SEED=0, JOBS=2, AGAIN=yes runs those that are recorded too
+# make mutant-table  docs/reference/mutants: which oracles find which mutant; SEEDS=10, JOBS=2 (hours)
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -49,7 +50,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -133,8 +134,12 @@ fuzz: $(VENV)/.tested
 
 # Systematic mutants of the reference engine; a survivor that is not recorded ends with status 1.
 mutants: $(VENV)/.tested
-	$(BIN)/python -m slotproof.matrices.systematic --jobs $(or $(JOBS),2) \
+	$(BIN)/python -m tests.systematic --jobs $(or $(JOBS),2) \
 		$(if $(N),--sample $(N)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again)
+
+# The mutants of the reference engine × what finds them, and the bug that each oracle alone catches.
+mutant-table: $(VENV)/.tested
+	$(BIN)/python -m tests.mutant_table --jobs $(or $(JOBS),2) $(if $(SEEDS),--seeds $(SEEDS))
 
 # An environment of one more release: make sglang-env V=0.5.18
 sglang-env: $(VENV)/.installed

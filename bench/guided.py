@@ -1,6 +1,6 @@
 """Guided search against runs as they are: which finds a bug in fewer commands.
 
-    python -m slotproof.matrices.systematic --log build/systematic.jsonl
+    python -m tests.systematic --log build/systematic.jsonl
     python bench/guided.py --log build/systematic.jsonl --record build/guided.json
     python bench/guided.py --named --seeds 3 --seconds 30 --record bench/results/guided-named.json
     python bench/guided.py --engine sglang==0.5.23 --engine sglang==0.5.18 --seeds 3 --seconds 300
@@ -50,7 +50,7 @@ from slotproof.search.guided import CorpusEntry, Explore, Explored, share
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
 from slotproof_engine.mutants import MUTANTS
-from slotproof_engine.mutants.systematic import SystematicMutant, systematic
+from tests.systematic.places import SystematicMutant, systematic
 
 MATRIX = Path(__file__).parent.parent / "docs/reference/mutants/matrix.json"
 LAP = 1000

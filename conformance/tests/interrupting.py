@@ -60,8 +60,13 @@ class Left:
         return self.err.count("Traceback") > self.err.count("Exception ignored")
 
 
-def interrupt(argv: tuple[str, ...], after: float, folder: Path, times: int = 1) -> Left:
-    """Run a command in a folder, with SIGINT so many seconds after its first line, or more."""
+def interrupt(
+    argv: tuple[str, ...], after: float, folder: Path, times: int = 1, workers: int = 0
+) -> Left:
+    """Run a command in a folder, with SIGINT so many seconds after its first line, or more.
+
+    With ``workers`` its whole group gets SIGTERM, so many seconds after that many have started.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     mark = f"SLOTPROOF_TEST={folder}"
     said = folder / "stdout"  # a file, not a pipe: what was said by a moment is its size
@@ -73,14 +78,21 @@ def interrupt(argv: tuple[str, ...], after: float, folder: Path, times: int = 1)
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
     while not said.stat().st_size:
+        assert process.poll() is None
+        time.sleep(0.005)
+    while workers and len(_with(mark)) < workers + 2:  # itself, and who tracks its semaphores
         assert process.poll() is None
         time.sleep(0.005)
     time.sleep(after)
     before = said.stat().st_size
     for _ in range(times):
-        process.send_signal(signal.SIGINT)
+        if workers:
+            os.killpg(process.pid, signal.SIGTERM)
+        else:
+            process.send_signal(signal.SIGINT)
         time.sleep(0.002)
     _, err = process.communicate(timeout=120)
     late = process.returncode == 0 and said.stat().st_size == before

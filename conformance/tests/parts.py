@@ -103,14 +103,16 @@ PARTS = {
     "cvc5": Part(module("slotproof_model.exports.second"), inputs=("model",), on_ci=False),
     "tlc": Part(module("slotproof_model.exports.tlc"), inputs=("model",), on_ci=False),
     "reference": Part(pytest_of("impl/tests")),
-    "suite": Part(pytest_of(f"{TESTS}/cover", f"{TESTS}/snapshots", f"{TESTS}/fuzz")),
+    "suite": Part(
+        pytest_of(*(f"{TESTS}/{each}" for each in ("cover", "snapshots", "fuzz", "systematic")))
+    ),
     "mutants": Part(
         pytest_of(*(f"{QUALITY}/test_{each}.py" for each in ("mutants", "oracles", "reference"))),
         inputs=(*_REFEREE, f"{TESTS}/*.py", QUALITY),
     ),
     "systematic": Part(
-        module("slotproof.matrices.systematic", "--sample", "40", "--jobs", "2"),
-        inputs=(*_REFEREE, *rooms("matrices")),
+        module("tests.systematic", "--sample", "40", "--jobs", "2"),
+        inputs=(*_REFEREE, f"{TESTS}/systematic"),
     ),
     "interrupts": Part(
         pytest_of(f"{QUALITY}/test_interrupts.py"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from slotproof.drivers.sglang.slotproof_sglang.recording.clients import Clients
 from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files
@@ -13,6 +17,26 @@ from slotproof.protocol.config import CONFIGS
 
 Line = dict[str, Any]
 STATE = ("pools", "tree", "rows", "sessions", "slots", "requests", "checker")
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a recorder wrote under a name, in order."""
+    return sorted(path.parent.glob(f"{path.name}.*"))
+
+
+def lines_of(file: Path) -> list[Line]:
+    """The lines of a log."""
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
+
+
+def write(file: Path, lines: list[Line]) -> None:
+    """Lines as a log."""
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    """Bytes on standard input."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
 class Recording:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slotproof_engine import EngineConfig, build
-from slotproof_engine.mutants import MUTANTS, answers, choices, mutant_named
+from slotproof_engine.mutants import MUTANTS, answers, mutant_named
 
 Script = Callable[[Any], object]
 SCENARIOS: dict[str, tuple[dict[str, Any], Script, set[str], int | None]] = {}
@@ -46,23 +46,6 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6], 9).step(3).do("retract").step()
 
 
-@scenario("pause-unheard", set())
-def _(d: Any) -> None:
-    d.do("pause").submit(None, "r1", [5, 6], 9).step(3)
-
-
-@scenario("evict-unheard", set(), page_size=4, total_tokens=100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7, 8, 9], 2).drain().do("evict", tokens=1).step()
-
-
-@scenario("accept-unheard", set(), draft=3)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 12).step()
-    for tokens in (1, 2, 3):
-        d.do("accept", rid="r1", tokens=tokens).step()
-
-
 @scenario("restore-all-or-nothing", set())
 def _(d: Any) -> None:
     d.open("s").submit("s", "r1", [5, 6], 0).drain().submit("s", "r2", [], 3).step()
@@ -77,7 +60,6 @@ def _(d: Any) -> None:
 @scenario("answer-last-token", set())
 @scenario("answer-length-as-stop", set())
 @scenario("answer-past-stop", set())
-@scenario("answer-stop-as-length", set())
 def stopped(d: Any) -> None:
     """One that ends by length, at whatever draft, and one that its own first token stops."""
     d.submit(None, "r1", [5], 2).submit(None, "r2", [5, 6], 3).drain()
@@ -91,11 +73,6 @@ def _(d: Any) -> None:
     d.submit(None, "r1", [5], 1).drain()
 
 
-@scenario("answer-doomed-token", set())
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5] * 90, 90).drain()
-
-
 @scenario("abort-unasked", set(), max_running=1)
 def _(d: Any) -> None:
     for number in range(5):
@@ -103,14 +80,7 @@ def _(d: Any) -> None:
     d.step(3)
 
 
-@scenario("abort-for-idle-slots", set(), total_tokens=24)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5] * 10, 2).drain()
-    d.submit(None, "r2", [6] * 20, 2).step()
-
-
 @scenario("abort-unheard", set())
-@scenario("abort-wrong-tokens", set())
 def aborted(d: Any) -> None:
     d.submit(None, "r1", [5], 9).step(3)
     d.do("abort", rid="r1").step()
@@ -123,59 +93,13 @@ def two_at_once(d: Any) -> None:
 
 
 @scenario("session-opened-twice", set())
-@scenario("session-id-once", set())
-@scenario("session-closes-nothing", set())
 @scenario("session-silent-close", set())
 def opened_again(d: Any) -> None:
     d.open("s").do("close", session="s").do("close", session="s").open("s").step()
 
 
-@scenario("evict-one-page", set())
-@scenario("flush-unheard", set())
-def given_up(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7, 8, 9], 2).drain().do("evict", tokens=2).step()
-    d.do("flush").step()
-
-
 def answer(d: Any, rid: str) -> list[int]:
     return list(next(each["tokens"] for each in d.messages if each.get("rid") == rid))
-
-
-@scenario("stop-one-of-two", set())
-@scenario("retract-loses-stops", set())
-def stopped_later(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7], 6).drain()
-    stops = [answer(d, "r1")[3], 1]
-    d.submit(None, "r2", [5, 6, 7], 6, stop=stops).step(2).do("retract").drain()
-
-
-@scenario("stop-of-before", set())
-def _(d: Any) -> None:
-    d.open("s", "t").submit("s", "r1", [5, 6], 2).drain().submit("s", "r2", [7], 4).drain()
-    stops = answer(d, "r2")[1:2]
-    d.submit("t", "r3", [5, 6], 2, stop=stops).drain().submit("t", "r4", [7], 4).drain()
-
-
-@scenario("wake-at-finish", set(), total_tokens=20)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [*range(1, 11)], 8).step().submit(None, "r2", [*range(21, 33)], 2).step()
-    d.do("abort", rid="r1").step(4)
-
-
-@scenario("session-refused-idle", set(), timeout=300, context_len=16)
-def _(d: Any) -> None:
-    d.open("s").step()
-    d.tick(200)
-    d.submit("s", "r1", [*range(1, 17)], 1).step(2)
-    d.tick(200)
-
-
-@scenario("session-reopened-idle", set(), timeout=300)
-def _(d: Any) -> None:
-    d.open("s").step()
-    d.tick(200)
-    d.do("close", session="s").open("s").step()
-    d.tick(200)
 
 
 @scenario("session-early-timeout", set(), timeout=300)
@@ -317,16 +241,6 @@ scenario("leak-swa", LOST_SWA, 100, window=1, swa_tokens=100)(one_free)
 scenario("leak-swa-blind", {*LOST_SWA, "INV-CHECKER"}, 100, window=1, swa_tokens=100)(one_free)
 
 
-@scenario("check-off-between-chunks", {"INV-CHECKER"}, chunk=4)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [1, 2, 3, 4, 5, 6], 2).step()
-
-
-@scenario("check-off-at-the-end", {"INV-CHECKER"})
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 1).step()
-
-
 @scenario("27228a-check-off-with-drafts", {"INV-CHECKER"}, draft=1)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5], 2).step()
@@ -369,22 +283,6 @@ def shared_prompt(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7, 8], 3).step(3)
 
 
-@scenario("prefix-ends-of-pages", {"INV-CONTENT"}, 100, page_size=4)
-@scenario("prefix-split-by-last-token", {"INV-OWNER"}, 100, page_size=4)
-def middle_of_a_page(d: Any) -> None:
-    d.submit(None, "r1", [1, 2, 3, 4, 5], 9).step().submit(None, "r2", [1, 2, 9, 4, 5], 3).step()
-
-
-@scenario("prefix-hash-without-order", {"INV-CONTENT"}, 100, page_size=4)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [1, 2, 3, 4, 5], 9).step().submit(None, "r2", [1, 3, 2, 4, 5], 3).step()
-
-
-@scenario("prefix-hash-without-parent", {"INV-CONTENT", "INV-OWNER"}, 100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [1, 2, 3, 4], 9).step().submit(None, "r2", [1, 9, 3, 4], 3).step()
-
-
 @scenario("short-window", {"INV-CONTENT"}, 100, window=2, swa_tokens=100)
 def _(d: Any) -> None:
     d.submit(None, "r1", [5, 6, 7], 3).step()
@@ -417,34 +315,7 @@ def quiet(d: Any) -> None:
     one_free(d)
 
 
-@scenario("overlap-retracted-result", {"INV-CONTENT"}, 100, overlap=True)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 9).step(3)
-    d.do("retract").step(2)
-
-
-@scenario("overlap-late-result", {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS"}, 99, overlap=True)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 0).step(3)
-
-
-@scenario("overlap-late-free", {"INV-SUM-FULL", "INV-OWNER"}, 101, overlap=True)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 1).step(2)
-
-
-@scenario("overlap-no-trim", {"INV-COVER"}, 100, overlap=True)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 0).step(2)
-
-
-@scenario("overlap-stale-input", {"INV-CONTENT"}, 100, overlap=True)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 3).step(2)
-
-
 @scenario("lent-leaves-prefix", set(), page_size=4, loan_publishes=True)
-@scenario("lent-keeps-lock", set(), page_size=4, loan_publishes=True)
 def lends(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2, 3, 4], 3).step()
 
@@ -459,10 +330,7 @@ def _(d: Any) -> None:
     d.open("s").submit("s", "r1", [5, 6], 2).step().do("accept", rid="r1", tokens=3).drain()
 
 
-@scenario("queue-rejects-third", set(), queues_turns=True)
-@scenario("queue-loses-third", set(), queues_turns=True)
 @scenario("queue-newest-first", set(), queues_turns=True)
-@scenario("queue-close-aborts", set(), queues_turns=True)
 def queued(d: Any) -> None:
     d.open("s").submit("s", "r1", [5, 6], 2).submit("s", "r2", [7], 2).submit("s", "r3", [8], 1)
     d.do("close", session="s").drain()
@@ -492,10 +360,11 @@ def test_mutant_is_wrong_where_the_reference_is_right(drive: Any, name: str) -> 
         assert mutant.engine.checker.verdict == "leak"
 
 
-@pytest.mark.parametrize("name", [name for name in MUTANTS if "overlap" in MUTANTS[name].needs])
-def test_without_overlap_nothing_is_wrong(drive: Any, name: str) -> None:
-    for script in (SCENARIOS[name][1], turn1, one_free, refused):
-        d = drive(name, max_running=1)
+@pytest.mark.parametrize("name", [name for name in MUTANTS if 1 in MUTANTS[name].needs.values()])
+def test_where_what_it_needs_is_off_nothing_is_wrong(drive: Any, name: str) -> None:
+    """Choices, drafts, chunks, a window."""
+    for script in (SCENARIOS[name][1], turn1, one_free, refused, lends):
+        d = drive(name, max_running=1, page_size=4)
         assert outcome(d, script) == set()
         d.drain()
         assert d.broken() == set()
@@ -521,90 +390,12 @@ def test_22273_holds_less_than_nothing(drive: Any) -> None:
     assert len(d.engine.controller.sessions["s"].history) == 1
 
 
-def test_22790c_forgets_the_history(drive: Any) -> None:
-    """INV-HISTORY: turn 3 begins with history and new tokens."""
-    lengths = []
-    for mutant in (None, "22790c-history-at-create"):
-        d = drive(mutant)
-        SCENARIOS["22790c-history-at-create"][1](d)
-        lengths.append(len(d.engine.scheduler.reqs["r3"].origin_input_ids))
-    assert lengths == [12, 1]
-
-
-def test_32163_reuses_part_of_a_page(drive: Any) -> None:
-    matched = []
-    for mutant in (None, "32163-unaligned-reuse"):
-        config, script, *_ = SCENARIOS["32163-unaligned-reuse"]
-        d = drive(mutant, **config)
-        script(d)
-        matched.append(d.last("T-RESTORE")["C"])
-    assert matched == [2, 3]
-
-
-def test_a_slot_is_discarded_for_nothing(drive: Any) -> None:
-    """INV-PROGRESS: there is room enough, and it could be restored."""
-    told = []
-    for mutant in (None, "restore-all-or-nothing"):
-        d = drive(mutant)
-        SCENARIOS["restore-all-or-nothing"][1](d)
-        told.append([event[0] for event in d.events if event[0].startswith(("T-R", "T-DISC"))])
-    assert told == [["T-RESTORE"], ["T-DISCARD"]]
-
-
-def test_a_match_finds_less_than_there_is(drive: Any) -> None:
-    """INV-MATCH: three tokens of the prompt are in the tree."""
-    found = []
-    for mutant in (None, "prefix-last-token-twice"):
-        d = drive(mutant)
-        matched(d)
-        found.append(d.last("T-MATCH")["m"])
-    assert found == [3, 2]
-
-
-def test_the_tree_gets_nothing_of_a_prompt(drive: Any) -> None:
-    """INV-MATCH: the request decodes, and nobody else finds its prompt."""
-    told = []
-    for mutant in (None, "prefix-prompt-private"):
-        d = drive(mutant)
-        shared_prompt(d)
-        told.append([event[0] for event in d.events if event[0] == "T-INSERT"])
-    assert told == [["T-INSERT"], []]
-
-
-def test_the_tree_gets_nothing_of_an_answer(drive: Any) -> None:
-    """INV-MATCH: prompt and answer are seven tokens, the last of them without KV."""
-    left = []
-    for mutant in (None, "prefix-answer-dropped"):
-        d = drive(mutant)
-        shared_prompt(d)
-        left.append(d.last("T-PLAIN-FINISH")["q"])
-    assert left == [6, 4]
-
-
 def test_20476_leaves_a_lock_behind(drive: Any) -> None:
     """INV-LOCK: restore, save, close: the lock of turn 1 is nobody's."""
     d = turn1(drive("20476-restore-empties-slot", max_running=1))
     d.submit(None, "busy", [9], 3).step()
     d.submit("s", "r2", [1, 2], 3).drain().do("close", session="s").step()
     assert d.figures()[2] == 4
-
-
-def test_22862m_computes_a_token_again(drive: Any) -> None:
-    matched = []
-    for mutant in (None, "22862m-extra-minus-one"):
-        d = drive(mutant)
-        SCENARIOS["22862m-extra-minus-one"][1](d)
-        matched.append(d.last("T-RESTORE")["C"])
-    assert matched == [10, 9]
-
-
-def test_27228d_counts_one_batch_twice(drive: Any) -> None:
-    counted = []
-    for mutant in (None, "27228d-batch-by-size"):
-        d = drive(mutant)
-        SCENARIOS["27228d-batch-by-size"][1](d)
-        counted.append(d.engine.checker.counted)
-    assert counted == [["r2", "r1"], ["r2", "r2"]]
 
 
 @pytest.mark.parametrize(
@@ -631,50 +422,62 @@ def heard(d: Any) -> list[tuple[Any, ...]]:
     return [tuple(str(each.get(name)) for name in fields) for each in d.messages]
 
 
-def test_mutants_of_answers_and_limits_are_heard_of(drive: Any) -> None:
+def happened(d: Any, *starts: str) -> list[str]:
+    return [event[0] for event in d.events if event[0].startswith(starts)]
+
+
+SHOWN: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "22790c-history-at-create": (
+        lambda d: len(d.engine.scheduler.reqs["r3"].origin_input_ids),
+        *(12, 1),
+    ),
+    "32163-unaligned-reuse": (lambda d: d.last("T-RESTORE")["C"], 2, 3),
+    "22862m-extra-minus-one": (lambda d: d.last("T-RESTORE")["C"], 10, 9),
+    "27228d-batch-by-size": (lambda d: d.engine.checker.counted, ["r2", "r1"], ["r2", "r2"]),
+    "restore-all-or-nothing": (
+        lambda d: happened(d, "T-R", "T-DISC"),
+        *(["T-RESTORE"], ["T-DISCARD"]),
+    ),
+    "prefix-last-token-twice": (lambda d: d.last("T-MATCH")["m"], 3, 2),
+    "prefix-prompt-private": (lambda d: happened(d, "T-INSERT"), ["T-INSERT"], []),
+    "prefix-answer-dropped": (lambda d: d.last("T-PLAIN-FINISH")["q"], 6, 4),
+    "lent-leaves-prefix": (
+        lambda d: [slot.cache_protected_len for slot in d.engine.cache.slots.values()],
+        *([12], [4]),
+    ),
+    "slack-counts": (
+        lambda d: [slot.kv_committed_len for slot in d.engine.cache.slots.values()],
+        *([4], [5]),
+    ),
+    "last-token-kept": (
+        lambda d: [len(session.history) for session in d.engine.controller.sessions.values()],
+        *([11], [13]),
+    ),
+}
+"""By mutant, where the audit does not look: what is shown of the reference, and of the mutant."""
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_is_shown_differs(drive: Any, name: str) -> None:
+    config, script, *_ = SCENARIOS[name]
+    shown, right, wrong = SHOWN[name]
+    for mutant, expected in ((None, right), (name, wrong)):
+        d = drive(mutant, **config)
+        script(d)
+        assert shown(d) == expected
+
+
+@pytest.mark.parametrize("name", [*(each.name for each in answers.MUTANTS), "queue-newest-first"])
+def test_mutants_of_answers_and_limits_are_heard_of(drive: Any, name: str) -> None:
     """Memory is in order; what clients are told, or when, is not what the reference says."""
-    starves = MUTANTS["overlap-retracts-unheard"]
-    told = [f"{each}-unheard" for each in ("retract", "accept", "pause", "evict", "flush")]
-    told.append("evict-one-page")
-    for mutant in (*answers.MUTANTS, starves):
-        config, script, *_ = SCENARIOS[mutant.name]
-        reference, wrong = drive(**config), drive(mutant.name, **config)
-        script(reference)
-        script(wrong)
-        limits = mutant.breaks == ("INV-LIMIT",) or mutant.name in told
-        assert limits or heard(reference) != heard(wrong), mutant.name
-        assert not limits or reference.events != wrong.events, mutant.name
-
-
-def test_mutants_of_choices_are_wrong_where_the_audit_does_not_look(drive: Any) -> None:
-    """The slot's prefix and length, who locks what, the history, and what clients are told."""
-
-    def seen(d: Any) -> dict[str, Any]:
-        slots, sessions = d.engine.cache.slots.values(), d.engine.controller.sessions.values()
-        return {
-            "prefixes": [slot.cache_protected_len for slot in slots],
-            "lengths": [slot.kv_committed_len for slot in slots],
-            "protected": d.figures()[2],
-            "histories": [len(session.history) for session in sessions],
-            "told": heard(d),
-        }
-
-    shows = {
-        "lent-leaves-prefix": "prefixes",
-        "lent-keeps-lock": "protected",
-        "slack-counts": "lengths",
-    }
-    for mutant in choices.MUTANTS:
-        config, script, *_ = SCENARIOS[mutant.name]
-        reference, wrong = drive(**config), drive(mutant.name, **config)
-        script(reference)
-        script(wrong)
-        right, other = seen(reference), seen(wrong)
-        told = shows.get(mutant.name, "told" if "queue" in mutant.name else "histories")
-        assert right[told] != other[told], mutant.name
-        without = drive(mutant.name, page_size=4)
-        turn1(without).submit("s", "r2", [1, 2, 3, 4], 3).drain()
-        assert without.broken() == set(), "where the choice is not made nothing is wrong"
+    config, script, *_ = SCENARIOS[name]
+    reference, wrong = drive(**config), drive(name, **config)
+    script(reference)
+    script(wrong)
+    if name.startswith("limit-") or name == "retract-unheard":
+        assert reference.events != wrong.events
+    else:
+        assert heard(reference) != heard(wrong)
 
 
 def test_names_of_mutants_are_checked() -> None:

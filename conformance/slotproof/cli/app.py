@@ -63,9 +63,9 @@ def status(argv: list[str]) -> int:
                 app(prog_name="slotproof")
             return CONFORMS
         return _run(argv)
-    except KeyboardInterrupt:
-        return INCONCLUSIVE
     except BaseException as error:  # noqa: BLE001  # SystemExit, too: an engine's is no verdict
+        if _is_interrupt(error):
+            return INCONCLUSIVE
         tell_bug(error, debug)
         return INTERNAL
 
@@ -77,10 +77,11 @@ def _run(argv: list[str]) -> int:
     from slotproof.cli.errors import UsageProblem
     from slotproof.engines.base import EngineUnusable
     from slotproof.environments.families import EnvironmentProblem
+    from slotproof.logs.format import BadLog
     from slotproof.protocol.config import BadConfig
     from slotproof.traces.itf import BadTrace
 
-    wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, BadTrace, BadConfig)
+    wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, BadTrace, BadConfig, BadLog)
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = tree()
@@ -118,6 +119,12 @@ def _blamed_on_interrupts(but: tuple[type[Exception], ...]) -> Iterator[None]:
         raise
 
 
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether an interrupt was raised, or what Python 3.11 makes of one in a class's
+    ``__set_name__``: a ``RuntimeError`` from it. Modules make classes while they are imported."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
 def _wrong(text: str) -> int:
     from slotproof.support import terminal
 
@@ -152,7 +159,7 @@ def _last_resort(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What gets past :func:`main`, between two statements: Python would exit with 130 or 1."""
-    if issubclass(kind, KeyboardInterrupt):
+    if _is_interrupt(error):
         os._exit(INCONCLUSIVE)
     sys.__excepthook__(kind, error, trace)
     os._exit(INTERNAL)

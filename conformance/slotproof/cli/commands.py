@@ -67,9 +67,10 @@ def tree() -> Any:
     """The commands as typer parses them; a flag has no value to name."""
     whole = typer.main.get_command(app)
     waiting: list[Any] = [whole]
+    names = whole.context_class(whole, **whole.context_settings)  # of the option for help
     for command in waiting:
         waiting += getattr(command, "commands", {}).values()
-        for param in command.params:
+        for param in command.get_params(names):
             if getattr(param, "is_flag", False):
                 param.metavar = ""
     return whole

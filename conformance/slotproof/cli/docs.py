@@ -54,7 +54,8 @@ def _diff(revision: str, as_json: bool) -> int:
     except changes.NoSpec as problem:
         raise UsageProblem(str(problem)) from None
     if as_json:
-        say_json({"status": 0, "revision": revision, "changes": found})
+        shown = [each._asdict() for each in found]
+        say_json({"status": 0, "revision": revision, "changes": shown})
     else:
         say_text(changes.text(found, revision))
     return 0

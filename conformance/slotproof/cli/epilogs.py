@@ -84,7 +84,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         {CONFORMS: "shown", **_WRONG},
     ),
     "validate": (
-        ("slotproof validate server.jsonl --out x.itf.json", "slotproof validate -"),
+        ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
         _SEARCHED,
     ),
     "prove": (

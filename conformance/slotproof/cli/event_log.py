@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from slotproof.cli.errors import UsageProblem
@@ -15,23 +15,20 @@ from slotproof.support.terminal import complain
 @contextmanager
 def logged(engine: Engine, path: Path | None) -> Iterator[Engine]:
     """The engine, with a log where one is wanted; closed at the end."""
-    if path is None:
-        try:
+    with closing(engine):
+        if path is None:
             yield engine
+            return
+        try:
+            recorded = LoggedEngine(engine, path)
+        except OSError as error:
+            raise UsageProblem(f"--log {path}: {error.strerror}") from None
+        try:
+            yield recorded
         finally:
-            engine.close()
-        return
-    try:
-        recorded = LoggedEngine(engine, path)
-    except OSError as error:
-        engine.close()
-        raise UsageProblem(f"--log {path}: {error.strerror}") from None
-    try:
-        yield recorded
-    finally:
-        recorded.close()
-        if recorded.problem:
-            complain(recorded.problem)
+            recorded.stop()
+            if recorded.problem:
+                complain(recorded.problem)
 
 
 def stop_log(engine: Engine) -> None:

@@ -12,9 +12,10 @@ import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.finding_on_releases import elsewhere
-from slotproof.cli.log_reader import beside, end_of
 from slotproof.cli.options import JSON, option, writing
-from slotproof.logs.files import is_log
+from slotproof.cli.validate import beside
+from slotproof.logs.format import BadLog, is_log
+from slotproof.logs.traced import end_of
 from slotproof.reports import forms, issue, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support import bounds, jsontext
@@ -187,7 +188,7 @@ def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:
     for path in paths:
         try:
             traces[str(path)] = end_of(path) if is_log(path) else load_trace(path, to_run=False)
-        except (itf.BadTrace, UsageProblem) as bad:
+        except (itf.BadTrace, BadLog, UsageProblem) as bad:
             tell(bad)
     with writing(out):
         files = forms.write_all(traces, out, tell)

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.log_reader import beside, logs_read
 from slotproof.cli.options import (
     IGNORE,
     JSON,
@@ -16,17 +15,20 @@ from slotproof.cli.options import (
     known_clauses,
     known_profile,
     option,
+    writable_file,
     writing,
 )
-from slotproof.logs import judging, report
-from slotproof.logs.files import STDIN
-from slotproof.logs.judging import LogFinding, Verdict
+from slotproof.logs import report
+from slotproof.logs.format import STDIN
+from slotproof.logs.judging import Judge
 from slotproof.logs.traced import trace_of
 from slotproof.reports import text
+from slotproof.reports.trace import Trace
+from slotproof.support import interrupts
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
 
-LOG_HELP = "An event log: its file, or its files in order; - for standard input."
+LOG_HELP = "An event log: its file, or its files in order; - for standard input (`tail -F`)."
 OUT_HELP = "Write the first violation, and what came before it, for `show`."
 
 
@@ -38,33 +40,49 @@ def validate(
     as_json: bool = JSON,
 ) -> int:
     """Check a recorded event log against the spec, without the engine."""
-    choices = known_profile(profile), known_clauses(ignore)
+    judge = Judge(log, known_profile(profile), known_clauses(ignore))
     if STDIN in log and len(log) > 1:
         raise UsageProblem("- is standard input: name it alone")
     beside(out, log)
-    with logs_read():
-        verdict = judging.validate(log, *choices)
-    _write(out, verdict, profile)
+    verdict = judge.verdict
+    with interrupts.held():  # what is told and written is whole
+        try:
+            for found in judge.findings():
+                if found is verdict.found:  # at once: whoever follows a log may be killed
+                    trace = trace_of(verdict, found, profile)
+                    _write(out, trace)
+                    if not as_json:
+                        _tell(trace)
+        except KeyboardInterrupt:
+            if not verdict.headers:  # there is nothing to report of
+                raise
+            verdict.interrupted = True
+        if verdict.found is not None:  # with what was found later
+            _write(out, trace_of(verdict, verdict.found, profile))
     if as_json:
         say_json({**report.summary(verdict), "trace": str(out) if out and verdict.found else None})
-        return report.status(verdict)
-    if verdict.found is not None:
-        _tell(verdict, verdict.found, profile)
-    if verdict.found is not None and out is not None:
-        say(f"trace: {out} (slotproof show {out})")
-    say_all(report.text(verdict))
+    else:
+        if verdict.found is not None and out is not None:
+            say(f"trace: {out} (slotproof show {out})")
+        say_all(report.text(verdict))
     return report.status(verdict)
 
 
-def _write(out: Path | None, verdict: Verdict, profile: str | None) -> None:
-    if out is not None and verdict.found is not None:
+def _write(out: Path | None, trace: Trace) -> None:
+    if out is not None:
         with writing(out):
-            itf.save(trace_of(verdict, verdict.found, profile), out)
+            itf.save(trace, out)
 
 
-def _tell(verdict: Verdict, found: LogFinding, profile: str | None) -> None:
-    trace = trace_of(verdict, found, profile)
+def _tell(trace: Trace) -> None:
     assert trace.recorded is not None
     known = replace(trace.recorded, later=(), not_judged={})  # the report has these
     say_all(text.painted(text.render(replace(trace, recorded=known))))
     say("")
+
+
+def beside(out: Path | None, logs: list[Path]) -> None:
+    """Check that a file can be written and is none of the log's."""
+    writable_file(out)
+    if out is not None and out.exists() and any(f.exists() and out.samefile(f) for f in logs):
+        raise UsageProblem(f"--out {out} is the log itself: name another file")

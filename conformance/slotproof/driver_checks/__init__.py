@@ -9,7 +9,7 @@ from typing import Literal
 from slotproof.driver_checks import answers, meanings, snapshots
 from slotproof.driver_checks.driver import Answer, Check, Driver, NotAsked
 from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable
-from slotproof.engines.process import not_started
+from slotproof.engines.process import last_words, not_started
 from slotproof.protocol.config import CONFIGS
 from slotproof.protocol.messages import HELLO, PROTOCOL, not_spoken, refused_hello
 from slotproof.protocol.shapes import quoted
@@ -78,15 +78,12 @@ def check(driver: Driver, tell: Callable[[Result], None] = lambda _: None) -> Re
         _choose(driver)
         results = []
         for each in CHECKS:
-            result = _made(driver, each)
-            results.append(result)
-            tell(result)
+            results.append(_made(driver, each))
+            tell(results[-1])
         engine = hello.get("engine")
         names = engine if isinstance(engine, dict) else {}
-        engine_name, version = (
-            str(names.get(key, "?"))[: bounds.NAME_CHARS] for key in ("name", "version")
-        )
-        return Report(engine_name, version, list(driver.configs), results)
+        name, version = (str(names.get(k, "?"))[: bounds.NAME_CHARS] for k in ("name", "version"))
+        return Report(name, version, list(driver.configs), results)
     finally:
         driver.leave()
 
@@ -133,5 +130,5 @@ def _made(driver: Driver, check: Check) -> Result:
         if not seen:
             return Result(check, "not asked", [str(why)[: bounds.SEEN_CHARS]])
     except EngineFailed as failure:
-        seen.append(answers.failed(failure))
+        seen.append(": ".join(filter(None, (str(failure), last_words(failure)))))
     return Result(check, "not ok" if seen else "ok", seen)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterator
 
 from slotproof.driver_checks.driver import Driver, checks, refused
-from slotproof.engines.base import EngineFailed
-from slotproof.engines.process import last_words
 from slotproof.protocol.messages import HELLO, PROTOCOL
 
 OTHER = 999
@@ -123,9 +121,3 @@ def _gone(driver: Driver, what: str) -> Iterator[str]:
     elif status:
         yield f"after {what} it exits with status {status}"
     driver.leave()
-
-
-def failed(failure: EngineFailed) -> str:
-    """What is seen where there is no answer."""
-    said = last_words(failure)
-    return f"{failure}: {said}" if said else str(failure)

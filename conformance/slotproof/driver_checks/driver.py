@@ -68,11 +68,7 @@ class ScriptRun:
                 client.reads(snapshot["consumed"])
                 for message in snapshot["messages"]:
                     client.hears(message)
-                yield (
-                    (before if before["pools"] else with_totals(before, snapshot)),
-                    snapshot,
-                    client,
-                )
+                yield before if before["pools"] else with_totals(before, snapshot), snapshot, client
                 before = snapshot
 
     def at(self, snapshot: Snapshot, what: str) -> str:
@@ -152,10 +148,9 @@ class Driver:
             self.numbered.append(f"answer {quoted(answer.get('id'))} to message {quoted(number)}")
         return answer
 
-    def reset(self, config: Any = None, seed: int | None = None) -> Answer:
+    def reset(self, config: Any = None) -> Answer:
         wanted = self.config.to_json() if config is None else config
-        message = {"op": "reset", "config": wanted, "seed": self.seed if seed is None else seed}
-        return self.ask(message, self.start_timeout)
+        return self.ask({"op": "reset", "config": wanted, "seed": self.seed}, self.start_timeout)
 
     def do(self, command: Any) -> Answer:
         count = command.get("n", 1) if isinstance(command, dict) else 1
@@ -207,6 +202,22 @@ class Driver:
         if offered is None or offered.profile not in PROFILES:
             return PROFILES["reference"].choices
         return Setup(config).choices(offered).choices
+
+    def offered(self) -> Capabilities:
+        """What it offers; :class:`NotAsked` where that is not known."""
+        if self.capabilities is None:
+            raise NotAsked("the capabilities are not known")
+        return self.capabilities
+
+    def first_wrong(
+        self, look: Callable[[ScriptRun, Snapshot, Client], str | None]
+    ) -> Iterator[str]:
+        """The first thing that is wrong of all that the script shows, and where."""
+        for run in self.script_runs():
+            for _, snapshot, client in run.moments:
+                if wrong := look(run, snapshot, client):
+                    yield run.at(snapshot, wrong)
+                    return
 
     def script(self) -> Iterator[Command]:
         """The commands of the script that the driver offers."""

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from slotproof.driver_checks.driver import Driver, NotAsked, ScriptRun, checks
+from slotproof.driver_checks.driver import Driver, ScriptRun, checks
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import Client
@@ -23,12 +23,9 @@ _TURNED = "pages where tokens are meant"
 @checks("multiply by the page size in figures and lengths; free list and tree: KV index // P")
 def units(driver: Driver) -> Iterator[str]:
     """Figures and lengths are tokens; the free list and the tree have page numbers."""
-    for run in driver.script_runs():
-        for _, snapshot, client in run.moments:
-            wrong = in_units(run, snapshot) or _short(run, snapshot, client)
-            if wrong is not None:
-                yield run.at(snapshot, wrong)
-                return
+    yield from driver.first_wrong(
+        lambda run, snapshot, client: in_units(run, snapshot) or _short(run, snapshot, client)
+    )
 
 
 def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
@@ -37,10 +34,8 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
     meant = {"full": run.config.total_tokens, "swa": run.config.swa_tokens}
     for name, pool in snapshot["pools"].items():
         total, pages = pool["total"], meant[name] // size
-        listed = {
-            "free": pool["free"],
-            "tree": [page for page, _ in snapshot["tree"].get(name, ())],
-        }
+        tree = [page for page, _ in snapshot["tree"].get(name, ())]
+        listed = {"free": pool["free"], "tree": tree}
         for what, numbers in listed.items():
             most = max(pages, total // size) + size
             taken = {*numbers} & {*pool["free"]} if what == "tree" and size > 1 else set()
@@ -52,7 +47,7 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
         figures = {
             "total": (total, pages),
             "available": (pool["available"], len(pool["free"])),
-            "evictable and protected": (cached, len(listed["tree"])),
+            "evictable and protected": (cached, len(tree)),
         }
         for what, (shown, count) in figures.items():
             if size > 1 and shown == count > 0:
@@ -66,9 +61,9 @@ def in_units(run: ScriptRun, snapshot: Snapshot) -> str | None:
 def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
     """A length that covers what was computed if it is pages, and does not if it is tokens."""
     size = run.config.page_size
-    for rid, view in snapshot["requests"].items():
+    for rid, view in snapshot["requests"].items() if size > 1 else ():
         prompt = client.prompt_of(rid)
-        if prompt is None or view["phase"] != "running" or not view["output"] or size == 1:
+        if prompt is None or view["phase"] != "running" or not view["output"]:
             continue
         computed = len(prompt) + view["output"] - 1  # at least, for a token was sampled after it
         if view["C"] < computed and view["C"] in (computed // size, -(-computed // size)):
@@ -79,12 +74,9 @@ def _short(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
 @checks("list req_to_token: for each position the KV index, page × P + position modulo P")
 def positions(driver: Driver) -> Iterator[str]:
     """A row shows a KV index for each position up to A."""
-    for run in driver.script_runs():
-        for _, snapshot, _ in run.moments:
-            wrong = _paged(snapshot, run.config.page_size) or _cut_short(snapshot)
-            if wrong is not None:
-                yield run.at(snapshot, wrong)
-                return
+    yield from driver.first_wrong(
+        lambda run, snapshot, _: _paged(snapshot, run.config.page_size) or _cut_short(snapshot)
+    )
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[str, list[int], int]]:
@@ -107,26 +99,25 @@ def _paged(snapshot: Snapshot, size: int) -> str | None:
 
 
 def _cut_short(snapshot: Snapshot) -> str | None:
-    for row, shown, allocated in _rows(snapshot):
-        if len(shown) < allocated:
-            return f"{row} shows {len(shown)} of {allocated} positions"
-    return None
+    short = ((row, len(shown), most) for row, shown, most in _rows(snapshot) if len(shown) < most)
+    return next((f"{row} shows {few} of {most} positions" for row, few, most in short), None)
 
 
 @checks("prompt: history and new tokens; history: of finished turns, prompt and output")
 def prompts(driver: Driver) -> Iterator[str]:
     """Prompts and histories are whole, and counted in tokens."""
-    for run in driver.script_runs():
-        for _, snapshot, client in run.moments:
-            for each in _hashed_tokens(snapshot, client):
-                length = len(each.tokens)
-                alone = 0 < each.length == len(each.new) < length
-                in_pages = 0 < each.length == length // run.config.page_size < length
-                if alone or in_pages:  # else it may be the engine
-                    why = "its new tokens alone" if alone else _TURNED
-                    text = f"{each.what} has {each.length} tokens of {length}: {why}"
-                    yield run.at(snapshot, text)
-                    return
+    yield from driver.first_wrong(_not_whole)
+
+
+def _not_whole(run: ScriptRun, snapshot: Snapshot, client: Client) -> str | None:
+    for each in _hashed_tokens(snapshot, client):
+        length = len(each.tokens)
+        alone = 0 < each.length == len(each.new) < length
+        in_pages = 0 < each.length == length // run.config.page_size < length
+        if alone or in_pages:  # else it may be the engine
+            why = "its new tokens alone" if alone else _TURNED
+            return f"{each.what} has {each.length} tokens of {length}: {why}"
+    return None
 
 
 @checks('hash: CRC-32 of the decimal ids joined by commas, "5,6,7", unsigned; or null')
@@ -214,11 +205,9 @@ def parameters(driver: Driver) -> Iterator[str]:
 
 
 def _misread(driver: Driver, *, ordered: bool) -> Iterator[str]:
-    if driver.capabilities is None:
-        raise NotAsked("the capabilities are not known")
-    seen = set()
+    offered, seen = driver.offered(), set[str]()
     for run in driver.script_runs():
-        for snapshot, kind, words in _events(run, driver.capabilities):
+        for snapshot, kind, words in _events(run, offered):
             if (kind == ORDER) == ordered and words not in seen:
                 seen.add(words)
                 yield run.at(snapshot, words)

@@ -6,22 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from slotproof.driver_checks.driver import Driver, NotAsked, checks
+from slotproof.driver_checks.driver import SCRIPT, Driver, NotAsked, checks
 from slotproof.driver_checks.meanings import in_units
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import SNAPSHOTS, Snapshot, nonsense
 from slotproof_model.spec.transitions import TRANSITIONS
 
-OPEN: Command = {"do": "open", "session": "s1"}
-TURN: Command = {
-    "do": "submit",
-    "session": "s1",
-    "rid": "r1",
-    "tokens": [1, 2, 3],
-    "max_new": 2,
-    "stop": [],
-}
+OPEN: Command = SCRIPT[0]
+TURN: Command = {**SCRIPT[2], "tokens": [1, 2, 3], "max_new": 2}
 
 
 @checks(
@@ -40,22 +33,22 @@ def _complete(driver: Driver, config: EngineConfig) -> Iterator[str]:
     wanted = offered if config.window else offered - {"swa"}
     for command in driver.script():
         answer = driver.do(command)
+        name = " ".join(str(command[key]) for key in ("do", "rid", "n") if key in command)
         if not answer["ok"]:
             lines = [line.strip() for line in str(answer.get("trace", "")).splitlines()]
             places = [line for line in lines if line.startswith(('File "', "at "))]
             where = f" ({places[-1]})" if places else ""
-            yield f"{_name(command)} is answered with: {answer.get('error')}{where}"
+            yield f"{name} is answered with: {answer.get('error')}{where}"
             return
         wrong = SNAPSHOTS.line(answer.get("result"))
-        if wrong is not None:
-            yield f"after {_name(command)}: {wrong}"
-            return
-        for snapshot in answer["result"]["snapshots"]:
+        for snapshot in answer["result"]["snapshots"] if wrong is None else ():
             missing = wanted - snapshot["pools"].keys()
             wrong = f"there is no pool {min(missing)!r}" if missing else nonsense(snapshot, config)
             if wrong is not None:
-                yield f"after {_name(command)}: {wrong}"
-                return
+                break
+        if wrong is not None:
+            yield f"after {name}: {wrong}"
+            return
 
 
 @checks("build the engine anew, or fork one per reset; empty the driver's own inbox and counters")
@@ -163,10 +156,7 @@ def _miscounted(snapshot: Snapshot, size: int) -> str | None:
 @checks("see “Events” in docs/reference/protocol.md, or offer no events")
 def events(driver: Driver) -> Iterator[str]:
     """Events name known transitions with all their parameters, only where they are offered."""
-    offered = driver.capabilities
-    if offered is None:
-        raise NotAsked("the capabilities are not known")
-    seen: list[str] = []
+    offered, seen = driver.offered(), list[str]()
     for snapshot in (each for run in driver.script_runs() for _, each, _ in run.moments):
         if ("events" in snapshot) != offered.events:
             yield f"events are {'shown' if 'events' in snapshot else 'missing'} in a snapshot"
@@ -201,7 +191,3 @@ def determinism(driver: Driver) -> Iterator[str]:
             return
     if len(lives[0]) != len(lives[1]):
         yield f"{len(lives[0])} snapshots, then {len(lives[1])}"
-
-
-def _name(command: Command) -> str:
-    return " ".join(str(command[key]) for key in ("do", "rid", "n") if key in command)

@@ -73,15 +73,11 @@ class Capabilities:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Capabilities:
         """Of a driver's hello, which was found to be of its type; what nobody reads is left out."""
-        kinds = {
-            "commands": frozenset,
-            "transitions": frozenset,
-            "pools": tuple,
-            "page_sizes": tuple,
-            "mends": tuple,
-        }
+        kinds = dict.fromkeys(("commands", "transitions"), frozenset)
         known = {each.name for each in fields(cls)} & data.keys()
-        return cls(**{name: kinds.get(name, lambda x: x)(data[name]) for name in known})
+        lists = {name for name in known if isinstance(data[name], list)}
+        made: dict[str, Any] = {name: kinds.get(name, tuple)(data[name]) for name in lists}
+        return cls(**{name: data[name] for name in known - lists}, **made)
 
     @property
     def seen_to_make(self) -> frozenset[str]:

@@ -36,12 +36,9 @@ def methods_of(engine: str) -> Methods:
     if name in MODELS:
         return _of_reference()
     try:
-        return _of_release(name, Version(Version(version).public))
+        release = Version(Version(version).public)
     except InvalidVersion:
         return {}
-
-
-def _of_release(name: str, release: Version) -> Methods:
     found: dict[str, tuple[str, ...]] = {}
     for build in builds(name):
         if Version(build["first"]) <= release <= Version(build["last"]):
@@ -86,7 +83,4 @@ def _named(module: ast.Module) -> Iterator[tuple[str, str]]:
     for owner in (node for node in module.body if isinstance(node, ast.ClassDef)):
         for each in (node for node in owner.body if isinstance(node, ast.FunctionDef)):
             values = (node.value for node in ast.walk(each) if isinstance(node, ast.Constant))
-            yield from ((f"{owner.name}.{each.name}", str(x)) for x in values if x in _IDS)
-
-
-_IDS = frozenset(TRANSITIONS)
+            yield from ((f"{owner.name}.{each.name}", str(x)) for x in values if x in TRANSITIONS)

@@ -36,22 +36,15 @@ def mutant_records() -> dict[str, MutantRecord]:
     ('INV-ONCE', 'INV-SUM-FULL')
     """
     table = json.loads(FILE.read_text(encoding="utf-8"))
-    return {
-        name: MutantRecord(**{**fields, "breaks": tuple(fields["breaks"])})
-        for name, fields in table.items()
-    }
+    return {n: MutantRecord(**{**m, "breaks": tuple(m["breaks"])}) for n, m in table.items()}
 
 
 def made() -> str:
     """What the file has to be; this takes torch."""
     from slotproof_engine.mutants import MUTANTS
 
-    return json_text(
-        {
-            name: asdict(MutantRecord(each.pr, each.sentence, each.breaks, dict(each.needs)))
-            for name, each in MUTANTS.items()
-        }
-    )
+    records = (MutantRecord(m.pr, m.sentence, m.breaks, dict(m.needs)) for m in MUTANTS.values())
+    return json_text(dict(zip(MUTANTS, map(asdict, records), strict=True)))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import selectors
+import select
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from subprocess import PIPE
-from typing import Literal
 
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.support import bounds
@@ -43,7 +43,7 @@ class Pipe:
         rest = memoryview(line.encode() + b"\n")
         deadline = time.monotonic() + timeout
         while rest:
-            if not _ready(self._in, selectors.EVENT_WRITE, deadline):
+            if not _ready(self._in, select.POLLOUT, deadline):
                 raise self.failed("hang", f"it does not read: no line taken within {timeout:g} s")
             try:
                 rest = rest[os.write(self._in, rest) :]
@@ -59,10 +59,9 @@ class Pipe:
             if looked > bounds.LINE_BYTES:
                 text = f"garbage on the wire: a line of over {bounds.LINE_BYTES} bytes"
                 raise self.failed("garbage", text)
-            if not _ready(self._out, selectors.EVENT_READ, deadline):
+            if not _ready(self._out, select.POLLIN, deadline):
                 raise self.failed("hang", f"no answer within {timeout:g} s")
-            chunk = os.read(self._out, 1 << 16)
-            if not chunk:
+            if not (chunk := os.read(self._out, 1 << 16)):
                 raise self.failed("death", self._ended())
             self._buffer += chunk
         line = bytes(self._buffer[:end])
@@ -93,8 +92,9 @@ class Pipe:
 
     def failed(self, fault: str, text: str) -> EngineFailed:
         """A failure of the driver, with what it said on standard error."""
-        how: Literal["crash", "hang"] = "hang" if fault == "hang" else "crash"
-        return EngineFailed(how, text, self.stderr(), fault=fault)
+        return EngineFailed(
+            "hang" if fault == "hang" else "crash", text, self.stderr(), fault=fault
+        )
 
     def _ended(self) -> str:
         """How the driver ended, once its end of a pipe is closed."""
@@ -108,10 +108,7 @@ class Pipe:
 
 
 def _ready(descriptor: int, event: int, deadline: float) -> bool:
-    """Whether it can be read or written before the time; `select` is for numbers below 1024."""
-    left = deadline - time.monotonic()
-    if left <= 0:
-        return False
-    with selectors.PollSelector() as selector:
-        selector.register(descriptor, event)
-        return bool(selector.select(left))
+    """Whether it can be read or written in time; `select.select` is for numbers below 1024."""
+    poll, left = select.poll(), deadline - time.monotonic()
+    poll.register(descriptor, event)
+    return left > 0 and bool(poll.poll(math.ceil(left * 1000)))

@@ -50,14 +50,11 @@ class ProcessEngine:
         env: dict[str, str] | None = None,
         start_timeout: float = START_TIMEOUT,
     ) -> None:
-        self._argv = list(argv)
-        self._timeout = step_timeout
-        self._start_timeout = start_timeout
-        self._env = env
+        self._argv, self._env = list(argv), env
+        self._timeout, self._start_timeout = step_timeout, start_timeout
         self._pipe: Pipe | None = None
         self._next = 0
-        self.name = "unknown"
-        self.version = ""
+        self.name, self.version = "unknown", ""
         self.capabilities = Capabilities(commands=frozenset())
         self._start()
 
@@ -104,14 +101,10 @@ class ProcessEngine:
             raise EngineFailed("crash", "the driver is not running", fault="death")
         try:
             return self._exchange(self._pipe, message, timeout)
-        except EngineFailed as failure:
-            if failure.broken:
+        except BaseException as error:
+            # Ctrl-C: the answer that is due would be taken for the next one.
+            if not isinstance(error, EngineUnusable) and getattr(error, "broken", True):
                 self._kill()
-            raise
-        except EngineUnusable:
-            raise
-        except BaseException:  # Ctrl-C: the answer that is due would be taken for the next one
-            self._kill()
             raise
 
     def _exchange(self, pipe: Pipe, message: dict[str, Any], timeout: float) -> dict[str, Any]:
@@ -157,11 +150,9 @@ class ProcessEngine:
         self._ask(message, self._start_timeout)
 
     def do(self, command: Command) -> list[Snapshot]:
-        count = max(1, command.get("n", 1))
+        message, count = {"op": "do", "command": command}, max(1, command.get("n", 1))
         try:
-            result = self._result(
-                SNAPSHOTS, {"op": "do", "command": command}, self._timeout * count
-            )
+            result = self._result(SNAPSHOTS, message, self._timeout * count)
         except EngineUnusable as refusal:
             text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
             raise EngineUnusable(text) from None

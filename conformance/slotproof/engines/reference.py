@@ -14,18 +14,11 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import Any
 
 import torch
 
-from slotproof.engines.base import (
-    Capabilities,
-    EngineFailed,
-    EngineUnusable,
-    in_one_line,
-    its_own_fault,
-)
+from slotproof.engines.base import Capabilities, EngineUnusable, its_own_fault
 from slotproof.protocol.commands import FIELDS, Command
 from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import (
@@ -62,6 +55,8 @@ class InProcessEngine:
     """Answers the protocol by looking at a :class:`ReferenceEngine` directly."""
 
     name = "reference"
+    engine: ReferenceEngine
+    """The one under test; there is none before :meth:`reset`."""
 
     def __init__(
         self, mutant: str | None = None, device: str = "cpu", model: str = "stamps"
@@ -73,9 +68,7 @@ class InProcessEngine:
                     "`slotproof list mutants` shows them"
                 )
         self.version = "1" if mutant is None else f"1 with {mutant}"
-        self.mutant = mutant
-        self.device = device
-        self.model = model
+        self.mutant, self.device, self.model = mutant, device, model
         if model == "transformer":
             self.name = "reference-transformer"
             torch.set_num_threads(1)  # tensors are tiny: threads would only wait for each other
@@ -91,43 +84,29 @@ class InProcessEngine:
             not_observed=_NOT_OBSERVED if model == "stamps" else {},
         )
         self._config = EngineConfig()
-        self._engine: ReferenceEngine | None = None
         self._logged = 0
         """Lines that its check logged since the last snapshot."""
-
-    @property
-    def _own(self) -> dict[str, Any]:
-        """Choices that are not the protocol's. The page audit is cheap on a GPU only; the check
-        logs its lines at once where pages are larger than a token, and keeps them where not."""
-        return {
-            "device": self.device,
-            "model": self.model,
-            "audit": self.device != "cpu",
-            "checker_level": 1 if self._config.page_size == 1 else 2,
-        }
-
-    @property
-    def engine(self) -> ReferenceEngine:
-        assert self._engine is not None, "reset() comes first"
-        return self._engine
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
         reason = config.too_large()
         if reason is not None:
             raise EngineUnusable(f"the reference engine is not built so large: {reason}")
+        own: dict[str, Any] = {"seed": seed, "device": self.device, "model": self.model}
+        own["audit"] = self.device != "cpu"  # cheap on a GPU only
+        # Lines are logged at once where pages are larger than a token, and kept where not.
+        own["checker_level"] = 1 if config.page_size == 1 else 2
         try:
-            wanted = ImplConfig.of({**config.to_json(), "seed": seed, **self._own})
+            wanted = ImplConfig.of({**config.to_json(), **own})
         except ValueError as error:
             raise EngineUnusable(str(error)) from None
         parts = Parts() if self.mutant is None else mutant_named(self.mutant).apply(Parts())
-        try:
-            self._engine = ReferenceEngine(wanted, parts, self._log)
-        except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
-        except Exception as error:  # noqa: BLE001  # a mutant's
-            raise EngineFailed("crash", in_one_line(error), traceback.format_exc()) from None
+        with its_own_fault():  # a mutant's
+            try:
+                self.engine = ReferenceEngine(wanted, parts, self._log)
+            except RuntimeError as error:
+                reason = str(error).splitlines()[0]
+                raise EngineUnusable(f"the reference engine can't be built: {reason}") from None
 
     def do(self, command: Command) -> list[Snapshot]:
         engine = self.engine
@@ -150,7 +129,7 @@ class InProcessEngine:
         return known[len(tokens) :]
 
     def close(self) -> None:
-        self._engine = None
+        vars(self).pop("engine", None)
 
     # What is seen ---------------------------------------------------------------
 
@@ -158,19 +137,18 @@ class InProcessEngine:
         engine = self.engine
         slots = {sid: _slot(slot) for sid, slot in engine.cache.slots.items()}
         requests = {rid: self._request(req) for rid, req in engine.scheduler.reqs.items()}
-        lengths: dict[int, tuple[int, int]] = {}
+        committed, allocated = dict[int, int](), dict[int, int]()
         for view in (*slots.values(), *requests.values()):
-            row: int = view["row"]
-            if row >= 0:
-                committed, allocated = lengths.get(row, (0, 0))
-                lengths[row] = (max(committed, view["C"]), max(allocated, view["A"]))
+            if (row := view["row"]) >= 0:
+                committed[row] = max(committed.get(row, 0), view["C"])
+                allocated[row] = max(allocated.get(row, 0), view["A"])
         return {
             "iter": engine.iter,
             "consumed": len(engine.consumed),
             "messages": list(engine.messages),  # type: ignore[arg-type]
             "pools": {name: self._pool(name) for name in engine.kv.allocators},
             "tree": self._tree(),
-            "rows": self._rows({row: allocated for row, (_, allocated) in lengths.items()}),
+            "rows": self._rows(allocated),
             "sessions": {
                 sid: {
                     "open": session.open,
@@ -186,12 +164,7 @@ class InProcessEngine:
             "ended": [{"rid": each["rid"]} for each in engine.ended],
             "checker": self._check(),
             "events": list(engine.events),
-            "content": {
-                str(row): stamps
-                for row, stamps in engine.content(
-                    {row: committed for row, (committed, _) in lengths.items()}
-                ).items()
-            },
+            "content": {str(row): stamps for row, stamps in engine.content(committed).items()},
         }
 
     def _check(self) -> CheckerView:
@@ -200,10 +173,7 @@ class InProcessEngine:
         shown: CheckerView = {
             "ran": checker.ran,
             "level": checker.level,
-            "pools": {
-                name: dict(vars(figures))  # type: ignore[misc]
-                for name, figures in checker.figures.items()
-            },
+            "pools": {name: dict(vars(f)) for name, f in checker.figures.items()},  # type: ignore[misc]
             "verdict": checker.verdict,  # type: ignore[typeddict-item]
             "message": checker.message,
             "logged": logged,
@@ -249,9 +219,8 @@ class InProcessEngine:
     def _request(self, req: Req) -> RequestView:
         scheduler = self.engine.scheduler
         last = scheduler.last_batch
-        slot = self.engine.cache.slots.get(req.session_id) if req.session_id else None
-        on_loan = slot is not None and req.req_pool_idx >= 0
-        on_loan = on_loan and slot is not None and slot.req_pool_idx == req.req_pool_idx
+        slot, row = self.engine.cache.slots.get(req.session_id or ""), req.req_pool_idx
+        on_loan = slot is not None and row >= 0 and slot.req_pool_idx == row
         return {
             "session": req.session_id,
             "kind": req.kind,

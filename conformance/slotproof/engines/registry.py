@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, torch_missing
-from slotproof.engines.checked import CheckedEngine
+from slotproof.engines.checked import CheckedEngine, TimedEngine
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.engines.releases import of_release
-from slotproof.engines.timed import TimedEngine
 from slotproof.environments.families import FAMILIES
 from slotproof.environments.processes import clean_environment
 from slotproof.support import children
@@ -290,7 +289,7 @@ class EngineSpec:
         problem = offered.senseless()
         if problem is not None:
             raise EngineUnusable(f"{self.text} makes no engine: {problem}")
-        return CheckedEngine(TimedEngine(engine, self.step_timeout))
+        return CheckedEngine(engine, self.step_timeout)
 
 
 def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:

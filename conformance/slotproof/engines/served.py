@@ -55,7 +55,6 @@ class Served:
         return {"protocol": PROTOCOL, "engine": names, "capabilities": {**offered, **lists}}
 
     def reply(self, line: str) -> dict[str, Any]:
-        """The answer to one line."""
         message: Any = None
         try:
             message = json.loads(line)

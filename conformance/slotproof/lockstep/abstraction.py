@@ -65,12 +65,8 @@ def _pool(pool: PoolView | None) -> Values:
 def _session(session: SessionView | None) -> Values:
     if session is None:
         return _NO_SESSION
-    return Session(
-        open=int(session["open"]),
-        closing=int(session["closing"]),
-        inflight=int(session["inflight"] is not None),
-        history=session["history"],
-    )
+    inflight, history = int(session["inflight"] is not None), session["history"]
+    return Session(int(session["open"]), int(session["closing"]), inflight, history)
 
 
 def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
@@ -80,11 +76,7 @@ def _slot(slot: SlotView | None, constants: Constants, on_loan: bool) -> Values:
     return Slot(
         holding=1,
         lent=int(lent),
-        row=slot["row"],
-        C=slot["C"],
-        A=slot["A"],
-        Q=slot["Q"],
-        E=_cursor(slot, constants),
+        **_lengths(slot, constants),
         locked=int(slot["Q"] == 0 or slot["locks"] > 0),
     )
 
@@ -97,14 +89,11 @@ def _request(request: RequestView, constants: Constants, alone: bool = False) ->
         phase=PHASES[request["phase"]],
         prompt=request["prompt"],
         output=request["output"],
-        row=request["row"],
-        C=request["C"],
-        A=request["A"],
-        Q=request["Q"],
-        E=_cursor(request, constants),
+        **_lengths(request, constants),
         locked=int(locked),
     )
 
 
-def _cursor(view: SlotView | RequestView, constants: Constants) -> int:
-    return view["E"] if constants.window and view["E"] > view["Q"] else 0
+def _lengths(view: SlotView | RequestView, constants: Constants) -> dict[str, int]:
+    cursor = view["E"] if constants.window and view["E"] > view["Q"] else 0
+    return {"row": view["row"], "C": view["C"], "A": view["A"], "Q": view["Q"], "E": cursor}

@@ -49,10 +49,6 @@ class Sent:
         """Tokens of prompt and answer, at most."""
         return len(self.prompt) + self.ahead + max(0, self.max_new)
 
-    def beyond(self, tokens: int) -> bool:
-        """Whether prompt and answer together may be longer than that."""
-        return self.most > tokens
-
 
 CLOSES = "answers to close"
 """What an engine names in ``not_observed`` that never says ``closed``, nor ``refused`` to a close.
@@ -242,7 +238,6 @@ class Client:
         del self.unread[:count]
 
     def _aborts(self, sent: Sent) -> None:
-        """An abort of it was read."""
         sent.aborted = sent.aborted or 0
         session = self.sessions.get(sent.session or "")
         if self.aborts_close and session is not None and session.open is not False:
@@ -363,11 +358,8 @@ class Client:
 
     def later(self, sent: Sent) -> bool:
         """Whether another request without a session was read after it."""
-        newest = next(
-            (each for each in reversed(self.requests.values()) if each.read and not each.session),
-            sent,
-        )
-        return newest is not sent
+        requests = reversed(self.requests.values())
+        return next((e for e in requests if e.read and not e.session), sent) is not sent
 
     def prompt_of(self, rid: str) -> Tokens | None:
         """The prompt that a live request of this client must have; ``None`` if not known."""

@@ -49,14 +49,10 @@ class Coverage:
             self.decoding[transition] += 1
 
     def add(self, other: Coverage) -> None:
-        self.transitions += other.transitions
-        self.decoding += other.decoding
-        self.checked += other.checked
-        self.set_aside += other.set_aside
+        for name in (*_COUNTS, "commands", "iterations"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.holds |= other.holds
         self.fails |= other.fails
-        self.commands += other.commands
-        self.iterations += other.iterations
         for what, counts in other.reached.items():
             self.reached[what] += counts
 
@@ -69,18 +65,11 @@ class Coverage:
         """
         counts = {name: dict(sorted(getattr(self, name).items())) for name in _COUNTS}
         reached = {what: dict(sorted(each.items())) for what, each in sorted(self.reached.items())}
-        return {
-            **counts,
-            "holds": f"{self.holds:x}",
-            "fails": f"{self.fails:x}",
-            "commands": self.commands,
-            "iterations": self.iterations,
-            "reached": reached,
-        }
+        ran = {"commands": self.commands, "iterations": self.iterations, "reached": reached}
+        return {**counts, "holds": f"{self.holds:x}", "fails": f"{self.fails:x}", **ran}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Coverage:
-        """What :meth:`to_json` made."""
         fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
         fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
         coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
@@ -101,7 +90,6 @@ class Coverage:
 
 
 def total(parts: Iterable[Coverage]) -> Coverage:
-    """Their sum."""
     whole = Coverage()
     for part in parts:
         whole.add(part)

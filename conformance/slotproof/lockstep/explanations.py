@@ -43,11 +43,6 @@ class Explanation:
         return self.words if self.always else f"{self.words}, this time"
 
 
-Explanations = tuple[Explanation, ...] | None
-"""The plainest first. ``None``: there is nothing to explain, the spec agrees with the engine's
-state, or the engine tells no events."""
-
-
 @dataclass(frozen=True)
 class _Turn:
     """One iteration: what was there, what happened, what is there now."""
@@ -57,9 +52,10 @@ class _Turn:
     after: World
 
 
-def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations:
-    """Of the iteration that a referee judged last. ``seen_first``: the example before it was made
-    small, which shows the same and more.
+def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explanation, ...] | None:
+    """Of the iteration that a referee judged last, the plainest first. ``None``: the spec agrees
+    with the engine's state, or the engine tells no events. ``seen_first``: the example before it
+    was made small, which shows the same and more.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.lockstep.referee import Setup, play
@@ -81,21 +77,19 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> Explanations
     long = _turns(seen_first) if seen_first is not None else []
     found = []
     wrong = _wrong(last)
+    added = [*([name] for name in wrong), *([wrong] if len(wrong) == 2 else [])]
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
         evidence = [
             turn for turn in (*earlier, *long[:-1]) if any(event[0] == id_ for event in turn.events)
         ]
-        together = [wrong] if len(wrong) == 2 else []
-        added = [*([name] for name in wrong), *together]
         others = (each for names in added for each in additions(id_, names))
         right = {**table, id_: as_told(id_).step(constants.page_size, lenient=True)}
         lenient = not _lands(last, right)  # else its guard is all that is wrong
         for each in (*deviations(id_).values(), *others):
             other = {**table, id_: each.step(constants.page_size, lenient)}
-            if _lands(last, other):
+            if _lands(last, other) and len(each.words) <= READABLE:
                 held = all(_lands(turn, other) for turn in (*evidence, *long[-1:]))
                 found.append((each, held))
-    found = [one for one in found if len(one[0].words) <= READABLE]
     found.sort(key=lambda one: (not one[1], one[0].rank))
     return tuple(
         Explanation(each.id, each.words, always) for each, always in _distinct(found)[:MOST]

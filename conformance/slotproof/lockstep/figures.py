@@ -64,9 +64,7 @@ def in_a_line(view: Mapping[str, object]) -> str:
     return " ".join(words)
 
 
-@lru_cache(maxsize=4096)
-def _of(term: Expr, page: int, args: str) -> Callable[..., int]:
-    return compiled(term, page, args)
+_of = lru_cache(maxsize=4096)(compiled)
 
 
 def _false(expr: Expr, value: Value) -> Iterator[str]:
@@ -80,7 +78,7 @@ def _false(expr: Expr, value: Value) -> Iterator[str]:
                 if not value(part):
                     yield from _false(part, value)
         case Op.OR:  # of an implication the conclusion; that the premise holds says less
-            told = [part for part in expr.args if not _negation(part)]
+            told = [part for part in expr.args if getattr(part, "op", None) is not Op.NOT]
             for part in told or expr.args:
                 yield from _false(part, value)
         case Op.ITE:
@@ -89,10 +87,6 @@ def _false(expr: Expr, value: Value) -> Iterator[str]:
             yield ", ".join(_side(each, value) for each in expr.args if not isinstance(each, Const))
         case _:
             yield from _flags(expr, value)
-
-
-def _negation(expr: Expr) -> bool:
-    return isinstance(expr, App) and expr.op is Op.NOT
 
 
 def _side(term: Expr, value: Value) -> str:

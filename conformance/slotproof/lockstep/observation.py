@@ -174,6 +174,12 @@ class ObservationRecord(NamedTuple):
     differences: list[Violation]
 
 
+def running(snapshot: Snapshot) -> set[str]:
+    """The requests that run."""
+    requests = snapshot["requests"].items()
+    return {rid for rid, request in requests if request["phase"] == "running"}
+
+
 @dataclass
 class Observation:
     """One iteration: the snapshots around it, their spec states, what clients know."""

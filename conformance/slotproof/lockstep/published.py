@@ -7,23 +7,30 @@ of which anything is uncertain is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from slotproof.lockstep.client import Client
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Event, Snapshot, differ
 from slotproof_model.spec.memory import Move
+from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
-PUBLISHES, EVICTS = (
-    frozenset(
-        name for name, each in TRANSITIONS.items() if any(made.move is move for made in each.memory)
-    )
-    for move in (Move.TO_TREE, Move.EVICT)
-)
-_ADMITS = frozenset(name for name, each in TRANSITIONS.items() if each.stage == "match")
-_DOOMS = frozenset(name for name, each in TRANSITIONS.items() if each.detaches is not None)
+
+def those(holds: Callable[[Transition], object]) -> frozenset[str]:
+    """The transitions of which that holds, by name."""
+    return frozenset(name for name, each in TRANSITIONS.items() if holds(each))
+
+
+def moving(move: Move) -> frozenset[str]:
+    """The transitions that make such a move of memory."""
+    return those(lambda each: any(made.move is move for made in each.memory))
+
+
+PUBLISHES, EVICTS = moving(Move.TO_TREE), moving(Move.EVICT)
+_ADMITS = those(lambda each: each.stage == "match")
+_DOOMS = those(lambda each: each.detaches is not None)
 _EVICTS = {"full": "n", "swa": "swa_n"}
 """By pool, the parameter that says how many tokens."""
 Pages = tuple[int, ...]

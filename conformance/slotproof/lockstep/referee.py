@@ -19,7 +19,7 @@ from slotproof.lockstep.observation import Observation, ObservationRecord, Viola
 from slotproof.lockstep.oracles import ORACLES, Oracle
 from slotproof.lockstep.published import Published
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.config import CHOSEN, EngineConfig
 from slotproof.protocol.snapshot import Event, Hashed, Snapshot, nonsense
 from slotproof.support import interrupts
 from slotproof_model.evaluation.world import Constants, World
@@ -73,20 +73,11 @@ class Setup:
         if self.profile is not None:
             return profile_named(self.profile)
         base = profile_named(offered.profile)
-        return Profile(
-            base.name,
-            base.sentence,
-            base.name,
-            {
-                "retract_keeps": self.config.retract == "keep" and base.choices["retract_keeps"],
-                "aligned_reuse": self.config.aligned_reuse or base.choices["aligned_reuse"],
-                "overlap": self.config.overlap or base.choices["overlap"],
-                "loan_publishes": self.config.loan_publishes or base.choices["loan_publishes"],
-                "drops_last": self.config.drops_last or base.choices["drops_last"],
-                "queues_turns": self.config.queues_turns or base.choices["queues_turns"],
-                "keeps_slack": self.config.keeps_slack or base.choices["keeps_slack"],
-            },
-        )
+        keeps = self.config.retract == "keep" and base.choices["retract_keeps"]
+        made: Any = {**base.choices, "retract_keeps": keeps}
+        for name in CHOSEN | {"aligned_reuse"}:
+            made[name] |= getattr(self.config, name)
+        return Profile(base.name, base.sentence, base.name, made)
 
 
 class OutOfTime(BaseException):
@@ -133,7 +124,7 @@ class Referee:
         passes: Callable[[Iteration], bool] = lambda _: False,
     ) -> None:
         """``passes`` may say of violations that the example goes on: their clauses are then
-        set aside for the rest of it."""
+        ignored for the rest of it."""
         self.engine = engine
         self.config = config = setup.config
         self.oracles = setup.oracles
@@ -222,18 +213,9 @@ class Referee:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
         after = abstract(snapshot, self.constants)
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
-        seen = Observation(
-            self.config,
-            self.engine.capabilities,
-            self.client,
-            self.coverage,
-            snapshot,
-            after,
-            self.snapshot,
-            before,
-            recompute,
-            self.published,
-        )
+        known = self.config, self.engine.capabilities, self.client, self.coverage
+        worlds = snapshot, after, self.snapshot, before
+        seen = Observation(*known, *worlds, recompute, self.published)
         violations = [
             replace(each, oracle=name)
             for name, oracle in self.looking(snapshot).items()
@@ -261,7 +243,7 @@ class Referee:
         return self.oracles
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
-        """The violations without those of clauses that are set aside, which are counted."""
+        """The violations without those of clauses that are ignored, which are counted."""
         known = [each.clause for each in violations if each.clause in self.set_aside]
         self.coverage.set_aside.update(known)
         return [each for each in violations if each.clause not in self.set_aside]
@@ -270,7 +252,7 @@ class Referee:
         sent = self.client.requests.get(rid)
         if sent is None or not sent.output or self.injected or isinstance(sent.prompt, Hashed):
             return {}
-        owed = sent.refusable is False and not sent.beyond(self.config.context_len)
+        owed = sent.refusable is False and sent.most <= self.config.context_len
         if sent.reason == "abort" and not (owed and len(sent.output) <= sent.max_new):
             return {}
         with interrupts.released():
@@ -280,8 +262,7 @@ class Referee:
 
 def _died(failure: EngineFailed, text: str) -> Violation:
     """INV-ALIVE, broken as the engine or its driver failed."""
-    said, fault = failure.trace, failure.fault
-    return Violation("INV-ALIVE", failure.how, text, said=said, fault=fault)
+    return Violation("INV-ALIVE", failure.how, text, said=failure.trace, fault=failure.fault)
 
 
 def empty_snapshot() -> Snapshot:

@@ -6,30 +6,33 @@ line that names the line of the file. See docs/reference/log.md.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from gzip import GzipFile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from slotproof.engines.base import Capabilities
-from slotproof.logs.files import UNREADABLE, NoFiles, files_of, number, opened, shown, why
 from slotproof.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
 from slotproof.protocol.commands import FIELDS
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded, hashed
 from slotproof.protocol.shapes import Shape, quoted
-from slotproof.support import bounds, jsontext
+from slotproof.support import bounds, interrupts, jsontext
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
 
+STDIN = Path("-")
+"""Standard input, as a name on a command line."""
 NO_LOG = (
     "a log is lines of JSON, as a recorder writes them; what an engine's own text says: "
     "docs/how-to/validate-a-log.md"
 )
 KINDS = ("slotproof-log", "command", "snapshot", "failed", "end")
 """What a line can be: its one key (a header has more than this one)."""
+_BEGINNING = 100_000
+"""Bytes in which a header says what it is."""
 
 
 class BadLog(ValueError):
@@ -69,12 +72,6 @@ class Header:
         engine, seed = data["engine"], data.get("seed", 0)
         return cls(engine["name"], engine["version"], config, seed, records, capabilities, data)
 
-    @property
-    def continues(self) -> dict[str, Any] | None:
-        """What went before it, where its file goes on with an engine of another."""
-        found: dict[str, Any] | None = self.raw.get("continues")
-        return found
-
 
 @dataclass(frozen=True)
 class Line:
@@ -85,120 +82,64 @@ class Line:
     value: Any
 
 
-@dataclass(frozen=True)
-class Place:
-    """After a line of a file."""
-
-    file: str
-    head: int
-    """CRC-32 of the file's first line: which file it is."""
-    offset: int
-    line: int
-
-
 @dataclass
 class Log:
-    """A log. Iterating over it raises :class:`BadLog` at the first bad line."""
+    """A log: its files in order, or standard input. A line is all of it that is in memory.
 
-    named: list[Path]
-    wait: Callable[[], bool] = lambda: False
-    """Asked at the end of what is there: whether to look once more."""
-    start: Place | None = None
-    """Where to go on."""
-    lines: int = field(default=0, init=False)
-    """Whole lines read so far."""
+    Iterating over it raises :class:`BadLog` at the first bad line, and ``KeyboardInterrupt`` as
+    soon as one arrives while it waits for a line.
+    """
+
+    files: list[Path]
+    file: Path = field(init=False)
+    """The file that is read."""
+    number: int = field(default=0, init=False)
+    """The last line of that file that was read whole, from 1 on."""
     cut: int | None = field(default=None, init=False)
     """The number of the last line, if it breaks off in the middle."""
-    place: Place | None = field(default=None, init=False)
-    """After the last line that was read."""
-    file: Path = field(init=False)
-    """The one that is read."""
-
-    def __post_init__(self) -> None:
-        self.file = self.named[0]
 
     def __str__(self) -> str:
-        more = f" and {len(self.named) - 1} more" if len(self.named) > 1 else ""
-        return f"{shown(self.named[0])}{more}"
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return f"{shown(self.files[0])}{more}"
 
     def __iter__(self) -> Iterator[Line]:
-        try:
-            file = self._first()
-            while file is not None:
-                self.file = file
-                with opened(file) as stream:
-                    yield from self._read(stream)
-                file = self._next()
-        except NoFiles as bad:
-            raise BadLog(str(bad)) from None
-        except UNREADABLE as error:
-            if isinstance(error, BadLog):
+        begun = False
+        for file in self.files:
+            self.file, self.number = file, 0
+            try:
+                with _opened(file) as stream:
+                    for line in self._read(stream, begun):
+                        begun = True
+                        yield line
+            except BadLog:
                 raise
-            raise BadLog(f"{shown(self.file)}: {why(error)}") from None
-        if self.lines == 0 and self.start is None:
+            except (OSError, ValueError) as error:  # no such file; a null character in its name
+                raise BadLog(
+                    f"{shown(file)}: {getattr(error, 'strerror', None) or error}"
+                ) from None
+        if not begun:
             raise BadLog(f"{shown(self.file)}: the log is empty")
 
-    def _first(self) -> Path | None:
-        if self.start is None:
-            return files_of(self.named)[0]
-        self.file = Path(self.start.file)
-        return self.file if self.file.exists() else self._next()
-
-    def _next(self) -> Path | None:
-        """The file after this one; where that is gone, the next that is there."""
-        files = files_of(self.named)
-        if self.file in files:
-            return next(iter(files[files.index(self.file) + 1 :]), None)
-        return next((each for each in files if number(each) > number(self.file)), None)
-
-    def _begun(self, stream: BinaryIO) -> tuple[int, int]:
-        """Lines and bytes of the file that were read before."""
-        start, self.start = self.start, None
-        if start is None or Path(start.file) != self.file:
-            self.place = None
-            return 0, 0
-        if zlib.crc32(stream.readline(bounds.LINE_BYTES)) != start.head:
-            raise BadLog(
-                f"{self.file}: another file than the one that was judged up to line {start.line}"
-            )
-        self.place = start
-        stream.seek(start.offset)  # a last line was whole, and its end was not there yet
-        return start.line, start.offset + (stream.read(1) == b"\n")
-
-    def _read(self, stream: BinaryIO) -> Iterator[Line]:
-        read, offset = self._begun(stream)
-        last = False
-        """The next file was there before this one was last read: there comes nothing more."""
-        grows = stream.seekable() and not isinstance(stream, GzipFile)
-        if stream.seekable():
-            stream.seek(offset)
+    def _read(self, stream: BinaryIO, begun: bool) -> Iterator[Line]:
         while True:
-            raw = stream.readline(bounds.LINE_BYTES + 1)
-            if grows and not last and not raw.endswith(b"\n") and len(raw) <= bounds.LINE_BYTES:
-                last = self._next() is not None
-                if last or self.wait():
-                    stream.seek(offset)
-                    continue
+            with interrupts.released():
+                raw = stream.readline(bounds.LINE_BYTES + 1)
             if not raw:
                 return
+            number = self.number + 1
             if len(raw) > bounds.LINE_BYTES:
-                raise self.bad(read + 1, f"longer than {bounds.LINE_BYTES} bytes")
+                raise self.bad(number, f"longer than {bounds.LINE_BYTES} bytes")
+            begun = begun or self.number > 0
             try:
-                data = jsontext.parse(raw)
+                line = _parsed(number, jsontext.parse(raw))
             except jsontext.BadJson as bad:
-                if not raw.endswith(b"\n") and self.lines:
-                    self.cut = read + 1
+                if begun and not raw.endswith(b"\n"):
+                    self.cut = number
                     return
-                hint = "" if self.lines else f": {NO_LOG}"
-                raise self.bad(read + 1, f"{bad}{hint}") from None
-            read, offset = read + 1, offset + len(raw)
-            self.lines += 1
-            head = self.place.head if self.place else zlib.crc32(raw)
-            try:
-                line = parsed(read, data)
+                raise self.bad(number, f"{bad}{'' if begun else f': {NO_LOG}'}") from None
             except ValueError as error:
-                raise self.bad(read, str(error)) from None
-            self.place = Place(str(self.file), head, offset, read)
+                raise self.bad(number, str(error)) from None
+            self.number = number
             yield line
 
     def bad(self, number: int, text: str) -> BadLog:
@@ -206,8 +147,42 @@ class Log:
         return BadLog(f"{shown(self.file)}: line {number}: {' '.join(text.split())[:300]}")
 
 
-def parsed(number: int, data: Any) -> Line:
-    """Return the line, checked. Raises :class:`ValueError` with what is wrong."""
+def _opened(path: Path) -> Any:
+    """Open a file, or standard input, which is not closed."""
+    if path != STDIN:
+        return path.open("rb")
+    if sys.stdin is None:
+        raise ValueError("is closed")
+    return nullcontext(sys.stdin.buffer)
+
+
+def shown(path: Path) -> str:
+    """What to call it.
+
+    >>> shown(STDIN), shown(Path("log.jsonl"))
+    ('standard input', 'log.jsonl')
+    """
+    return "standard input" if path == STDIN else str(path)
+
+
+def is_log(path: Path) -> bool:
+    """Return whether it is an event log, by its name or its first line.
+
+    A trace is none, nor is a file that is not there.
+    """
+    if path == STDIN or path.suffix == ".jsonl":
+        return True
+    try:
+        if not path.is_file():  # what a pipe has can be read once
+            return False
+        with path.open("rb") as file:
+            return b'"slotproof-log"' in file.readline(_BEGINNING)
+    except (OSError, ValueError):
+        return False
+
+
+def _parsed(number: int, data: Any) -> Line:
+    """The line, checked. Raises :class:`ValueError` with what is wrong."""
     kinds = [kind for kind in KINDS if isinstance(data, dict) and kind in data]
     if len(kinds) != 1 or (len(data) > 1 and kinds != ["slotproof-log"]):
         raise ValueError(f"a line has one of {', '.join(KINDS)}, and nothing else")

@@ -6,16 +6,13 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import PlainSerializer, PlainValidator
+from typing import Any
 
 from slotproof.engines.base import EngineFailed
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration
-from slotproof.logs.files import shown
-from slotproof.logs.format import BadLog, Header, Line, Log
+from slotproof.logs.format import BadLog, Header, Line, Log, shown
 from slotproof.logs.recorded import LogReferee, Senseless, parts_of
 from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Hashed, Snapshot
@@ -37,10 +34,6 @@ _OF_ONE = ("seed", "continues")
 STATE: Command = {"do": "tick", "seconds": 0}
 """What a state is taken for that is no iteration: with it a file begins that goes on."""
 
-KeptHeader = Annotated[
-    Header, PlainValidator(Header.of), PlainSerializer(lambda header: header.raw)
-]
-
 
 @dataclass(frozen=True)
 class LogFinding:
@@ -48,7 +41,7 @@ class LogFinding:
 
     file: str
     line: int
-    header: KeptHeader
+    header: Header
     violations: list[Violation]
     rows: list[Row]
     """The last commands and iterations up to that line, with their figures."""
@@ -58,8 +51,6 @@ class LogFinding:
     """Which file of its recording it is, from 1 on."""
     at: int
     """The line in that, also where the files are read as one."""
-    new: list[Violation]
-    """Those of a kind that was not seen before."""
 
 
 @dataclass
@@ -79,14 +70,18 @@ class Verdict:
     """What a log comes to."""
 
     log: str
-    headers: list[KeptHeader] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
     """Of each kind of engine that was recorded one; the last is of the one it ended in."""
     lives: int = 0
     """Engines from their start, or from where the log has them."""
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
     lines: int = 0
+    """Lines that were judged, or left out up to the next state."""
     cut: int | None = None
+    """The number of the last line, if it breaks off in the middle."""
+    interrupted: bool = False
+    """The rest of the log was not read."""
     ends: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=ENDS))
     """Lines in which the recorder said why it stopped."""
     found: LogFinding | None = None
@@ -131,7 +126,7 @@ def validate(
 
     >>> from tempfile import TemporaryDirectory
     >>> lines = (
-    ...     '{"slotproof-log":2,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
+    ...     '{"slotproof-log":3,"engine":{"name":"mine","version":"0"},"profile":null,"config":{}}',
     ...     '{"snapshot":{"iter":1,"events":[["T-SAVE","s1","r1",{"F":1}]]}}',
     ... )
     >>> with TemporaryDirectory() as folder:
@@ -141,12 +136,12 @@ def validate(
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).done()
+    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).verdict
 
 
 def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:
-    """The judge of a log, who has read all of it. Raises as :func:`validate` does."""
-    judge = Judge(Log(log), profile, set_aside)
+    """Return the judge of a log that has read all of it. Raises as :func:`validate` does."""
+    judge = Judge(log, profile, set_aside)
     for _ in judge.findings():
         pass
     return judge
@@ -163,72 +158,77 @@ def kind_of(found: Mark) -> str:
 
 
 class Judge:
-    """Judges lines as they come; goes on after a violation where it can."""
+    """Judges lines as they come, and what follows a violation where it can.
 
-    def __init__(self, log: Log, profile: str | None, set_aside: Collection[str]) -> None:
-        self.log = log
-        self.verdict = Verdict(str(log))
+    It keeps nothing of a line but what the next ones need: a log may be as long as a server lives.
+    """
+
+    def __init__(self, log: list[Path], profile: str | None, set_aside: Collection[str]) -> None:
+        self.log = Log(log)
+        self.verdict = Verdict(str(self.log))
         self.choices = profile, tuple(set_aside)
         self.recording: Recording | None = None
 
-    def findings(self) -> Iterator[LogFinding | None]:
-        """Judge line by line, to the end; after each line what can't be explained of it.
+    def findings(self) -> Iterator[LogFinding]:
+        """Judge to the end of the log; yield each line that can't be explained when it is read.
 
         Raises :class:`~slotproof.logs.format.BadLog` where nothing was found before.
         """
         try:
             for line in self.log:
-                yield self.read(line)
+                found = self._read(line)
+                self.verdict.lines += 1
+                if found is not None:
+                    yield found
         except BadLog as bad:
             if self.verdict.found is None:
                 raise
             self.verdict.broken = str(bad).removeprefix(f"{shown(self.log.file)}: ")
-        self.done()
+        self.verdict.cut = self.log.cut
 
     @property
     def shown(self) -> LogFinding:
         """The first line that can't be explained; where all can, the last one."""
         if self.verdict.found is not None:
             return self.verdict.found
-        assert self.recording is not None and self.log.place is not None
-        return self._found(self.recording, self.log.place.line, [])
+        assert self.recording is not None
+        return self._found(self.recording, self.log.number, [])
 
     def _found(self, recording: Recording, line: int, violations: list[Violation]) -> LogFinding:
         file, rows = str(self.log.file), list(recording.rows)
-        header = self.verdict.header
         place = recording.commands, recording.file, line - recording.before
-        return LogFinding(file, line, header, violations, rows, *place, [])
+        return LogFinding(file, line, self.verdict.header, violations, rows, *place)
 
-    def read(self, line: Line) -> LogFinding | None:
-        """Judge the next line; what can't be explained of it."""
-        if line.kind == "header":
-            self._header(line)
-        elif self.recording is None:
-            raise self.log.bad(line.number, "the log has no header")
-        recording = self.recording
-        violations = [] if line.kind == "header" or recording is None else recording.read(line)
-        if recording is not None:
-            recording.position += 1
-        if not violations or recording is None:
+    def _read(self, line: Line) -> LogFinding | None:
+        """Judge the next line; return what can't be explained of it."""
+        recording, verdict = self.recording, self.verdict
+        try:
+            if line.kind == "header":
+                self._header(line)
+                return None
+            if recording is None:
+                raise Senseless("the log has no header")
+            violations = recording.read(line)
+        except Senseless as error:
+            raise self.log.bad(line.number, str(error)) from None
+        if not violations:
             return None
-        verdict = self.verdict
         found = self._found(recording, line.number, violations)
+        verdict.found = verdict.found or found
         verdict.times.update(each.clause for each in violations)
         here = {kind_of(mark(recording.last, each)): each for each in reversed(violations)}
         for kind, violation in reversed(here.items()):
             if kind not in verdict.kinds and len(verdict.kinds) < KINDS:
                 verdict.kinds[kind] = Seen(found.file, found.line, found.part, found.at, violation)
-                found.new.append(violation)
             if kind in verdict.kinds:
                 verdict.kinds[kind].times += 1
-        verdict.found = verdict.found or found
         return found
 
     def _header(self, line: Line) -> None:
         header, verdict = line.value, self.verdict
-        went_before = header.continues
+        went_before = header.raw.get("continues")
         if self.recording is not None:
-            self.recording.nothing_pending(line)
+            self.recording.nothing_pending()
             if went_before is not None and self.recording.goes_on(went_before):
                 self.recording.before = line.number - 1
                 return
@@ -236,32 +236,23 @@ class Judge:
             known = self.recording.position if self.recording is not None else 0
             verdict.unseen[0] += max(0, went_before["lines"] - known)
             verdict.unseen[1] = went_before["iter"]
-        self.recording = self.live(header)
+        referee = LogReferee(header, verdict.coverage, verdict.seen, *self.choices)
+        self.recording = Recording(verdict, referee)
         if went_before is not None:
             self.recording.start, self.recording.before = went_before, line.number - 1
-            self.recording.file, self.recording.position = went_before["file"], went_before["lines"]
+            self.recording.file = went_before["file"]
+            self.recording.position = went_before["lines"] + 1
         verdict.lives += 1
         raw = {name: part for name, part in header.raw.items() if name not in _OF_ONE}
         kind = replace(header, seed=0, raw=raw)
         verdict.headers = [each for each in verdict.headers if each != kind] + [kind]
 
-    def live(self, header: Header) -> Recording:
-        """Return an empty recording of an engine with this header."""
-        profile, set_aside = self.choices
-        referee = LogReferee(header, self.verdict.coverage, self.verdict.seen, profile, set_aside)
-        return Recording(self.log, self.verdict, referee, header)
-
-    def done(self) -> Verdict:
-        """All that there is was read."""
-        self.verdict.lines, self.verdict.cut = self.log.lines, self.log.cut
-        return self.verdict
-
 
 class Recording:
     """The recording of one engine: its lines, judged in order."""
 
-    def __init__(self, log: Log, verdict: Verdict, referee: LogReferee, header: Header) -> None:
-        self.log, self.verdict, self.referee, self.header = log, verdict, referee, header
+    def __init__(self, verdict: Verdict, referee: LogReferee) -> None:
+        self.verdict, self.referee = verdict, referee
         self.rows: deque[Row] = deque(maxlen=CONTEXT)
         self.last = Iteration({})
         """What was judged last."""
@@ -271,8 +262,8 @@ class Recording:
         self.announced = 0
         self.iteration = 0
         self.ended = False
-        self.file, self.position = 1, 0
-        """Which file of its recording this is, and how many lines of all of them came before."""
+        self.file, self.position = 1, 1
+        """Which file of its recording this is, and how many lines of all of them were read."""
         self.before = 0
         """Lines of other files of it that are in this one, where they are read as one."""
         self.start: dict[str, Any] | None = None
@@ -291,69 +282,74 @@ class Recording:
         ):
             return False
         self.file += 1
+        self.position += 1
         self.pending = [STATE]
         return True
 
     def read(self, line: Line) -> list[Violation]:
-        """One line after the header."""
+        """Judge one line after the header. Raises :class:`Senseless`."""
         if self.ended:
-            raise self.log.bad(line.number, "a line after the end of the recording")
+            raise Senseless("a line after the end of the recording")
+        self.position += 1
         if line.kind == "command":
             return self._command(line)
         if line.kind == "snapshot":
-            return self._snapshot(line, line.value)
+            return self._snapshot(line.value)
         self.ended = True
         if line.kind == "end":
             self.verdict.ends.append((line.number, line.value))
             return []
         self.referee.recorded.next = EngineFailed(line.value["how"], line.value["error"])
-        command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
+        command = self._announced()
         self.pending.clear()
-        return self._do(line, command, None)
+        return self._do(command, None)
 
-    def nothing_pending(self, line: Line) -> None:
-        """No iteration was announced that is not there. Raises ``BadLog``."""
+    def _announced(self) -> Command:
+        """The next iteration, whether it was announced or not."""
+        return self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
+
+    def nothing_pending(self) -> None:
+        """Raise :class:`Senseless` where an iteration was announced that is not there."""
         if self.pending:
-            text = f"out of order: line {self.announced} announced an iteration that is not there"
-            raise self.log.bad(line.number, text)
+            raise Senseless(
+                f"out of order: line {self.announced} announced an iteration that is not there"
+            )
 
     def _command(self, line: Line) -> list[Violation]:
-        self.nothing_pending(line)
+        self.nothing_pending()
         command = line.value
+        if command["do"] not in ("step", "tick"):
+            return self._do(command, None)
+        self.announced = line.number
+        self.pending = [command]
         if command["do"] == "step":
             self.pending = [{"do": "step", "n": 1}] * command["n"]
-            self.announced = line.number
-        elif command["do"] == "tick":
-            self.pending, self.announced = [command], line.number
-        else:
-            return self._do(line, command, None)
         return []
 
-    def _snapshot(self, line: Line, snapshot: Any) -> list[Violation]:
+    def _snapshot(self, snapshot: Any) -> list[Violation]:
         if self.start is not None:
             self.pending, self.iteration = [STATE], self.start["iter"]
-        command = self.pending.pop(0) if self.pending else {"do": "step", "n": 1}
-        least = self.iteration + (command["do"] == "step")
-        if snapshot["iter"] < least:
-            text = f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
-            raise self.log.bad(line.number, text)
+        command = self._announced()
+        if snapshot["iter"] < self.iteration + (command["do"] == "step"):
+            raise Senseless(
+                f"out of order: iteration {snapshot['iter']} after iteration {self.iteration}"
+            )
         self.iteration = snapshot["iter"]
         if self.start is not None or self.lost:
             if "pools" not in snapshot:
                 if self.start is not None:
-                    raise self.log.bad(line.number, "a file that goes on begins with a state")
+                    raise Senseless("a file that goes on begins with a state")
                 self.referee.hear(snapshot)
                 self.verdict.skipped += 1
                 return []
             snapshot = {**snapshot, "events": []}
-            clients = None if self.start is None else self.start["clients"]
-            self._sensibly(line, lambda: self.referee.begin(snapshot, clients))
+            self.referee.begin(snapshot, self.start and self.start["clients"])
             self.start, self.lost = None, False
         self.referee.recorded.next = snapshot
-        return self._do(line, command, snapshot)
+        return self._do(command, snapshot)
 
-    def _do(self, line: Line, command: Command, snapshot: Snapshot | None) -> list[Violation]:
-        violations: list[Violation] = self._sensibly(line, lambda: self.referee.do(command))
+    def _do(self, command: Command, snapshot: Snapshot | None) -> list[Violation]:
+        violations = self.referee.do(command)
         self.last = self.referee.log.pop()  # a log may be as long as a server lives
         if command is STATE and self.rows and not violations:
             return violations  # the same state once more, in another file
@@ -364,12 +360,6 @@ class Recording:
         if violations:
             self.lost = snapshot is None or "pools" not in snapshot
         return violations
-
-    def _sensibly(self, line: Line, act: Any) -> Any:
-        try:
-            return act()
-        except Senseless as error:
-            raise self.log.bad(line.number, str(error)) from None
 
 
 def _row(entry: Iteration, line: Snapshot | None, last: Row) -> Row:

@@ -135,22 +135,6 @@ class LogReferee(Referee):
             self.client.hears(message)
         self._unheard, self._consumed = [], 0
 
-    def memory(self) -> dict[str, Any]:
-        """What it has to remember from line to line besides the spec's world and its clients."""
-        return {
-            "gap": self._gap,
-            "injected": self.injected,
-            "unheard": self._unheard,
-            "consumed": self._consumed,
-            "snapshot": {**self.snapshot, "messages": []},
-        }
-
-    def remember(self, memory: Mapping[str, Any]) -> None:
-        """Be where another one was."""
-        self._gap, self.injected = memory["gap"], memory["injected"]
-        self._unheard = memory["unheard"]
-        self._consumed, self.snapshot = memory["consumed"], memory["snapshot"]
-
     def _sensible(self, whole: Snapshot) -> None:
         wrong = nonsense(whole, self.config)
         if wrong is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.lockstep.observation import Violation
-from slotproof.logs.files import shown
+from slotproof.logs.format import shown
 from slotproof.logs.judging import Verdict
 from slotproof.search.report import checked, left_out
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
@@ -16,10 +16,10 @@ from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 
 
 def status(verdict: Verdict) -> int:
-    """The exit status: a log without a single iteration shows nothing."""
+    """The exit status: neither a log without a single iteration nor half a log conforms."""
     if verdict.violations:
         return FOUND
-    return CONFORMS if verdict.seen["iterations"] else INCONCLUSIVE
+    return CONFORMS if verdict.seen["iterations"] and not verdict.interrupted else INCONCLUSIVE
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
@@ -123,17 +123,8 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
 _PLURAL = {"iterations": "iterations", "state": "states"}
 
 
-def so_far(verdict: Verdict, lines: int) -> str:
-    """The state of things in a line."""
-    found = sum(verdict.times.values())
-    return f"{lines} lines, {verdict.seen['iterations']} iterations, {found} violations"
-
-
-def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
-    """The report for people, line by line; the last line says what it comes to.
-
-    ``told``: what was found was told when it was.
-    """
+def text(verdict: Verdict) -> Iterator[str]:
+    """Yield the report for people, line by line; the last line says what it comes to."""
     report = summary(verdict)
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     yield labelled(
@@ -149,11 +140,10 @@ def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
         yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"])
-    if verdict.found is not None and not told:
-        for number, each in enumerate(verdict.later):
-            times = f" × {each.times}" if each.times > 1 else ""
-            label = "" if number else "found later"
-            yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
+    for number, each in enumerate(verdict.later):
+        times = f" × {each.times}" if each.times > 1 else ""
+        label = "" if number else "found later"
+        yield labelled(label, f"{each.file}:{each.line}: {each.violation}{times}")
     for ended in report["ended"]:
         yield labelled("recorder", f"stopped at line {ended['line']}: {ended['why']}")
     if verdict.cut is not None:
@@ -167,6 +157,8 @@ def text(verdict: Verdict, told: bool = False) -> Iterator[str]:
     if verdict.found is not None:
         where = f"line {verdict.line} of {shown(Path(verdict.found.file))}"
         yield f"counterexample: {where}: {verdict.violations[0].clause}"
+    elif verdict.interrupted:
+        yield f"inconclusive: interrupted; the spec explains the first {report['lines']} lines"
     elif not report["iterations"]:
         yield "inconclusive: no iteration was recorded"
     else:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from slotproof.logs.judging import LogFinding, Verdict
+from pathlib import Path
+
+from slotproof.logs.format import BadLog
+from slotproof.logs.judging import LogFinding, Verdict, judged
 from slotproof.logs.report import not_observed
 from slotproof.reports.trace import Trace
 from slotproof.support import bounds
@@ -40,3 +43,14 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         set_aside=tuple(sorted(verdict.coverage.set_aside)),
         recorded=known,
     )
+
+
+def end_of(log: Path) -> Trace:
+    """Return the end of a log: up to its first violation, or to its last line.
+
+    Raises :class:`~slotproof.logs.format.BadLog`.
+    """
+    judge = judged([log])
+    if judge.recording is None or not judge.recording.rows:
+        raise BadLog(f"{log}: no iteration was recorded: there is nothing to show")
+    return trace_of(judge.verdict, judge.shown)

@@ -7,6 +7,7 @@ the items of this suite.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,74 +24,34 @@ MODULE = HERE / "test_conformance.py"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of `slotproof run`, with a prefix."""
     group = parser.getgroup("slotproof", "conformance of an LLM engine's session slots")
-    add = group.addoption
+
+    def add(name: str, metavar: str, help: str, **more: Any) -> None:
+        group.addoption(f"--slotproof-{name}", metavar=metavar, help=help, **more)
+
     add(
-        "--slotproof-engine",
-        metavar="ENGINE",
+        "engine",
+        "ENGINE",
         help="reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS; runs the suite with "
         f"--pyargs {SUITE}",
     )
     add(
-        "--slotproof-config",
-        metavar="NAME",
-        action="append",
-        help="a configuration by name; may be repeated (default: all)",
+        "config", "NAME", "a configuration by name; may be repeated (default: all)", action="append"
     )
-    add(
-        "--slotproof-examples",
-        metavar="N",
-        type=int,
-        default=1400,
-        help="command sequences in all (default: 1400)",
+    add("examples", "N", "command sequences in all (default: 1400)", type=int, default=1400)
+    items = (
+        "items per configuration at most, for xdist; an item has 10 examples or more (default: 5)"
     )
-    add(
-        "--slotproof-parts",
-        metavar="N",
-        type=int,
-        default=5,
-        help="items per configuration at most, for xdist; an item has 10 examples or more "
-        "(default: 5)",
-    )
-    add(
-        "--slotproof-seed",
-        metavar="N",
-        type=int,
-        default=0,
-        help="the same seed gives the same run (default: 0)",
-    )
-    add("--slotproof-profile", metavar="NAME", help="the choices the engine made, if not its own")
-    add(
-        "--slotproof-ignore",
-        metavar="CLAUSE",
-        action="append",
-        default=[],
-        help="a clause whose violations are known; may be repeated",
-    )
-    add(
-        "--slotproof-baseline",
-        metavar="FILE",
-        type=Path,
-        help="a baseline of `slotproof gate`: only what is new fails",
-    )
-    add(
-        "--slotproof-step-timeout",
-        metavar="S",
-        type=float,
-        default=10.0,
-        help="seconds for one iteration (default: 10)",
-    )
-    add(
-        "--slotproof-out",
-        metavar="FOLDER",
-        type=Path,
-        default=Path("slotproof-traces"),
-        help="where counterexamples are written (default: slotproof-traces)",
-    )
-    add(
-        "--slotproof-strict",
-        action="store_true",
-        help="fail if a transition that the engine offers was never reached",
-    )
+    add("parts", "N", items, type=int, default=5)
+    add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
+    add("profile", "NAME", "the choices the engine made, if not its own")
+    known = "a clause whose violations are known; may be repeated"
+    add("ignore", "CLAUSE", known, action="append", default=[])
+    add("baseline", "FILE", "a baseline of `slotproof gate`: only what is new fails", type=Path)
+    add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
+    folder = "where counterexamples are written (default: slotproof-traces)"
+    add("out", "FOLDER", folder, type=Path, default=Path("slotproof-traces"))
+    words = "fail if a transition that the engine offers was never reached"
+    group.addoption("--slotproof-strict", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -133,9 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "slotproof_part" in metafunc.fixturenames:
         from slotproof.plugin.part import parts
 
-        every = parts(metafunc.config)
-        ids = [str(part) for part in every]
-        metafunc.parametrize("slotproof_part", every, ids=ids, indirect=True)
+        metafunc.parametrize("slotproof_part", parts(metafunc.config), ids=str, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -169,7 +128,7 @@ def slotproof_part(
 ) -> Part:
     """A configuration with its share of the examples, ready to be run."""
     part: Part = request.param
-    return part.on(slotproof_engine, request.node, slotproof_findings)
+    return replace(part, engine=slotproof_engine, item=request.node, findings=slotproof_findings)
 
 
 @pytest.hookimpl(hookwrapper=True)

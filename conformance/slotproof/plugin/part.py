@@ -43,8 +43,8 @@ class Findings:
 
     def new(self, findings: list[Finding]) -> list[Judged]:
         """Those that are in no group of the baseline and were told by no other part."""
-        judged = [each for each in self.gate.judge(findings) if each.group is None]
-        return [each for each in judged if self._first(each.finding)]
+        judged = self.gate.judge(findings)
+        return [each for each in judged if each.group is None and self._first(each.finding)]
 
     def _first(self, finding: Finding) -> bool:
         new = finding.id not in self.told
@@ -72,13 +72,10 @@ class Part:
     engine: Any = None
     item: Any = None
     findings: Any = None
+    """With these three it can be run."""
 
     def __str__(self) -> str:
         return self.config if self.of == 1 else f"{self.config}-{self.number}of{self.of}"
-
-    def on(self, engine: Engine, item: pytest.Item, findings: Findings) -> Part:
-        """The same part, with an engine to run it on."""
-        return replace(self, engine=engine, item=item, findings=findings)
 
     def record(self, name: str, value: str) -> None:
         """A property of the item in JUnit XML."""
@@ -172,23 +169,12 @@ def parts(config: pytest.Config) -> list[Part]:
     except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
-    shares = planned(Plan({}, examples=examples), [(n, i) for i in range(count) for n in configs])
-    return [
-        Part(
-            option(prefix + "engine"),
-            name,
-            index + 1,
-            count,
-            Plan(
-                {name: configs[name]},
-                examples=shares[name, index],
-                seed=seed + index,
-                profile=profile,
-                set_aside=set_aside,
-                distinct=Plan.distinct if baseline_file is None else None,
-            ),
-            option(prefix + "out"),
-        )
-        for index in range(count)
-        for name in configs
-    ]
+    every = [(name, index) for index in range(count) for name in configs]
+    whole = Plan({}, examples=examples, profile=profile, set_aside=set_aside)
+    if baseline_file is not None:
+        whole = replace(whole, distinct=None)
+    engine, out, found = option(prefix + "engine"), option(prefix + "out"), []
+    for (name, index), share in planned(whole, every).items():
+        plan = replace(whole, configs={name: configs[name]}, examples=share, seed=seed + index)
+        found.append(Part(engine, name, index + 1, count, plan, out))
+    return found

@@ -30,14 +30,11 @@ class Summary:
 
     def short(self) -> Iterator[tuple[str, int, int]]:
         """Configurations with fewer examples than were planned: (name, run, planned)."""
-        run: Counter[str] = Counter()
-        planned: Counter[str] = Counter()
+        run, planned = Counter[str](), Counter[str]()
         for seen in self.seen:
             run[seen["config"]] += seen["examples"]
             planned[seen["config"]] += seen["planned"]
-        yield from (
-            (name, run[name], planned[name]) for name in planned if run[name] < planned[name]
-        )
+        yield from ((name, run[name], n) for name, n in planned.items() if run[name] < n)
 
     def never(self) -> list[str]:
         """Transitions that the engine offers and these configurations allow, not reached."""
@@ -67,34 +64,24 @@ class Summary:
         total: Counter[str] = Counter()
         for seen in self.seen:
             total.update({name: seen[name] for name in ("examples", "commands", "iterations")})
-        names = list(dict.fromkeys(seen["config"] for seen in self.seen))
+        names = dict.fromkeys(seen["config"] for seen in self.seen)
         write(labelled("engine", f"{first['engine']} (profile {first['profile']})"))
         write(labelled("configurations", ", ".join(names)))
-        write(
-            labelled(
-                "commands",
-                f"{total['commands']} in {total['examples']} examples, "
-                f"{total['iterations']} iterations",
-            )
+        ran = (
+            f"{total['commands']} in {total['examples']} examples, {total['iterations']} iterations"
         )
+        write(labelled("commands", ran))
         for name, run, planned in self.short():
             write(labelled("", f"{name}: {run} of {planned} that were planned"))
         reached = {name for seen in self.seen for name in seen["transitions"]}
         write(labelled("transitions", f"{len(reached)} reached"))
-        for line in left_out(self._added("set_aside"), self._not_observed()):
+        passed: Counter[str] = Counter()
+        missing: dict[str, str] = {}
+        for seen in self.seen:
+            passed.update(seen["set_aside"])
+            missing |= seen["not_observed"]
+        for line in left_out(passed, missing):
             write(line)
         never = self.never()
         if never and not self.failed:
             write(f"inconclusive: never reached: {', '.join(never)}", yellow=True)
-
-    def _added(self, name: str) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for seen in self.seen:
-            total.update(seen[name])
-        return total
-
-    def _not_observed(self) -> dict[str, str]:
-        missing: dict[str, str] = {}
-        for seen in self.seen:
-            missing |= seen["not_observed"]
-        return missing

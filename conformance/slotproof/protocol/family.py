@@ -88,8 +88,6 @@ class Harness:
     words: Mapping[str, str]
     """By command that the harness has a call for, its name in the engine's source; of ``max_new``,
     too."""
-    shows_memory: bool
-    """Pools, slots and the engine's own check can be asked for, not only answers."""
     also: Callable[[Played], dict[str, Any]] = lambda _: {}
     """More arguments, by name."""
     sent: Callable[[Played, int], Command | None] = lambda trace, index: trace.rows[index].command

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotproof.environments.families import FAMILIES
-from slotproof.protocol.commands import FIELDS, Command
+from slotproof.protocol.commands import FIELDS
 from slotproof.protocol.family import Family, Harness
 from slotproof.reports.scripted import literal
 from slotproof.traces.itf import NoForm
@@ -28,6 +28,8 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
         raise NoForm(f"bugs were patched when it was found ({', '.join(trace.mends)})")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
+    if not trace.violations or trace.violations[0].fault not in (None, "death"):
+        raise NoForm("nothing is violated by the engine itself")
     return FAMILIES[name], harness
 
 
@@ -45,16 +47,10 @@ def _call(trace: Record, index: int, harness: Harness) -> str | None:
         return None
     if name not in harness.words:
         raise NoForm(f"the engine alone has nothing that does what {name!r} does")
-    return _submit(sent) if name == "submit" else written(name, *(sent[it] for it in FIELDS[name]))
-
-
-def written(name: str, *args: Any, **options: Any) -> str:
-    """A call of the engine with literals.
-
-    >>> written("submit", "r1", [1, 2], 3, session="s1")
-    'engine.submit("r1", [1, 2], 3, session="s1")'
-    """
-    given = [*map(_literal, args), *(f"{key}={literal(value)}" for key, value in options.items())]
+    fields = ("rid", "tokens", "max_new") if name == "submit" else FIELDS[name]
+    given = [_literal(sent[field]) for field in fields]
+    if name == "submit":
+        given += [f"{key}={literal(sent[key])}" for key in ("session", "stop") if sent[key]]
     return f"engine.{name}({', '.join(given)})"
 
 
@@ -71,9 +67,3 @@ def _literal(value: Any) -> str:
         if value == list(range(first, end)):
             return f"list(range({first}, {end}))"
     return literal(value)
-
-
-def _submit(command: Command) -> str:
-    said = {"session": command["session"], "stop": command["stop"]}
-    options = {name: value for name, value in said.items() if value}
-    return written("submit", command["rid"], command["tokens"], command["max_new"], **options)

@@ -62,14 +62,11 @@ def crashed_at(trace: Record, violation: Violation) -> str:
     """
     if violation.clause != "INV-ALIVE.crash" or violation.fault not in (None, "death"):
         return ""
-    frames = [Frame(*found) for found in _FRAME.findall(violation.said)]
-    for package in _packages(trace):
-        for frame in reversed(frames):
-            if path := frame.within(package):
+    frames = [Frame(*found) for found in reversed(_FRAME.findall(violation.said))]
+    for package in (*_packages(trace), ""):
+        for frame in frames:
+            if path := frame.within(package) if package else frame.somewhere:
                 return f"{path}:{frame.line} in {frame.function}"
-    for frame in reversed(frames):
-        if path := frame.somewhere:
-            return f"{path}:{frame.line} in {frame.function}"
     return ""
 
 

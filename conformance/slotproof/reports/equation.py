@@ -34,11 +34,8 @@ class Sum:
     @property
     def deltas(self) -> dict[str, int]:
         """By how much the terms that changed did."""
-        return {
-            name: value - self.before[name]
-            for name, value in self.terms.items()
-            if name in self.before and value != self.before[name]
-        }
+        by = {name: self.terms[name] - was for name, was in self.before.items()}
+        return {name: more for name, more in by.items() if more}
 
     @property
     def sum(self) -> int:

@@ -8,18 +8,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slotproof.reports import alone, html, issue, markdown, mermaid, scripted, sentences, text
+from slotproof.reports import alone, html, issue, markdown, scripted, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.trace import Trace
 from slotproof.reports.view import View
 from slotproof.support.files import slug, write_whole
+from slotproof.support.markup import templates
 from slotproof.traces import itf
 from slotproof.traces.itf import BadTrace, NoForm
 
 FORMS: Mapping[str, Callable[[View, str], str]] = {
     "text": lambda view, path: text.render(view.trace, path),
     "markdown": markdown.render,
-    "mermaid": lambda view, _: mermaid.render(view),
     "html": html.render,
     "pytest": lambda view, _: _again(view),
     "issue": lambda view, _: issue.render(view),
@@ -28,7 +28,6 @@ FORMS: Mapping[str, Callable[[View, str], str]] = {
 ENDINGS = {
     "text": ".txt",
     "markdown": ".md",
-    "mermaid": ".mmd",
     "html": ".html",
     "pytest": ".py",
     "issue": ".issue.md",
@@ -90,34 +89,27 @@ def write_all(
     documents: dict[str, str] = {}
     entries = []
     for (path, trace), name in zip(traces.items(), names, strict=True):
+        made: dict[str, tuple[str, str]] = {}
         try:
-            made, texts = _every_form(trace, path, name)
-            entries.append((trace, sentences.headline(View(trace)), made))
+            for each, ending in ENDINGS.items():
+                # pytest collects test_*.py; a module's name has no dots.
+                stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
+                with suppress(NoForm):
+                    made[each] = stem + ending, form(each, trace, path)
         except BadTrace as bad:
             tell(bad)
-        else:
-            documents |= texts
+            continue
+        documents.update(made.values())
+        links = {each: file for each, (file, _) in made.items()}
+        entries.append((trace, sentences.headline(View(trace)), links))
     if not entries:
         return []
-    documents["index.html"] = (
-        html.environment().get_template("index.html.jinja").render(entries=entries)
-    )
+    index = templates("reports").get_template("index.html.jinja")
+    documents["index.html"] = index.render(entries=entries)
     out.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         write_whole(out / name, document)
     return [out / name for name in documents]
-
-
-def _every_form(trace: Trace, path: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """By form its file, and by file its text."""
-    made, texts = {}, {}
-    for each in FORMS:
-        # pytest collects test_*.py; a module's name has no dots.
-        stem = "test_" + re.sub(r"\W+", "_", name) if each == "pytest" else name
-        with suppress(NoForm):
-            texts[stem + ENDINGS[each]] = form(each, trace, path)
-            made[each] = stem + ENDINGS[each]
-    return made, texts
 
 
 def _names(paths: Sequence[str]) -> list[str]:

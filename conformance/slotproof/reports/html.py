@@ -7,10 +7,8 @@ page's own policy lets no other script run than the one that is named by its has
 from __future__ import annotations
 
 import shlex
-from functools import cache
 from importlib.resources import files
 
-import jinja2
 from markupsafe import Markup
 
 from slotproof.engines.registry import is_ours
@@ -22,7 +20,7 @@ from slotproof.reports.sequence import LANES
 from slotproof.reports.step import Step
 from slotproof.reports.text import LATER, again, as_if, last_said
 from slotproof.reports.view import View
-from slotproof.support.markup import digest, finalized
+from slotproof.support.markup import digest, templates
 from slotproof.support.terminal import plain
 from slotproof.traces.record import place
 
@@ -30,40 +28,13 @@ MOST = 400
 """Steps shown at most, the last ones: a page has to open."""
 
 
-@cache
-def environment() -> jinja2.Environment:
-    """The templates of this folder; what they are given is escaped."""
-    loader = jinja2.FunctionLoader(_read)
-    environment = jinja2.Environment(
-        loader=loader,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=finalized,
-    )
-    environment.filters["plain"] = plain
-    return environment
-
-
-def _read(name: str) -> str:
-    return files("slotproof.reports").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> tuple[str, str]:
-    """The page's script, and its hash for the policy."""
-    text = _read("counterexample.js")
-    return text, digest(text)
-
-
 def render(view: View, path: str = "TRACE") -> str:
     """The whole page. ``path`` is the file to name in the commands."""
-    script, allowed = _script()
+    script = files("slotproof.reports").joinpath("counterexample.js").read_text(encoding="utf-8")
     steps = view.steps[-MOST:]
     trace = view.trace
     return (
-        environment()
+        templates("reports")
         .get_template("counterexample.html.jinja")
         .render(
             view=view,
@@ -94,7 +65,7 @@ def render(view: View, path: str = "TRACE") -> str:
             test=scripted.name_of(trace),
             ours=is_ours(trace.found_on),
             script=Markup(script),  # noqa: S704  # ours; nothing of the trace is in it
-            digest=allowed,
+            digest=digest(script),
         )
     )
 

@@ -11,28 +11,20 @@ from dataclasses import dataclass
 
 from slotproof.protocol.commands import describe
 from slotproof.protocol.family import Harness
-from slotproof.reports import alone
-from slotproof.reports.asked import Question, scrubbed
+from slotproof.reports import alone, sentences
+from slotproof.reports.alone import scrubbed
 from slotproof.reports.calls import harness_of
-from slotproof.reports.front_end import objections
 from slotproof.reports.markdown import details, fenced
-from slotproof.reports.questions import question
 from slotproof.reports.view import View
 from slotproof.support.markup import code, text
 from slotproof.traces.record import Record
 
-FIGURES = {
-    "waiting": "requests that are not answered while nothing runs",
-    "available": "KV tokens that the allocator can give out",
-    "tree": "KV tokens of the prefix tree, evictable or protected",
-    "slots": "KV tokens that idle sessions' slots own: allocated less those of the tree",
-    "requests": "the same of requests that run",
-    "check": "the scheduler's memory check, idle and busy, as assertions",
-    "slot": "what a streaming session keeps between turns, with its row and its lengths",
-    "in flight": "the session's own flag that a turn of it is not over; 0.5.10 has none, and there "
-    "it is whether one of its requests has not finished",
-    "history": "what the session puts before the next turn's tokens",
+NO_CLIENTS = {
+    "evict": "eviction comes when memory runs short",
+    "retract": "a retraction comes when memory runs short, or with a pause in mode “retract”",
+    "accept": "what a round accepts the drafts decide",
 }
+"""Commands that no client can send, and when what they do happens in a server."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +37,24 @@ class Elsewhere:
 
 
 def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
-    """The whole report. Raises :class:`NoForm`."""
-    family, harness = harness_of(view.trace)
-    asked = question(view, harness)
-    return "\n".join(_lines(view, family.title, harness, asked, releases)) + "\n"
+    """Return the whole report. Raises :class:`NoForm`."""
+    return "\n".join(_lines(view, releases)) + "\n"
 
 
-def _lines(
-    view: View, title: str, harness: Harness, asked: Question, releases: Sequence[Elsewhere]
-) -> Iterator[str]:
+def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     trace = view.trace
+    family, harness = harness_of(trace)
     release = trace.engine.partition(" ")[2]
-    yield f"# {text(f'{asked.title} ({title} {release})')}"
+    first, *others = trace.violations
+    yield f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}"
     yield ""
-    yield f"**Expected:** {text(asked.expected)}"
+    yield f"**Expected:** {text(sentences.sentence(first))}"
     yield ""
-    yield f"**Seen:** {text(asked.seen)}"
+    yield f"**Seen:** {text(scrubbed(first.detail))}"
     yield ""
+    if others:
+        yield from (f"- {text(scrubbed(each.detail))}" for each in others)
+        yield ""
     yield "## What happens"
     yield ""
     yield f"{_configuration(trace, harness)}:"
@@ -73,22 +66,39 @@ def _lines(
     yield ""
     yield (
         "The scheduler on a CPU, with random weights and no sockets. The script below needs an "
-        f"environment that has {title}, and nothing else. It prints `BUG: …` and ends with "
-        "status 1 where the bug is, `not seen` and 0 where it is not, 2 if anything else is wrong."
+        f"environment that has {family.title}, and nothing else. It makes these calls and prints "
+        "the state after them. It ends with status 0, or with a traceback and 2 if a call raises."
     )
-    yield from fenced(list(alone.finding(trace, asked)), "python")
+    yield from fenced(list(alone.finding(view)), "python")
     yield from details("The whole script", alone.render(view), "python")
     yield "## Releases"
     yield ""
-    yield from _releases(title, release, releases)
+    if releases:
+        yield "| release | seen | with |"
+        yield "|---|---|---|"
+        for each in releases:
+            yield f"| {code(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
+    else:
+        yield text(f"Seen on {family.title} {release}; other releases were not tried.")
+        yield "The script prints the versions of torch and Python."
     yield ""
     yield "## Through the API"
     yield ""
-    yield from _reachable(trace, harness)
+    refused = objections(trace, harness)
+    if refused:
+        yield "Not all of it comes through the front end:"
+        yield ""
+        yield from (f"- {text(each)}" for each in refused)
+    else:
+        yield "Everything is what clients can send: the front end's checks let it pass."
     yield ""
     yield "## Words"
     yield ""
-    yield from _legend(trace, harness, asked)
+    done = {command["do"] for command in trace.commands}
+    done |= {"max_new"} if "submit" in done else set()
+    for word, means in harness.words.items():
+        if word in done:
+            yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
 
 
 def _configuration(trace: Record, harness: Harness) -> str:
@@ -104,32 +114,16 @@ def _configuration(trace: Record, harness: Harness) -> str:
     return ", ".join([*said, *(name for name, on in also.items() if on)])
 
 
-def _releases(title: str, release: str, found: Sequence[Elsewhere]) -> Iterator[str]:
-    if not found:
-        yield text(f"Seen on {title} {release}; other releases were not tried.")
-        yield "The script prints the versions of torch and Python."
-        return
-    yield "| release | seen | with |"
-    yield "|---|---|---|"
-    for each in found:
-        yield f"| {code(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
-
-
-def _reachable(trace: Record, harness: Harness) -> Iterator[str]:
-    found = objections(trace, harness)
-    if not found:
-        yield "Everything is what clients can send: the front end's checks let it pass."
-        return
-    yield "Not all of it comes through the front end:"
-    yield ""
-    yield from (f"- {text(each)}" for each in found)
-
-
-def _legend(trace: Record, harness: Harness, asked: Question) -> Iterator[str]:
-    done = {row.command["do"] for row in trace.rows}
-    done |= {"max_new"} if "submit" in done else set()
-    for word, means in harness.words.items():
-        if word in done:
-            yield f"- {code('scheduler iteration' if word == 'step' else word)}: {means}"
-    for word in asked.figures:
-        yield f"- {code(word)}: {FIGURES[word]}"
+def objections(trace: Record, harness: Harness) -> list[str]:
+    """Return a line for each command that the front end, before its scheduler, would refuse."""
+    found = []
+    for command in trace.commands:
+        if command["do"] in NO_CLIENTS:
+            found += [f"{describe(command)}: no client sends it; {NO_CLIENTS[command['do']]}"]
+        if command["do"] == "submit":
+            tokens, context = len(command["tokens"]), trace.config.context_len
+            why = harness.refuses(trace, command)
+            if tokens >= context:
+                why = f"{tokens} tokens are not less than the context of {context}"
+            found += [f"{command['rid']}: refused, {why}"] if why else []
+    return found

@@ -8,7 +8,7 @@ transition are the methods that make it, where they are known of the engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from slotproof.engines.methods import Methods, methods_of
@@ -22,7 +22,7 @@ from slotproof_model.text.render import guard
 MOST = 3
 """Shown at most."""
 
-_PAGES = ("INV-OWNER", "INV-BACKED", "INV-LOCK")
+_PAGES = {"INV-OWNER", "INV-BACKED", "INV-LOCK"}
 _POOLS = ("full.", "swa.")
 _SESSION = "session."
 
@@ -35,10 +35,13 @@ class Place:
 
     event: str
     """``T-REJECT r2``."""
-    sentence: str
-    """Of the spec."""
     methods: tuple[str, ...]
     """Of the engine, which make it; empty where they are not known."""
+
+    @property
+    def sentence(self) -> str:
+        """Of the spec."""
+        return TRANSITIONS[self.event.partition(" ")[0]].sentence
 
     @property
     def made_by(self) -> str:
@@ -63,28 +66,21 @@ class Suspects:
     @property
     def places(self) -> list[Place]:
         """Where ``events`` are."""
-        return list(map(self._place, self.events))
+        return self._places(self.events)
 
     @property
     def also_places(self) -> list[Place]:
         """Where ``also`` are."""
-        return list(map(self._place, self.also))
+        return self._places(self.also)
 
-    def _place(self, event: str) -> Place:
-        id_ = event.partition(" ")[0]
-        return Place(event, TRANSITIONS[id_].sentence, self.methods.get(id_, ()))
+    def _places(self, events: tuple[str, ...]) -> list[Place]:
+        return [Place(each, self.methods.get(each.partition(" ")[0], ())) for each in events]
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         named = {"transitions": self.places, "also": self.also_places}
-        return {
-            "why": self.why,
-            "how": self.how,
-            **{
-                key: [{"event": each.event, "methods": list(each.methods)} for each in places]
-                for key, places in named.items()
-            },
-        }
+        placed = {key: list(map(asdict, places)) for key, places in named.items()}
+        return {"why": self.why, "how": self.how, **placed}
 
 
 def suspects(view: View) -> list[Suspects]:
@@ -92,22 +88,17 @@ def suspects(view: View) -> list[Suspects]:
     if not view.steps[-1].ran:
         return []
     events = [each for each in view.last_events if each["transition"] in TRANSITIONS]
-    known = [*_guards(view), *_fields(view, events)] or list(_others(view, events))
-    every = [*_explained(view, events), *known]
+    every = [*_guards(view), *_fields(view, events)] or list(_others(view, events))
+    # What one change of the spec explains is certain, or nearly so.
+    for change in (view.trace.explained or ())[:1]:
+        done = _names(event for event in events if event["transition"] == change.transition)
+        every.insert(0, Suspects(f"as if {change}", "see", done or (change.transition,)))
     found: dict[tuple[str, ...], Suspects] = {}
     for each in every:
         # One is enough of several fields that the same transitions wrote.
         found.setdefault(each.events, each)
     methods = methods_of(view.trace.engine)
     return [replace(each, methods=methods) for each in list(found.values())[:MOST]]
-
-
-def _explained(view: View, events: list[Event]) -> Iterator[Suspects]:
-    """What one change of the spec explains is certain, or nearly so."""
-    for each in view.trace.explained or ():
-        carried_out = [event for event in events if event["transition"] == each.transition]
-        yield Suspects(f"as if {each}", "see", _names(carried_out) or (each.transition,))
-        return
 
 
 def _fields(view: View, events: list[Event]) -> Iterator[Suspects]:
@@ -163,18 +154,24 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             yield Suspects(f"{each.clause}: {each.detail}", "at", (each.transition,))
     if stalls and events:
         yield Suspects("nothing changes any more", "each iteration is only", _names(events))
-    if "INV-CONTENT" in broken:
-        wrote = [event for event in events if _fills(event)]
-        if wrote:
-            why = "what is stored is wrong, or it is another's: lengths and counts are right"
-            how = "one of these wrote it, or pointed the row to it:"
-            yield Suspects(why, how, _names(wrote))
-    if broken.intersection(_PAGES):
-        moved = [event for event in events if _moves(event)]
-        if moved:
-            why = "every length and count is right, but not which page is whose"
-            how = "one of these gave or took a wrong page, or lock:"
-            yield Suspects(why, how, _names(moved))
+    looks = (
+        (
+            {"INV-CONTENT"},
+            _fills,
+            "what is stored is wrong, or it is another's: lengths and counts are right",
+            "one of these wrote it, or pointed the row to it:",
+        ),
+        (
+            _PAGES,
+            _moves,
+            "every length and count is right, but not which page is whose",
+            "one of these gave or took a wrong page, or lock:",
+        ),
+    )
+    for invariants, moves, why, how in looks:
+        moved = _names(filter(moves, events))
+        if moved and broken & invariants:
+            yield Suspects(why, how, moved)
 
 
 def _writes(event: Event, name: str) -> bool:

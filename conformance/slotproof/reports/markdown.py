@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import TERMS
-from slotproof.reports import mermaid, scripted, sentences
+from slotproof.reports import scripted, sentences
 from slotproof.reports.localisation import Place, suspects
 from slotproof.reports.step import Actor, Step
 from slotproof.reports.text import LATER, again, as_if, in_all, last_said, later
 from slotproof.reports.view import View
 from slotproof.support.markup import code, text
 from slotproof.support.terminal import plain
-from slotproof.traces.record import Record, Recorded
 
 
 def render(view: View, path: str = "TRACE") -> str:
@@ -35,10 +34,12 @@ def _lines(view: View, path: str) -> Iterator[str]:
             yield ""
         yield sentences.kind(view)
         yield ""
-        for line in sentences.whose(view):
-            yield f"- {text(line)}"
+        yield from (f"- {text(line)}" for line in sentences.whose(view))
         yield ""
-        yield from _explained(trace)
+        if trace.explained is not None:
+            yield from (as_if(trace), "")
+            yield from (f"- {code(str(each))}" for each in trace.explained)
+            yield from [""] * bool(trace.explained)
         yield from _where_to_look(view)
     if not trace.states:
         yield "The trace has no states; this makes them:"
@@ -63,48 +64,31 @@ def _lines(view: View, path: str) -> Iterator[str]:
             yield f"| {step.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
         yield ""
     if trace.recorded is not None:
-        yield from _of_the_log(trace.recorded)
+        if trace.recorded.later:
+            yield from (LATER, "")
+            yield from (f"- {code(line)}" for line in later(trace.recorded))
+            yield ""
+        yield from ("Not judged:", "")
+        yield from (f"- {text(f'{it}: {why}')}" for it, why in trace.recorded.not_judged.items())
+        yield ""
         yield f"P{trace.config.size[1:]}; profile {code(trace.profile)}, from a log."
-        yield from details("Sequence diagram", mermaid.render(view), "mermaid")
         return
     yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
     yield ""
     yield from fenced([again(trace, path)], "sh")
-    yield from details("Sequence diagram", mermaid.render(view), "mermaid")
     yield from details("The same as a pytest file", scripted.render(trace), "python")
-
-
-def _of_the_log(recorded: Recorded) -> Iterator[str]:
-    if recorded.later:
-        yield LATER
-        yield ""
-        yield from (f"- {code(line)}" for line in later(recorded))
-        yield ""
-    yield "Not judged:"
-    yield ""
-    yield from (f"- {text(f'{what}: {why}')}" for what, why in recorded.not_judged.items())
-    yield ""
-
-
-def _explained(trace: Record) -> Iterator[str]:
-    if trace.explained is not None:
-        yield as_if(trace)
-        yield ""
-        if trace.explained:
-            yield from (f"- {code(str(each))}" for each in trace.explained)
-            yield ""
 
 
 def _where_to_look(view: View) -> Iterator[str]:
     found = suspects(view)
-    if not found:
-        return
-    yield "Where to look:"
-    yield ""
-    for each in found:
-        also = f"; {', '.join(map(_place, each.also_places))} moved it too" if each.also else ""
-        yield f"- {code(each.why)}: {text(each.how)} {', '.join(map(_place, each.places))}{also}"
-    yield ""
+    if found:
+        yield from ("Where to look:", "")
+        for each in found:
+            also = ", ".join(map(_place, each.also_places))
+            rest = f"; {also} moved it too" if also else ""
+            places = ", ".join(map(_place, each.places))
+            yield f"- {code(each.why)}: {text(each.how)} {places}{rest}"
+        yield ""
 
 
 def _place(place: Place) -> str:

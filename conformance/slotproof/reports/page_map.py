@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotproof.lockstep.observation import TERMS, Holder
 from slotproof.support import bounds
@@ -105,43 +106,50 @@ class PageMap:
         return [cell for cell in self.cells if cell.kind in (LOST, SHARED, STALE)]
 
 
-Who = tuple[tuple[Holder, str], ...]
-"""(owner, which figure of the equation it counts for) of everyone who has a page."""
-
-
 class _TooMany(Exception):
     """More than is drawn."""
+
+
+class _Owner(NamedTuple):
+    """A holder of pages, and which figure of the equation they count for."""
+
+    holder: Holder
+    kind: str
 
 
 @dataclass
 class _Iteration:
     """Whose each stretch of pages is, and who reads it; stretches have numbers."""
 
-    owned: dict[int, Who]
-    read: dict[int, tuple[Holder, ...]]
+    owned: defaultdict[int, tuple[_Owner, ...]]
+    read: defaultdict[int, tuple[Holder, ...]]
 
 
 def page_maps(frames: Sequence[Any], pool: str, page_size: int) -> tuple[list[PageMap | None], str]:
     """One per frame (``None``: it shows no pages), and why there are none, if so."""
     sizes = [frame.pools[pool]["total"] // page_size for frame in frames if pool in frame.pools]
     size = max(sizes, default=0)
+    nothing: list[PageMap | None] = [None] * len(frames)
     if not any(pool in frame.pages for frame in frames):
-        why = "the trace has no pages: replay it"
-        return [None] * len(frames), why
+        return nothing, "the log has no pages (free list, tree, rows)"
     if size > bounds.DRAWN_PAGES:
-        return [None] * len(frames), f"the pool has {size} pages: too many to draw"
+        return nothing, f"the pool has {size} pages: too many to draw"
     try:
         return list(_drawn(frames, pool, page_size, size)), ""
     except _TooMany:
-        return [None] * len(frames), "there is too much to draw: shrink the trace"
+        return nothing, "there is too much to draw: shrink the trace"
 
 
 def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Iterator[PageMap | None]:
     """The maps. Pages that nothing tells apart are one stretch, however many they are."""
     shown = [frame.pages.get(pool) for frame in frames]
-    visible = [holdings for holdings in shown if holdings is not None]
-    whole = _whole(visible, size)
-    stretches = _stretches(visible, whole)
+    visible = [holding for holdings in shown for holding in holdings or ()]
+    owned = {run for holding in visible for run in runs_in(holding["pages"])}
+    whole = _whole(owned, size)
+    # Runs of pages that no iteration tells apart, in order; some may be nobody's.
+    runs = owned.union(*map(_read, visible), [whole] if whole is not None else ())
+    cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
+    stretches = [(first, end - 1) for first, end in pairwise(cuts)]
     _few(len(stretches) * len(frames))
     seen = [None if holdings is None else _iteration(holdings, stretches) for holdings in shown]
     groups = _groups(stretches, whole, [each for each in seen if each is not None])
@@ -152,7 +160,7 @@ def _drawn(frames: Sequence[Any], pool: str, page_size: int, size: int) -> Itera
             yield None
             continue
         cells = [_cell(runs, index, now, before) for runs, index in groups]
-        known = sum(count([stretches[index]]) for index in now.owned)
+        known = count(stretches[index] for index in now.owned)
         lost = sum(cell.count for cell in cells if cell.kind == LOST)
         unknown = frame.pools.get(pool, {}).get("total", 0) // page_size - known - lost
         if unknown > 0:
@@ -166,10 +174,9 @@ def _few(cells: int) -> None:
         raise _TooMany
 
 
-def _whole(shown: Iterable[Sequence[dict[str, Any]]], size: int) -> Run | None:
+def _whole(owned: Iterable[Run], size: int) -> Run | None:
     """All pages of the pool: engines number them from 0 or from 1. Between those that were
     seen, if it can't be told; ``None`` if they are more than the pool has."""
-    owned = [run for holdings in shown for each in holdings for run in runs_in(each["pages"])]
     if not owned:
         return None
     low, high = min(first for first, _ in owned), max(last for _, last in owned)
@@ -179,35 +186,26 @@ def _whole(shown: Iterable[Sequence[dict[str, Any]]], size: int) -> Run | None:
     return (low, high) if high - low + 1 <= size else None
 
 
-def _stretches(shown: Iterable[Sequence[dict[str, Any]]], whole: Run | None) -> list[Run]:
-    """Runs of pages that no iteration tells apart, in order; some may be nobody's."""
-    runs = {run for holdings in shown for each in holdings for run in runs_in(each["pages"])}
-    runs |= {run for holdings in shown for each in holdings for run in _read(each)}
-    runs |= {whole} if whole is not None else set()
-    cuts = sorted({edge for first, last in runs for edge in (first, last + 1)})
-    return [(first, end - 1) for first, end in pairwise(cuts)]
-
-
 def _read(holding: dict[str, Any]) -> list[Run]:
     return runs_in(holding.get("reads", ""))
 
 
 def _iteration(holdings: Sequence[dict[str, Any]], stretches: list[Run]) -> _Iteration:
     """Who has and who reads each stretch."""
-    owned: dict[int, Who] = {}
-    read: dict[int, tuple[Holder, ...]] = {}
+    now = _Iteration(defaultdict(tuple), defaultdict(tuple))
     listed = 0
     for holding in holdings:
         who = _holder(holding)
-        for index in _indices(runs_in(holding["pages"]), stretches):
-            owned[index] = (*owned.get(index, ()), (who, _kind(holding)))
-            listed += len(owned[index])
-            _few(listed)
-        for index in _indices(_read(holding), stretches):
-            read[index] = (*read.get(index, ()), who)
-            listed += len(read[index])
-            _few(listed)
-    return _Iteration(owned, read)
+        whose: list[tuple[defaultdict[int, Any], list[Run], Any]] = [
+            (now.owned, runs_in(holding["pages"]), _Owner(who, _kind(holding))),
+            (now.read, _read(holding), who),
+        ]
+        for table, runs, each in whose:
+            for index in _indices(runs, stretches):
+                table[index] += (each,)
+                listed += len(table[index])
+                _few(listed)
+    return now
 
 
 def _indices(runs: Iterable[Run], stretches: list[Run]) -> Iterator[int]:
@@ -275,12 +273,10 @@ def _cell(runs: list[Run], index: int, now: _Iteration, before: _Iteration | Non
     then = before.owned.get(index, ()) if before is not None else ()
     locked = any(kind == PROTECTED for _, kind in owners)
     readers = () if locked else now.read.get(index, ())
-    if not owners:
-        kind = LOST
-    elif len(owners) > 1:
-        kind = SHARED
+    if len(owners) == 1:
+        kind = STALE if readers else owners[0].kind
     else:
-        kind = STALE if readers else owners[0][1]
-    have, had = (tuple(who for who, _ in each) for each in (owners, then))
+        kind = SHARED if owners else LOST
+    have, had = (tuple(each.holder for each in who) for who in (owners, then))
     changed = before is not None and owners != then
     return Cell(text(runs), count(runs), kind, have, changed, had, readers)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from slotproof.engines.base import EngineUnusable, demand
@@ -146,12 +145,7 @@ class Scenario:
     def __enter__(self) -> Scenario:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.engine.close()
 
     def ignore(self, clause: str) -> None:
@@ -163,17 +157,15 @@ class Scenario:
         command = check(command)
         demand(self.engine, self.referee.config, [command])
         self.referee.do(command)
-        happened = self._happened(self.referee.log[-1])
-        self.happened.append(happened)
+        self.happened.append(happened := self._happened(self.referee.log[-1]))
         if happened.violations and self.raises:
             raise Violated(happened)
         return happened
 
     def _happened(self, entry: Iteration) -> Happened:
         last = self.happened[-1] if self.happened else None
-        before = last.row if last else Row({})
+        before, figures = (last.row, last.figures) if last else (Row({}), {})
         row = row_of(entry, before)
-        figures = last.figures if last else {}
         if row.frames:
             shares = row.frames[-1].shares
             figures = {name: {**pool, **shares.get(name, {})} for name, pool in row.pools.items()}

@@ -17,8 +17,6 @@ from slotproof.protocol.commands import FIELDS
 from slotproof.support.terminal import plain
 from slotproof.traces.record import Record
 
-WIDTH = 100
-
 
 def render(trace: Record) -> str:
     """The file. What comes from the trace is in it as literals and comments only."""

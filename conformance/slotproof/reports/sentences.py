@@ -14,9 +14,7 @@ from slotproof.reports.wording import clause_words
 from slotproof.traces.runs import joined, runs_in, text as written
 from slotproof_model.spec.invariants import INVARIANTS
 
-_POINTERS = ("INV-BACKED", "INV-ROWS")
-_WRONG = {"INV-CHECKER.verdict"}
-"""About the engine's own check, and more than that may be wrong."""
+_POINTERS = {"INV-BACKED", "INV-ROWS"}
 _TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
 """The detail is in the headline, or has other figures than what is wrong."""
 
@@ -35,8 +33,8 @@ def headline(view: View) -> str:
     if shown is not None and first.conjunct == "equation" and shown.owned:
         tokens = abs(shown.owned.sum - shown.owned.total)
         how = "lost" if shown.owned.sum < shown.owned.total else "counted twice"
-        verb = "is" if tokens == 1 else "are"
-        return f"{_tokens(tokens)} of the {pool} pool {verb} {how}"
+        noun, verb = ("token", "is") if tokens == 1 else ("tokens", "are")
+        return f"{tokens} {noun} of the {pool} pool {verb} {how}"
     if shown is not None and first.conjunct == "reported" and shown.reported:
         return (
             f"The engine's own check counts {shown.reported.sum} tokens "
@@ -65,8 +63,7 @@ def _in_flight(view: View) -> str:
 def detail(view: View) -> str:
     """The figures that show it, where the headline has none."""
     first = view.first
-    told = first is None or first.invariant in _TOLD or first.invariant in EQUATIONS
-    return "" if first is None or told else first.detail
+    return "" if first is None or first.invariant in {*_TOLD, *EQUATIONS} else first.detail
 
 
 def sentence(violation: Violation) -> str:
@@ -77,23 +74,24 @@ def sentence(violation: Violation) -> str:
 
 def kind(view: View) -> str:
     """What kind of bug it is: memory, counting, or behaviour."""
-    clauses = {each.clause for each in view.trace.violations}
+    violations = view.trace.violations
+    clauses = {each.clause for each in violations}
+    invariants = {each.invariant for each in violations}
+    maps = [each for each in view.steps[-1].maps.values() if each is not None]
+    wrong = {cell.kind for each in maps for cell in each.wrong}
     if not clauses:
         return ""
-    alive = any(each.invariant == "INV-ALIVE" for each in view.trace.violations)
-    if alive:
+    if "INV-ALIVE" in invariants:
         return "The engine did not survive the last command: there is no state to look at after it."
-    equation = any(each.conjunct == "equation" for each in view.trace.violations)
-    wrong = [cell for each in view.steps[-1].maps.values() if each for cell in each.wrong]
-    if equation or any(cell.kind in (LOST, SHARED) for cell in wrong):
+    if wrong & {LOST, SHARED} or any(each.conjunct == "equation" for each in violations):
         return "Memory is really lost or shared: ownership, page by page, does not add up."
-    if any(each.invariant in _POINTERS for each in view.trace.violations):
+    if invariants & _POINTERS:
         return "A row points to memory that is not kept for it: others may overwrite it."
     if clauses <= CONTRACT:
         return "No page is lost or shared: a client is told, or gets, what it should not."
-    if all(each.reporting for each in view.trace.violations) and clauses.isdisjoint(_WRONG):
+    if all(each.reporting for each in violations) and "INV-CHECKER.verdict" not in clauses:
         return "No page is lost or shared: the engine only counts wrongly."
-    if not any(each for each in view.steps[-1].maps.values()):
+    if not maps:
         return "No figure of the memory is wrong; whose each page is the trace does not say."
     return "Every page has one owner: no memory is lost, the engine does the wrong thing with it."
 
@@ -103,32 +101,24 @@ def whose(view: View) -> list[str]:
     lines = []
     last = view.steps[-1]
     for pool, page_map in last.maps.items():
-        if page_map is None or not last.ran:
-            continue
-        several = len(last.maps) > 1
-        lines += [
-            _history_of(cells, f" of the {pool} pool" if several else "", pool, view)
-            for cells in _alike(page_map.wrong, pool, view.steps)
-        ]
+        alike: dict[object, list[Cell]] = {}
+        for cell in page_map.wrong if page_map is not None and last.ran else ():
+            history = (*_lives(cell, pool, view.steps), cell.readers)
+            alike.setdefault(history, []).append(cell)
+        of = f" of the {pool} pool" if len(last.maps) > 1 else ""
+        lines += [_history_of(cells, of, pool, view) for cells in alike.values()]
     return lines
-
-
-def _alike(cells: list[Cell], pool: str, steps: list[Step]) -> Iterator[list[Cell]]:
-    groups: dict[object, list[Cell]] = {}
-    for cell in cells:
-        history = (*_lives(cell, pool, steps), cell.readers)
-        groups.setdefault(history, []).append(cell)
-    yield from groups.values()
 
 
 def _lives(cell: Cell, pool: str, steps: list[Step]) -> Iterator[tuple[str, tuple[Holder, ...]]]:
     """Since which command it has had which owners."""
     last: tuple[Holder, ...] | None = None
-    for step in steps:
-        page_map = step.maps.get(pool)
-        if page_map is None or not step.ran or not cell.pages:
-            continue
-        now = next((each for each in page_map.cells if each.pages == cell.pages), None)
+    for step in steps if cell.pages else ():
+        page_map = step.maps.get(pool) if step.ran else None
+        now = next(
+            (each for each in (page_map.cells if page_map else ()) if each.pages == cell.pages),
+            None,
+        )
         if now is not None and now.owners != last:
             last = now.owners
             yield step.label, now.owners
@@ -150,7 +140,3 @@ def _history_of(cells: list[Cell], pool_word: str, pool: str, view: View) -> str
     whose = f". Whose it was: {', '.join(past)}" if len(past) > 1 else ""
     between = ": " if cells[0].kind == STALE else " "
     return f"{what}{pool_word}{between}{now}{whose}"
-
-
-def _tokens(count: int) -> str:
-    return f"{count} token" if count == 1 else f"{count} tokens"

@@ -67,38 +67,26 @@ class Arrow:
         return bool(self.reasons)
 
 
-def arrow(event: dict[str, Any], reasons: Sequence[str] = ()) -> Arrow:
-    """A transition as an arrow."""
-    name = event["transition"]
-    source, target = WAYS.get(name, ("scheduler", "scheduler"))
-    # Who it is about: the turn says more than its session.
-    who = " of ".join(event[key] for key in ("request", "session") if event.get(key))
-    params = " ".join(
-        f"{key}={value}" for key, value in event.get("params", {}).items() if key != "row"
-    )
-    known = TRANSITIONS.get(name)
-    sentence = known.sentence if known is not None else ""
-    note = ", ".join(filter(None, (who, params)))
-    return Arrow(source, target, name, note, sentence, tuple(reasons))
-
-
-def answer(message: dict[str, Any]) -> Arrow:
-    """What a client was told, as an arrow."""
-    kind = message["type"]
-    if kind == "finish":
-        label = f"{message.get('rid', '?')} ends: {message.get('reason', '?')}"
-        tokens = message.get("tokens")
-        note = "" if tokens is None else f"{tokens} tokens"
-    else:
-        label, note = f"{message.get('session', '?')} {kind}", ""
-    said = message.get("message", "")
-    return Arrow("scheduler", "client", label, note, said)
-
-
 def arrows(frame: Any, wrong: Mapping[str, Sequence[str]]) -> Iterator[Arrow]:
     """The transitions of an iteration, then what clients were told. ``wrong``: by transition,
     what violated clauses say of it."""
     for event in frame.events:
-        yield arrow(event, wrong.get(event["transition"], ()))
-    for message in frame.told:
-        yield answer(message)
+        name = event["transition"]
+        # Who it is about: the turn says more than its session.
+        who = " of ".join(event[key] for key in ("request", "session") if event.get(key))
+        params = event.get("params", {}).items()
+        shown = " ".join(f"{key}={value}" for key, value in params if key != "row")
+        note = ", ".join(filter(None, (who, shown)))
+        sentence = TRANSITIONS[name].sentence if name in TRANSITIONS else ""
+        source, target = WAYS.get(name, ("scheduler", "scheduler"))
+        yield Arrow(source, target, name, note, sentence, tuple(wrong.get(name, ())))
+    yield from map(answer, frame.told)
+
+
+def answer(message: dict[str, Any]) -> Arrow:
+    """What a client was told, as an arrow."""
+    label, note = f"{message.get('session', '?')} {message['type']}", ""
+    if message["type"] == "finish":
+        label = f"{message.get('rid', '?')} ends: {message.get('reason', '?')}"
+        note = f"{message['tokens']} tokens" if "tokens" in message else ""
+    return Arrow("scheduler", "client", label, note, message.get("message", ""))

@@ -66,20 +66,17 @@ def differences(a: Side, b: Side) -> list[Difference]:
             reached = "carried out", "not reached"
             aspects = {"command": reached if theirs is None else reached[::-1]}
         else:
-            aspects = _compared(mine, theirs)
-        here, there = (side.broken.get(index, []) for side in (a, b))
-        if {each.clause for each in here} != {each.clause for each in there}:
-            aspects["violated"] = "\n".join(map(str, here)), "\n".join(map(str, there))
+            here, there = dict(_aspects(mine, theirs)), dict(_aspects(theirs, mine))
+            names = dict.fromkeys([*here, *there])
+            pairs = {name: (here.get(name, ""), there.get(name, "")) for name in names}
+            aspects = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        broken = [side.broken.get(index, []) for side in (a, b)]
+        if len({frozenset(each.clause for each in side) for side in broken}) > 1:
+            ours, others = ("\n".join(map(str, side)) for side in broken)
+            aspects["violated"] = ours, others
         if aspects:
             result.append(Difference(index, aspects))
     return result
-
-
-def _compared(mine: Row, theirs: Row) -> dict[str, tuple[str, str]]:
-    here, there = dict(_aspects(mine, theirs)), dict(_aspects(theirs, mine))
-    names = [*here, *(name for name in there if name not in here)]
-    pairs = {name: (here.get(name, ""), there.get(name, "")) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _aspects(row: Row, other: Row) -> Iterator[tuple[str, str]]:

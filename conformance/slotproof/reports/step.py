@@ -118,13 +118,11 @@ def _actors(now: Frame, then: Frame) -> Iterator[Actor]:
 
 
 def _fields(shown: dict[str, Any], past: dict[str, Any] | None) -> Iterator[Field]:
-    for key, value in shown.items():
-        if past is None:
-            yield Field(key, _value(value), changed=False)
-        else:
-            yield Field(key, _value(value), past.get(key) != value, _value(past.get(key)))
-    for key in sorted((past or {}).keys() - shown.keys()):
-        yield Field(key, "–", changed=True, before=_value((past or {})[key]))
+    was = shown if past is None else past
+    for key in [*shown, *sorted(was.keys() - shown.keys())]:
+        value, before = shown.get(key), was.get(key)
+        changed = value != before or key not in shown
+        yield Field(key, _value(value), changed, "" if past is None else _value(before))
 
 
 def _value(value: Any) -> str:

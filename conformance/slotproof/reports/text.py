@@ -6,7 +6,9 @@ A trace is untrusted: every line is made harmless (:func:`~slotproof.support.ter
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
@@ -22,6 +24,10 @@ from slotproof.traces.frames import ACTORS, Frame
 from slotproof.traces.record import Record, Recorded, Row, place
 from slotproof_model.spec.invariants import INVARIANTS
 
+_WRAPPED: dict[str, Any] = {
+    **dict.fromkeys(("initial_indent", "subsequent_indent"), " " * 7),
+    **dict.fromkeys(("break_long_words", "break_on_hyphens"), False),
+}
 SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
 
@@ -84,10 +90,8 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
         where = crashed_at(trace, first)
-        how = in_all(trace)
-        yield f"{first.clause} violated by {trace.engine}, {how}" + (
-            f", at {where}" if where else ""
-        )
+        at = f", at {where}" if where else ""
+        yield f"{first.clause} violated by {trace.engine}, {in_all(trace)}{at}"
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
         yield f"{trace.engine}, {in_all(trace).removeprefix('in ')}, nothing violated"
@@ -107,7 +111,8 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
             yield from (f"    | {line}" for line in last_said(violation))
         yield ""
     if trace.explained is not None:
-        yield from _explained(trace)
+        yield as_if(trace)
+        yield from (f"  {each}" for each in trace.explained)
         yield ""
     yield from _where_to_look(trace)
     if trace.set_aside:
@@ -115,7 +120,11 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     if trace.mends:
         yield f"patched: {', '.join(trace.mends)}"
     if trace.recorded is not None:
-        yield from _of_the_log(trace.recorded)
+        if trace.recorded.later:
+            yield LATER
+            yield from (f"  {line}" for line in later(trace.recorded))
+            yield ""
+        yield from (f"not judged: {it}: {why}" for it, why in trace.recorded.not_judged.items())
         yield f"profile {trace.profile}; from a log: it can be shown, and not run again"
         return
     short = (
@@ -150,15 +159,6 @@ def later(recorded: Recorded) -> list[str]:
     ]
 
 
-def _of_the_log(recorded: Recorded) -> Iterator[str]:
-    if recorded.later:
-        yield LATER
-        yield from (f"  {line}" for line in later(recorded))
-        yield ""
-    for what, why in recorded.not_judged.items():
-        yield f"not judged: {what}: {why}"
-
-
 def as_if(trace: Record) -> str:
     """What its explanations begin with."""
     if not trace.explained:
@@ -166,23 +166,17 @@ def as_if(trace: Record) -> str:
     return "The engine behaves as if:"
 
 
-def _explained(trace: Record) -> Iterator[str]:
-    yield as_if(trace)
-    yield from (f"  {each}" for each in trace.explained or ())
-
-
 def _where_to_look(trace: Record) -> Iterator[str]:
     found = suspects(View(trace)) if trace.violations else []
-    if not found:
-        return
-    yield "Where to look:"
-    for each in found:
-        yield f"  {each.why}: {each.how}"
-        yield from map(_place, each.places)
-        if each.also:
-            yield "  moved in this iteration too by"
-            yield from map(_place, each.also_places)
-    yield ""
+    if found:
+        yield "Where to look:"
+        for each in found:
+            yield f"  {each.why}: {each.how}"
+            yield from map(_place, each.places)
+            if each.also:
+                yield "  moved in this iteration too by"
+                yield from map(_place, each.also_places)
+        yield ""
 
 
 def _place(place: Place) -> str:
@@ -198,7 +192,7 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
     for number, row in enumerate(rows, before + 1):
         yield f"{number:>3}  {describe(row.command)}"
         if row.transitions:
-            yield from _wrapped("       ", row.transitions)
+            yield from textwrap.wrap(" ".join(row.transitions), 95, **_WRAPPED)
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"
@@ -208,9 +202,8 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
             now, then = getattr(row, kind), getattr(previous, kind)
             for key in sorted(now.keys() | then.keys()):
                 if now.get(key) != then.get(key):
-                    noun = ACTORS[kind]
                     shown = in_a_line(now[key]) if key in now else "gone"
-                    yield f"       {noun}{key}: {shown}"
+                    yield f"       {ACTORS[kind]}{key}: {shown}"
         previous = row
 
 
@@ -228,13 +221,3 @@ def _equation(figures: dict[str, int]) -> str:
     if checked is None:
         return f"{terms} of {figures['total']} (no check ran)"
     return f"{terms} {checked.result}"
-
-
-def _wrapped(indent: str, words: list[str], width: int = 96) -> Iterator[str]:
-    line = indent
-    for word in words:
-        if len(line) + len(word) + 1 > width and line.strip():
-            yield line.rstrip()
-            line = indent
-        line += word + " "
-    yield line.rstrip()

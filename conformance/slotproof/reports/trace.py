@@ -11,9 +11,6 @@ from slotproof.reports.view import View
 from slotproof.traces import itf
 from slotproof.traces.record import Record
 
-HEIGHT = "48em"
-"""Of the page in a notebook."""
-
 
 class Trace(Record):
     """A record that shows itself, in a notebook as its page.
@@ -34,7 +31,7 @@ class Trace(Record):
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: its style and its script stay in it."""
         page = escape(html.render(View(self)))
-        style = f"width: 100%; height: {HEIGHT}; border: 0"
+        style = "width: 100%; height: 48em; border: 0"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
 

@@ -1,10 +1,10 @@
-"""What every form of a trace shows: derived once, for text, Markdown, Mermaid and HTML."""
+"""What every form of a trace shows: derived once, for text, Markdown and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 from slotproof.lockstep.observation import Violation
@@ -31,7 +31,6 @@ class View:
         self.before = trace.recorded.before if trace.recorded is not None else 0
         """Commands that are not in it, before these."""
         self.total = self.before + len(trace.rows)
-        """Whether the trace has iterations, or only what was after each command."""
         self.steps = list(self._steps())
         self.undrawn: dict[str, str] = {}
         """By pool, why its pages are not drawn."""
@@ -76,26 +75,22 @@ class View:
     def _steps(self) -> Iterator[Step]:
         profile = PROFILES.get(self.trace.profile)
         held = profile is not None and profile.choices["loan"] != "uncached"
-        index, previous = 0, self._begin()
+        index, previous = count(), self._begin()
         for number, row in enumerate(self.trace.rows, self.before + 1):
             says, several = describe(row.command), len(row.frames) > 1
             if not row.frames:
-                yield Step(index, number, 0, says, False, previous, previous, held)
-                index += 1
+                yield Step(next(index), number, 0, says, False, previous, previous, held)
             for part, frame in enumerate(row.frames, 1):
                 text = f"scheduler iteration {part} of {len(row.frames)}" if several else says
                 last = number == self.total and part == len(row.frames)
-                step = Step(index, number, part * several, text, True, frame, previous, held)
+                step = Step(next(index), number, part * several, text, True, frame, previous, held)
                 step.arrows = list(arrows(frame, self.wrong if last else {}))
                 yield step
                 previous = frame
-                index += 1
 
     def _begin(self) -> Frame:
         """What was there before: nothing, or where a log has more before it, the first figures."""
-        if not self.before:
-            return Frame()
-        frames = (frame for row in self.trace.rows for frame in row.frames)
+        frames = (frame for row in self.trace.rows for frame in row.frames if self.before)
         return next((frame for frame in frames if frame.pools), Frame())
 
     def _fold(self) -> None:
@@ -112,8 +107,6 @@ class View:
         frames = [step.frame for step in self.steps]
         for name in sorted({name for frame in frames for name in frame.pools}):
             drawn, why = page_maps(frames, name, self.trace.config.page_size)
-            if self.trace.recorded is not None and not any(drawn):
-                why = "the log has no pages (free list, tree, rows)"
             if why:
                 self.undrawn[name] = why
             for step, page_map in zip(self.steps, drawn, strict=True):

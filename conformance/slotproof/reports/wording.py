@@ -191,9 +191,6 @@ CLAUSES = {
 }
 """By clause, what is wrong where it is violated."""
 
-_CUT = "no more is unlocked than is locked for it, in whole pages"
-_DUP = "what it frees because the tree has it is whole pages of what it publishes"
-_FITS = "there are pages enough for it"
 GUARDS: Mapping[str, str] = {
     "F": "no more of the output is final than was sampled, and the prefix in the tree is within it",
     "a_row": "a row is free, or it has one",
@@ -206,9 +203,9 @@ GUARDS: Mapping[str, str] = {
     "covered T-ABORT-WAITING": "the slot has no more KV than the history",
     "covered T-DOOM": "the slot has no more KV than the history",
     "d": "it allocates no less than nothing",
-    "dup": _DUP,
+    "dup": "what it frees because the tree has it is whole pages of what it publishes",
     "e": "the window cursor moves up by whole pages, and stays below the window",
-    "full_available": _FITS,
+    "full_available": "there are pages enough for it",
     "full_evictable": "there is as much in the tree that nobody locks",
     "has_kv": "the request has KV",
     "holding": "the session has a slot with KV",
@@ -261,7 +258,7 @@ GUARDS: Mapping[str, str] = {
     "turn": "the request is a turn of a session",
     "turn T-RESTORE": "a turn of the session waits",
     "turn T-SAVE": "the request is the turn in flight of its session",
-    "u": _CUT,
+    "u": "no more is unlocked than is locked for it, in whole pages",
     "u T-INSERT": "what it publishes and was not in the tree is locked, in whole pages",
     "u T-MATCH": "what it matches is locked, in whole pages",
     "u_others": "what others lock stays locked",

@@ -66,8 +66,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(outcome, coverage, capabilities, configs.values())
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
-    unearned = _unearned(outcome, plan) or unused(coverage)
-    unearned = unearned or (None if never else unmet(coverage) or idle(coverage, configs.values()))
+    unearned = next(_unearned(outcome, plan, configs.values(), never), None)
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -155,26 +154,11 @@ def clients(coverage: Coverage) -> dict[str, dict[str, int]]:
     return {what: dict(counts.most_common()) for what, counts in sorted(coverage.reached.items())}
 
 
-def unused(coverage: Coverage) -> str | None:
-    """A prefix cache that is never of use breaks no rule: it is told."""
-    matches = coverage.reached["matches"]
-    no = matches["nothing"] and not matches["found"]
-    return "no match found a prefix: the cache may never be used" if no else None
-
-
-def unmet(coverage: Coverage) -> str | None:
-    """What clients of any engine meet, and did not meet here; ``None`` where there is no such."""
-    reached = coverage.reached
-    return next((why for (of, what), why in WANTED.items() if not reached[of][what]), None)
-
-
-def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> str | None:
-    """Which option of a server that they have was never at work; ``None`` where each was."""
-    for config in configs:
-        for name in config.options:
-            if not coverage.reached["options"][name]:
-                return f"{name} of the configuration was never at work"
-    return None
+def idle(coverage: Coverage, configs: Iterable[EngineConfig]) -> Iterator[str]:
+    """Which option of a server that they have was never at work."""
+    for name in (name for config in configs for name in config.options):
+        if not coverage.reached["options"][name]:
+            yield f"{name} of the configuration was never at work"
 
 
 def _mode(
@@ -186,24 +170,31 @@ def _mode(
     return {"configurations": list(configs), "commands": coverage.commands, **reached}
 
 
-def _unearned(outcome: Outcome, plan: Plan) -> str | None:
-    """Why what was run is not enough to say that nothing is wrong; ``None`` where it is.
+def _unearned(
+    outcome: Outcome, plan: Plan, configs: Iterable[EngineConfig], never: Collection[str]
+) -> Iterator[str]:
+    """Why what was run is not enough to say that nothing is wrong, the first reason first.
 
-    With a number of examples all of them are; where the time is the plan, some of each
-    configuration. (That every transition was reached is another matter.)
+    With a number of examples all of them are enough; where the time is the plan, some of each
+    configuration. That some transition was ``never`` reached is told beside it.
     """
+    reached = outcome.coverage.reached
     if outcome.interrupted:
-        return "interrupted"
+        yield "interrupted"
     if outcome.unusable:
-        return "the engine could not go on"
+        yield "the engine could not go on"
     if outcome.out_of_time:
-        return "out of time"
-    if plan.examples is None:
-        few = [name for name in outcome.configs if outcome.run[name] < FLOOR]
-        if few:
-            names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
-            return f"too little time, under {FLOOR} examples of {names}"
-    return None
+        yield "out of time"
+    few = [name for name in outcome.configs if plan.examples is None and outcome.run[name] < FLOOR]
+    if few:
+        names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
+        yield f"too little time, under {FLOOR} examples of {names}"
+    # A prefix cache that is never of use breaks no rule.
+    if reached["matches"]["nothing"] and not reached["matches"]["found"]:
+        yield "no match found a prefix: the cache may never be used"
+    if not never:
+        yield from (why for (of, what), why in WANTED.items() if not reached[of][what])
+        yield from idle(outcome.coverage, configs)
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
@@ -219,13 +210,11 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for name, count in counts.items():
         if count["run"] < count["planned"]:
-            text = f"{count['run']} of {count['planned']}"
-            groups.setdefault(text, []).append(name)
-    if not groups:
-        each = " or ".join(sorted({str(count["planned"]) for count in counts.values()}, key=int))
-        yield labelled("examples", f"all that were planned, {each} in each configuration")
-        return
-    yield labelled("examples", f"{report['examples']} of {report['planned']} that were planned")
+            groups.setdefault(f"{count['run']} of {count['planned']}", []).append(name)
+    each = " or ".join(map(str, sorted({count["planned"] for count in counts.values()})))
+    all_of_them = f"all that were planned, {each} in each configuration"
+    some = f"{report['examples']} of {report['planned']} that were planned"
+    yield labelled("examples", some if groups else all_of_them)
     for text, names in groups.items():
         yield labelled("", f"{text}: {', '.join(names)}")
 
@@ -247,12 +236,9 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield from _examples(report)
     if report["unusable"]:
         yield labelled("ended early", report["unusable"])
-    if transitions["offered"]:
-        yield labelled(
-            "transitions", f"{transitions['reached']} of {transitions['offered']} reached"
-        )
-    else:
-        yield labelled("transitions", "the engine says of none that it can be seen")
+    some = f"{transitions['reached']} of {transitions['offered']} reached"
+    none = "the engine says of none that it can be seen"
+    yield labelled("transitions", some if transitions["offered"] else none)
     if transitions["never"]:
         yield labelled("", f"never: {', '.join(transitions['never'])}")
     for name, needs in transitions["impossible"].items():

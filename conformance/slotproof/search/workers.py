@@ -118,6 +118,7 @@ class Processes:
         try:
             return [future.result() for future in futures]
         except BrokenProcessPool:
+            interrupts.check()  # who interrupts this process may have ended the others as well
             raise EngineUnusable(
                 "a process of --jobs died; with --jobs 1 its reason is seen"
             ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from slotproof.support.markup import templates
 from slotproof_model.text.lifecycle import Lifecycle
@@ -82,19 +83,15 @@ def _left(index: int) -> float:
 
 def _ports(arcs: Sequence[_Arc], states: int) -> None:
     """Where arcs leave and reach their boxes: onwards by the right half, inner arcs outermost."""
-
-    for index in range(states):
-        leaving = sorted((a for a in arcs if a.source == index), key=lambda arc: arc.span)
-        coming = sorted((a for a in arcs if a.target == index), key=lambda arc: arc.span)
-        for at, arc in enumerate(leaving):
-            arc.start = _port(index, at, len(leaving), right=arc.forward)
-        for at, arc in enumerate(coming):
-            arc.end = _port(index, at, len(coming), right=not arc.forward)
-
-
-def _port(index: int, at: int, many: int, right: bool) -> float:
-    inset = 12 + at * (BOX / 2 - 12) / many
-    return _left(index) + (BOX - inset if right else inset)
+    for index, leaves in product(range(states), (True, False)):
+        mine = [arc for arc in arcs if (arc.source if leaves else arc.target) == index]
+        for at, arc in enumerate(sorted(mine, key=lambda arc: arc.span)):
+            inset = 12 + at * (BOX / 2 - 12) / len(mine)
+            port = _left(index) + (BOX - inset if leaves == arc.forward else inset)
+            if leaves:
+                arc.start = port
+            else:
+                arc.end = port
 
 
 def _levels(arcs: Sequence[_Arc]) -> None:

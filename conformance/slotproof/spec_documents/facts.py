@@ -89,18 +89,13 @@ def made_in(transitions: Sequence[str]) -> dict[str, list[str]]:
     >>> {"SGLang 0.5.23", "vLLM 0.33.0", "the reference engine"} <= made_in(["T-MATCH"]).keys()
     True
     """
-    releases = {engine: newest(engine) for engine in FAMILIES}
-    tables = {
-        **{
-            f"{FAMILIES[it].title} {last}": methods_of(f"{it} {last}")
-            for it, last in releases.items()
-        },
-        "the reference engine": methods_of("reference"),
+    engines = {
+        f"{each.title} {newest(name)}": f"{name} {newest(name)}" for name, each in FAMILIES.items()
     }
-    made = {
-        engine: list(dict.fromkeys(name for id_ in transitions for name in table.get(id_, ())))
-        for engine, table in tables.items()
-    }
+    made = {}
+    for title, engine in {**engines, "the reference engine": "reference"}.items():
+        table = methods_of(engine)
+        made[title] = list(dict.fromkeys(it for id_ in transitions for it in table.get(id_, ())))
     return {engine: methods for engine, methods in made.items() if methods}
 
 

@@ -34,21 +34,16 @@ class Ends:
         fits = self._room - len(self._head)
         self._head += chunk[:fits]
         self._tail += chunk[fits:]
-        if (over := len(self._tail) - self._last) > self._last:  # now and then, not each time
-            self._drop(over)
+        over = max(0, len(self._tail) - self._last)
+        del self._tail[:over]
+        self._dropped += over
 
     def text(self) -> str:
         """What is kept; where something is missing, how much."""
-        if (over := len(self._tail) - self._last) > 0:
-            self._drop(over)
         if not self._dropped:
             return (self._head + self._tail).decode(errors="replace")
         head, tail = (part.decode(errors="replace") for part in (self._head, self._tail))
         return f"{head}\n… {self._dropped} bytes left out …\n{tail}"
-
-    def _drop(self, count: int) -> None:
-        del self._tail[:count]
-        self._dropped += count
 
 
 class Drain:

@@ -85,7 +85,5 @@ def is_special(path: Path) -> bool:
     (True, False)
     """
     # /dev/stdout may lead to a plain file; the link in /dev is to stay all the same.
-    return path.exists() and (not path.is_file() or path.absolute().parent in _DEVICES)
-
-
-_DEVICES = (Path("/dev"), Path("/dev/fd"))
+    in_dev = str(path.absolute().parent) in ("/dev", "/dev/fd")
+    return path.exists() and (in_dev or not path.is_file())

@@ -55,18 +55,21 @@ def check() -> None:
 
 
 def heed() -> None:
-    """SIGTERM ends this program as Ctrl-C does: what was found is kept, and the status is 3."""
-    signal.signal(signal.SIGTERM, _hear)
-    if callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, _hear)
+    """Let SIGTERM end this program as Ctrl-C does: what was found is kept, and the status is 3.
+
+    A shell without job control lets a command in the background ignore SIGINT (``command &``).
+    ``kill -INT`` is meant for it all the same.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, _hear)
 
 
 @contextmanager
 def noted() -> Iterator[None]:
     """Note interrupts from here on. May be nested: the outermost counts.
 
-    A signal that is ignored stays ignored (``nohup``, ``command &``), and so does SIGTERM where
-    nobody asked that it be heeded; in a thread nothing is changed, for no signal is told there.
+    A signal that is ignored stays ignored, and so does SIGTERM where nobody asked that it be
+    heeded (:func:`heed`); in a thread nothing is changed, for no signal is told there.
     """
     if _State.noting or threading.current_thread() is not threading.main_thread():
         yield

@@ -44,10 +44,8 @@ def read(path: Path, most: int) -> Any:
     try:
         with path.open("rb") as file:
             text = file.read(most + 1)
-    except OSError as error:
-        raise BadJson(str(error.strerror)) from None
-    except ValueError as error:  # a name with a null character
-        raise BadJson(str(error)) from None
+    except (OSError, ValueError) as error:  # or a name with a null character
+        raise BadJson(str(getattr(error, "strerror", error))) from None
     if len(text) > most:
         raise BadJson(f"the file is too long: more than {most} bytes")
     return parse(text)

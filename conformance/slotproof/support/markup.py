@@ -70,13 +70,16 @@ def target(path: str) -> str:
 @cache
 def templates(package: str) -> jinja2.Environment:
     """The templates of HTML and SVG in a package of ours; what they are given is escaped."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader(f"slotproof.{package}", ""),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
         finalize=finalized,
     )
+    environment.filters["plain"] = plain
+    return environment
 
 
 def finalized(value: object) -> object:

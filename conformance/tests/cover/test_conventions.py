@@ -33,6 +33,22 @@ def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(tree()))
 
 
+def pages(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command that has a help page, those that only have others below them too."""
+    yield path
+    for name, each in getattr(command, "commands", {}).items():
+        yield from pages(each, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(pages(tree())), ids=" ".join)
+def test_no_flag_has_a_value_in_its_help(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status([*path, "--help"]) == 0
+    page = capsys.readouterr().out
+    assert re.search(r"--help +-h +Show this message and exit\.", page) and "<bool>" not in page
+
+
 def test_every_command_has_its_epilog() -> None:
     assert set(HELP) == set(COMMANDS)
     assert all(command.epilog for command in COMMANDS.values())

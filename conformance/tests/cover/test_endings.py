@@ -214,6 +214,26 @@ def test_ctrl_c_at_hello(command: str, times: int, tmp_path: Path) -> None:
     assert (code, out, err) == (3, "", "")
 
 
+def test_a_run_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
+    """A shell without job control lets it ignore SIGINT; ``kill -INT`` ends it all the same."""
+    here = tmp_path / "here"
+    driver = tmp_path / "hangs.py"
+    driver.write_text(HANGS)
+    argv = [*PROGRAM, "run", "--engine", f"cmd:{sys.executable} {driver} {here}"]
+    with subprocess.Popen(
+        ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as shell:
+        assert shell.stdout is not None
+        number = int(shell.stdout.readline())
+        while not here.exists():
+            time.sleep(0.01)
+        os.kill(number, signal.SIGINT)
+        assert (shell.stdout.read(), shell.wait(60)) == ("", 3)
+
+
 @pytest.mark.parametrize("module", ["cli.streams", "cli.commands", "search.campaign"])
 def test_ctrl_c_while_modules_are_imported(module: str) -> None:
     """From the first of ours on; before that Python itself is not ready to hear it."""

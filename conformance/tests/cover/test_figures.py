@@ -86,11 +86,11 @@ def test_what_is_told_of_a_lost_row() -> None:
 
 
 def test_the_iteration_is_told_where_there_is_more_than_one() -> None:
-    commands = [{"do": "open", "session": "s1"}, submit("r1", 2), {"do": "step", "n": 5}]
-    found = violations("check-off-at-the-end", commands)
+    commands = [{"do": "open", "session": "s1"}, submit("r1", 4), {"do": "step", "n": 5}]
+    found = violations("27228c-batch-twice", commands)
     assert found and {each.iteration for each in found} == {2}
     assert all(", iteration 2: " in str(each) for each in found)
-    alone = violations("check-off-at-the-end", [*commands[:2], *[{"do": "step", "n": 1}] * 5])
+    alone = violations("27228c-batch-twice", [*commands[:2], *[{"do": "step", "n": 1}] * 5])
     assert alone and {each.iteration for each in alone} == {None}
     assert all("iteration" not in str(each) and telling(each) for each in alone)
 

@@ -97,20 +97,6 @@ def test_nothing_of_a_hostile_trace_becomes_markdown(hostile: Trace) -> None:
     assert cells == {6}
 
 
-def test_nothing_of_a_hostile_trace_becomes_mermaid(hostile: Trace) -> None:
-    """Every line is one of the three that are written; text holds no end of a statement."""
-    first, *lines = forms.form("mermaid", hostile, "x").splitlines()
-    assert first == "sequenceDiagram"
-    for line in lines:
-        found = re.fullmatch(
-            r"    (participant \w+|\w+--?>>\w+: (?P<a>.*)|Note over \w+,\w+: (?P<b>.*))", line
-        )
-        assert found, line
-        said = found["a"] or found["b"] or ""
-        assert ";" not in re.sub(r"#(\d+|lt|gt|amp|quot);", "", said)
-        assert not set(said) & set('<>{}`"')
-
-
 def test_nothing_of_a_hostile_trace_becomes_python(hostile: Trace) -> None:
     """Only calls of literals, whatever is in the strings; they are the trace's."""
     tree = ast.parse(forms.form("pytest", hostile, "x"))
@@ -228,9 +214,9 @@ def test_all_forms_of_many_traces_and_an_index(
     copy.write_text(TRACE.read_text())
     argv = [str(TRACE), str(copy), str(FINDINGS[0])]
     assert status(["show", "--all", "--out", str(out), *argv]) == 0
-    assert capsys.readouterr().out == f"3 traces in up to 7 forms: {out}/index.html\n"
+    assert capsys.readouterr().out == f"3 traces in up to 6 forms: {out}/index.html\n"
     names = {path.name for path in out.iterdir()}
-    assert len(names) == 18  # those on the reference have no script that needs the engine alone
+    assert len(names) == 15  # those on the reference have no script that needs the engine alone
     alone = {"sglang-0.5.10.post1-abort-running.issue.md"}
     assert {name for name in names if name.endswith(".issue.md")} == alone
     assert {"double-count.html", "double-count-2.md", "test_double_count_2.py"} <= names
@@ -375,9 +361,9 @@ def test_a_trace_of_the_spec_alone(
     assert "a state has no 'full.total'" in wrong(capsys, str(path))
 
 
-@pytest.mark.parametrize("name", ["text", "markdown", "mermaid", "html"])
+@pytest.mark.parametrize("name", ["text", "markdown", "html"])
 def test_a_trace_without_states_says_so(name: str) -> None:
     """Nothing is made up about steps that nobody kept; no command is shown that can't work."""
     shown = forms.form(name, load_trace(TRACE).without_states(), "T.itf.json")
     assert "no states" in shown and "--out FILE" in shown
-    assert "Waits in the inbox" not in shown and "slotproof diff" not in shown
+    assert "Waits in the inbox" not in shown and "--against" not in shown

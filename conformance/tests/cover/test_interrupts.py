@@ -213,6 +213,16 @@ def test_two_in_a_row_are_no_accident_of_hypothesis(name: str, tmp_path: Path) -
     assert "hypothesis" not in left.err.lower() and not left.ours, left.err
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
+@pytest.mark.parametrize("after", [0.0, 0.3, 4.0], ids="{}s".format)
+def test_sigterm_to_all_processes_of_a_run(after: float, tmp_path: Path) -> None:
+    """``timeout 60 slotproof run --jobs 2``: the workers stay until the summary is told, from
+    their first moment on."""
+    left = interrupt(RUNS["jobs"], after, tmp_path / "here", workers=2)
+    assert left.clean, left
+    assert left.err == "" and "inconclusive: interrupted, nothing found so far" in left.out
+
+
 def test_a_command_that_was_interrupted_late_is_not_a_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -255,11 +265,21 @@ app.main()
 """
 
 
+IN_A_CLASS = """
+class Named:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+"""
+
+
 @pytest.mark.parametrize("module", ["cli.streams", "support.terminal", "cli.commands"])
-def test_sigterm_while_modules_are_imported(module: str) -> None:
-    """Status 3 from the start: the first modules take most of a second."""
-    code = WHILE_IMPORTED.format(module, "signal.raise_signal(signal.SIGTERM)")
-    assert ended(code) == (3, "", "")
+@pytest.mark.parametrize(
+    "how", ["signal.raise_signal(signal.SIGTERM)", "type('Made', (), {'named': Named()})"]
+)
+def test_an_interrupt_while_modules_are_imported(module: str, how: str) -> None:
+    """Status 3 from the start: the first modules take most of a second. Out of a class that is
+    being made, Python 3.11 raises RuntimeError instead."""
+    assert ended(IN_A_CLASS + WHILE_IMPORTED.format(module, how)) == (3, "", "")
 
 
 def test_an_interrupt_of_code_that_is_text(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,12 +17,11 @@ from slotproof.cli.app import status
 from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files, TooMuch
 from slotproof.drivers.sglang.slotproof_sglang.recording.settings import Settings
 from slotproof.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
-from slotproof.logs import following, judging, report
-from slotproof.logs.files import files_of
-from slotproof.logs.following import follow
-from slotproof.logs.format import BadLog
+from slotproof.logs import judging, report
+from slotproof.logs.format import STDIN, BadLog
 from slotproof.protocol.snapshot import token_hash
-from tests.recordings import Recording
+from slotproof.reports.trace import load_trace
+from tests.recordings import Recording, files_of, lines_of, write
 
 WAYS = [
     pytest.param(every, key, id=f"every{every}-{'tokens' if key is None else 'hashes'}")
@@ -33,32 +30,22 @@ WAYS = [
 ]
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for file in files_of([path]) for line in file.read_bytes().splitlines()
-    ]
-
-
-def nothing(*_: object) -> None:
-    """To be told of what is not looked at."""
-
-
 @pytest.mark.parametrize(("every", "key"), WAYS)
 def test_a_recording_of_several_files(every: int, key: str | None, tmp_path: Path) -> None:
-    """By its name, its folder or its files; each of them can be judged alone."""
+    """Its files in order, or as one on standard input; each of them can be judged alone."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 60, every, key).turns(40)
-    files = files_of([path])
+    files = files_of(path)
     assert len(files) > 3 and [file.name for file in files] == sorted(file.name for file in files)
     assert files[0].name == "log.jsonl.000001"
-    verdict = judging.validate(path)
+    verdict = judging.validate(files)
     assert not verdict.violations and verdict.lives == 1 and verdict.unseen == [0, 0]
-    assert verdict.lines == len(lines_of(path))
+    assert verdict.lines == sum(len(lines_of(file)) for file in files)
     assert verdict.coverage.checked["INV-HISTORY"] and verdict.coverage.checked["INV-ANSWER"]
-    for named in ([tmp_path], files):
-        assert report.summary(judging.validate(named)) == report.summary(verdict) | {
-            "log": report.summary(judging.validate(named))["log"]
-        }
+    one = tmp_path / "one"
+    one.write_bytes(b"".join(file.read_bytes() for file in files))
+    summary = report.summary(judging.validate(one))
+    assert summary == report.summary(verdict) | {"log": str(one)}
     alone = judging.validate(files[2])
     assert not alone.violations and alone.coverage.checked["INV-HISTORY"]
     before = sum(len(lines_of(file)) for file in files[:2])
@@ -72,24 +59,21 @@ def test_what_a_client_was_told_is_compared_over_files(key: str | None, tmp_path
     """INV-HISTORY: a turn's prompt is history and new tokens, also where only hashes say so."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 40, 1, key).turns(12)
-    for file in files_of([path])[1:]:
+    for file in files_of(path)[1:]:
         lines = lines_of(file)
-        for line in lines:
-            for view in line.get("snapshot", {}).get("requests", {}).values():
-                if view["hash"] is not None and view["kind"] == "turn":
-                    view["hash"] ^= 1
-                    break
-            else:
-                continue
-            break
-        else:
-            continue
-        changed = tmp_path / "changed.jsonl"
-        changed.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        found = judging.validate(changed)
-        assert found.line == lines.index(line) + 1
-        assert {each.clause for each in found.violations} == {"INV-HISTORY.prompt"}
-        return
+        turns = (
+            (number, view)
+            for number, line in enumerate(lines, 1)
+            for view in line.get("snapshot", {}).get("requests", {}).values()
+            if view["hash"] is not None and view["kind"] == "turn"
+        )
+        for number, view in turns:
+            view["hash"] ^= 1
+            write(file, lines)
+            found = judging.validate(file)
+            assert found.line == number
+            assert {each.clause for each in found.violations} == {"INV-HISTORY.prompt"}
+            return
     pytest.fail("no file begins in the middle of a turn")
 
 
@@ -106,11 +90,12 @@ def test_no_token_is_written(tmp_path: Path) -> None:
     """Lengths and hashes; no list of tokens, no list of stop tokens, no key."""
     path = tmp_path / "log.jsonl"
     Recording(path, 1 << 20, 2).turns(8)
-    said = [line["command"] for line in lines_of(path) if "command" in line]
+    (file,) = files_of(path)
+    said = [line["command"] for line in lines_of(file) if "command" in line]
     submits = [command for command in said if command["do"] == "submit"]
     assert len(submits) == 8
     assert all(set(each["tokens"]) == {"count", "hash"} and not each["stop"] for each in submits)
-    assert "k" * 16 not in path.with_name("log.jsonl.000001").read_text()
+    assert "k" * 16 not in file.read_text()
 
 
 def test_the_oldest_files_go(tmp_path: Path) -> None:
@@ -120,16 +105,13 @@ def test_the_oldest_files_go(tmp_path: Path) -> None:
     recording = Recording(path, most, 8)
     for _ in range(12):
         recording.turns(5)
-        assert sum(file.stat().st_size for file in files_of([path])) <= most
-    files = files_of([path])
+        assert sum(file.stat().st_size for file in files_of(path)) <= most
+    files = files_of(path)
     assert 2 < len(files) <= 9 and files[0].name != "log.jsonl.000001"
-    verdict = judging.validate(path)
-    assert not verdict.violations and verdict.lives == 1
-    assert verdict.unseen[0] + verdict.lines == recording.files.lines
-    files[2].unlink()
-    verdict = judging.validate(path)
-    assert not verdict.violations and verdict.lives == 2
-    assert verdict.unseen[0] + verdict.lines == recording.files.lines
+    for there, lives in ((files, 1), (files[:2] + files[3:], 2)):
+        verdict = judging.validate(there)
+        assert not verdict.violations and verdict.lives == lives
+        assert verdict.unseen[0] + verdict.lines == recording.files.lines
 
 
 def test_files_that_can_not_be_written(tmp_path: Path) -> None:
@@ -154,110 +136,19 @@ def test_settings_that_make_no_sense(name: str, value: str) -> None:
 
 
 def test_what_is_no_recording(tmp_path: Path) -> None:
-    """One line: an empty folder, one with two recordings, a file that goes on from nowhere."""
-    with pytest.raises(BadLog, match=f"^{tmp_path}: Is a directory with no recording$"):
-        judging.validate(tmp_path)
+    """One line: an engine's own text, a file that goes on from nowhere."""
     text = tmp_path / "server.log"
     text.write_text("[12:00:00] pool memory leak detected! [full] total=64\n")
     with pytest.raises(BadLog, match=r"line 1: not JSON: .*: docs/how-to/validate-a-log\.md$"):
         judging.validate(text)
-    text.unlink()
     Recording(tmp_path / "a", 1 << 20, 2).turns(1)
-    Recording(tmp_path / "b", 1 << 20, 2).turns(1)
-    with pytest.raises(BadLog, match="Is a directory with the recordings a, b: name one"):
-        judging.validate(tmp_path)
-    assert not judging.validate(tmp_path / "a").violations
-    header = lines_of(tmp_path / "a")[0]
+    header = lines_of(tmp_path / "a.000001")[0]
     known = {"sessions": {}, "requests": {}, "paused": False}
     header["continues"] = {"file": 2, "lines": 3, "iter": 4, "clients": known}
     path = tmp_path / "c.jsonl"
-    events = {"snapshot": {"iter": 4, "events": []}}
-    path.write_text(json.dumps(header) + "\n" + json.dumps(events) + "\n")
+    write(path, [header, {"snapshot": {"iter": 4, "events": []}}])
     with pytest.raises(BadLog, match="line 2: a file that goes on begins with a state"):
         judging.validate(path)
-
-
-# Growing -------------------------------------------------------------------------------------
-
-
-def comes_to(verdict: judging.Verdict) -> dict[str, Any]:
-    """What must not depend on how a log was read."""
-    return report.summary(verdict) | {"log": ""}
-
-
-@pytest.mark.parametrize(("every", "key"), WAYS)
-@pytest.mark.parametrize("broken", [False, True])
-def test_cut_anywhere_and_gone_on(
-    every: int, key: str | None, broken: bool, tmp_path: Path
-) -> None:
-    """Judged up to a byte, and from there on by another judge: the verdict of one judge."""
-    path = tmp_path / "log.jsonl"
-    Recording(path, 1 << 20, 30, every, key).turns(12)
-    files = files_of([path])
-    whole = [file.read_bytes() for file in files]
-    if broken:
-        lines = [json.loads(line) for line in whole[-1].splitlines()]
-        at = max(n for n, line in enumerate(lines) if "pools" in line.get("snapshot", {}))
-        lines[at]["snapshot"]["pools"]["full"]["available"] -= 4
-        whole[-1] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        files[-1].write_bytes(whole[-1])
-    expected = comes_to(judging.validate(path))
-    assert expected["status"] == int(broken)
-    rng = random.Random(7)
-    for round_ in range(3):
-        state = tmp_path / f"state{round_}.json"
-        cuts = sorted(rng.randrange(200, sum(map(len, whole))) for _ in range(2))
-        for cut in (*cuts, sum(map(len, whole))):
-            left = cut
-            for file, data in zip(files, whole, strict=True):
-                file.unlink(missing_ok=True)
-                if left > 0:
-                    file.write_bytes(data[:left])
-                left -= len(data)
-            verdict = follow([path], None, (), nothing, nothing, state)
-        assert comes_to(verdict) == expected
-
-
-def test_a_growing_log_is_told_of_as_it_grows(tmp_path: Path) -> None:
-    """Every line that can't be explained, when it is there; the judge goes on after it."""
-    path, grown = tmp_path / "log.jsonl", tmp_path / "grown" / "log.jsonl"
-    Recording(path, 1 << 20, 30).turns(24)
-    grown.parent.mkdir()
-    rest = [(file.name, line) for file in files_of([path]) for line in file.open("rb")]
-    bad = [n for n, (_, line) in enumerate(rest) if b'"pools"' in line and n > 40 and n % 23 == 0]
-    assert len(bad) > 2
-    for number in bad:
-        name, line = rest[number]
-        document = json.loads(line)
-        document["snapshot"]["pools"]["full"]["available"] -= 4
-        rest[number] = name, json.dumps(document).encode() + b"\n"
-    told: list[tuple[str, int]] = []
-    at = {n: n + 1 - [name for name, _ in rest].index(rest[n][0]) for n in bad}
-    done = 0
-
-    def more() -> bool:
-        nonlocal done
-        assert {(str(grown.parent / rest[n][0]), at[n]) for n in bad if n < done} <= set(told)
-        for name, line in rest[done : done + 10]:
-            with (grown.parent / name).open("ab") as file:
-                file.write(line)
-        done += 10
-        return done < len(rest) + 20
-
-    more()
-    verdict = follow(
-        [grown],
-        None,
-        (),
-        lambda found, _: told.append((found.file, found.line)),
-        nothing,
-        None,
-        more,
-    )
-    assert len(bad) <= len(told) <= 2 * len(bad), "a state, and perhaps the one that comes of it"
-    assert verdict.lines == len(rest)
-    assert verdict.times["INV-SUM-FULL.equation"] >= len(bad)
-    assert (verdict.found.file, verdict.line) == told[0] if verdict.found else False
 
 
 @pytest.mark.parametrize("every", [1, 16])
@@ -265,121 +156,96 @@ def test_after_events_that_the_spec_can_not_explain(every: int, tmp_path: Path) 
     """What follows up to the next state is left out and counted; from there on it is judged."""
     path = tmp_path / "log.jsonl"
     Recording(path, 8 << 20, 2, every).turns(24)
-    lines = lines_of(path)
+    (file,) = files_of(path)
+    lines = lines_of(file)
     at = next(
         n for n, line in enumerate(lines) if n > 30 and line.get("snapshot", {}).get("events")
     )
     lines[at]["snapshot"]["events"].insert(0, ["T-CLOSE", "nobody", None, {"u": 0, "swa_u": 0}])
-    file = tmp_path / "changed.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told: list[int] = []
-    verdict = follow(
-        [file], None, (), lambda found, _: told.append(found.line), nothing, None, lambda: False
-    )
-    assert told == [at + 1] and verdict.lines == len(lines)
-    assert (verdict.skipped > 0) == (every > 1)
+    write(file, lines)
+    judge = judging.Judge([file], None, ())
+    assert [found.line for found in judge.findings()] == [at + 1]
+    assert judge.verdict.lines == len(lines)
+    assert (judge.verdict.skipped > 0) == (every > 1)
     if every > 1:
-        text = f"{verdict.skipped} iterations up to the next state"
-        assert report.not_observed(verdict)["after a violation"] == text
+        text = f"{judge.verdict.skipped} iterations up to the next state"
+        assert report.not_observed(judge.verdict)["after a violation"] == text
+
+
+# Growing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_long_log_takes_no_more_memory(tmp_path: Path) -> None:
+def test_a_long_log_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the lines, the same judge: nothing is kept of a line but what comes next needs."""
     path = tmp_path / "log.jsonl"
     recording = Recording(path, 64 << 20, 4, every=8)
-    turns, kept = 0, []
-
-    def more() -> bool:
-        nonlocal turns
-        kept.append(tracemalloc.get_traced_memory()[0])
-        tracemalloc.stop()
-        recording.turns(20)
-        tracemalloc.start()
-        turns += 20
-        return turns <= 500
-
     recording.turns(200)
+    (file,) = files_of(path)
+    grown = file.open("rb")
+    kept: list[int] = []
+
+    def readline(most: int) -> bytes:
+        if not (line := grown.readline(most)) and len(kept) <= 25:
+            kept.append(tracemalloc.get_traced_memory()[0])
+            tracemalloc.stop()
+            recording.turns(20)
+            tracemalloc.start()
+            line = grown.readline(most)
+        return line
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(readline=readline)))
     tracemalloc.start()
     try:
-        verdict = follow([path], None, (), nothing, nothing, None, more)
+        verdict = judging.validate(STDIN)
     finally:
         tracemalloc.stop()
     assert not verdict.violations and verdict.lines > 3000
     assert len(kept) > 20 and max(kept[1:]) < 200_000
 
 
-def test_states_that_are_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """One line, status 2: garbage, a change, another log, other choices; nothing is written."""
-    path, state = tmp_path / "log.jsonl", tmp_path / "state.json"
-    Recording(path, 1 << 20, 2).turns(2)
-    argv = ["validate", str(path), "--resume", str(state)]
-    assert status(argv) == 0 and status(argv) == 0
-    good = state.read_text()
-    other = tmp_path / "other" / "log.jsonl"
-    other.parent.mkdir()
-    Recording(other, 1 << 20, 2).turns(2)
-    for text, more, words in (
-        ("{", [], "not JSON"),
-        ("[]", [], "no state of `validate`"),
-        (good.replace("T-OPEN", "T-APEN"), [], "was changed"),
-        (good.replace('"slotproof-follow": 2', '"slotproof-follow": 1'), [], "another version"),
-        (good, ["--ignore", "INV-ONCE.reported"], "another --profile or --ignore"),
-    ):
-        state.write_text(text)
-        capfd.readouterr()
-        assert status([*argv, *more]) == 2
-        out, err = capfd.readouterr()
-        assert not out and err.count("\n") == 1 and words in err
-        assert state.read_text() == text
-    state.write_text(good)
-    assert status(["validate", str(other), "--resume", str(state)]) == 2
-    assert "of another log" in capfd.readouterr().err
-    file = files_of([path])[0]
-    file.write_bytes(file.read_bytes().replace(b'"reference"', b'"referenze"', 1))
-    assert status(argv) == 2
-    assert "another file than the one that was judged" in capfd.readouterr().err
-    assert status([*argv[:-1], str(tmp_path / ("x" * 300))]) == 2
-
-
-def test_a_file_that_went_while_nobody_looked(tmp_path: Path) -> None:
-    """The state names a file that is gone: judging begins at the next, and the gap is told."""
-    path, state = tmp_path / "log.jsonl", tmp_path / "state.json"
-    recording = Recording(path, 1 << 20, 30)
-    recording.turns(6)
-    first = follow([path], None, (), nothing, nothing, state)
-    recording.turns(30)
-    files = files_of([path])
-    for file in files[:-3]:
-        file.unlink()
-    verdict = follow([path], None, (), nothing, nothing, state)
-    assert not verdict.violations
-    assert verdict.lines + verdict.unseen[0] == recording.files.lines
-    assert 0 < first.lines < verdict.lines and verdict.unseen[0]
-
-
-@pytest.mark.parametrize("broken", [False, True])
-def test_ctrl_c_ends_it_with_the_report_so_far(broken: bool, tmp_path: Path) -> None:
-    """Status and report as ever; what was found was told before."""
-    path, state = tmp_path / "log.jsonl", tmp_path / "state.json"
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_log_is_followed_on_standard_input(number: signal.Signals, tmp_path: Path) -> None:
+    """``tail -F LOG | slotproof validate -``: the first finding is told, and written, when it is
+    there; an interrupt ends the log, and the report comes."""
+    path, out, log = tmp_path / "log.jsonl", tmp_path / "x.itf.json", tmp_path / "grown.jsonl"
     Recording(path, 1 << 20, 2).turns(3)
-    if broken:
-        (file,) = files_of([path])
-        file.write_bytes(file.read_bytes().replace(b'"protected":4', b'"protected":8', 1))
-    argv = [sys.executable, "-m", "slotproof.cli.app", "validate", str(path)]
-    process = subprocess.Popen(
-        [*argv, "--follow", "--resume", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    for _ in range(600):
-        if state.exists():
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == int(broken), err.decode()
-    assert err == b""
-    text = out.decode()
-    assert ("conforms: the spec explains all" in text) == (not broken)
-    assert text.count("INV-SUM-FULL.equation violated by reference") == int(broken)
-    assert ("counterexample: line" in text) == broken
-    assert following.BadState.__name__ not in text
+    (file,) = files_of(path)
+    log.write_bytes(file.read_bytes().replace(b'"protected":4', b'"protected":8', 1))
+    with subprocess.Popen(["tail", "-n", "+1", "-F", log], stdout=subprocess.PIPE) as tail:
+        argv = [sys.executable, "-m", "slotproof.cli.app", "validate", "-", "--out", str(out)]
+        with (tmp_path / "said").open("wb") as said:
+            process = subprocess.Popen(argv, stdin=tail.stdout, stdout=said, stderr=said)
+        deadline = time.monotonic() + 60
+        while "At line" not in (tmp_path / "said").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert load_trace(out, to_run=False).recorded is not None
+        process.send_signal(number)
+        code = process.wait(60)
+        tail.kill()
+    text = (tmp_path / "said").read_text()
+    assert text.count("INV-SUM-FULL.equation violated by reference") == 1
+    if number != signal.SIGKILL:
+        assert code == 1
+        assert text.rstrip().endswith("of standard input: INV-SUM-FULL.equation")
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_log_that_was_interrupted_does_not_conform(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 3: nobody has judged the rest."""
+    path = tmp_path / "log.jsonl"
+    Recording(path, 1 << 20, 2).turns(1)
+    (file,) = files_of(path)
+    lines = iter(file.read_bytes().splitlines(keepends=True)[:count])
+
+    def readline(_: int) -> bytes:
+        if not (line := next(lines, b"")):
+            signal.raise_signal(signal.SIGINT)
+        return line
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(readline=readline)))
+    assert status(["validate", "-"]) == 3
+    last = capsys.readouterr().out.splitlines()[-1:]
+    assert last == ["inconclusive: interrupted; the spec explains the first 5 lines"][:count]

@@ -9,13 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from slotproof.cli.app import status
-from slotproof.matrices import builds, mutants
+from slotproof.matrices import builds
 from slotproof.matrices.named_findings import SUFFIX, load
 from slotproof.matrices.table import Cell, Row, Table, write
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
 from slotproof.search.plan import Plan
-from slotproof_engine.mutants import MUTANTS
 
 SMALL = ["--config", "p1", "--examples", "12"]
 DOCS = Path(__file__).parents[3] / "docs"
@@ -175,33 +174,6 @@ def test_how_a_build_is_named(text: str, name: str, engine: str, python: str | N
     build = builds.parse(text, 10, Path())
     assert (build.name, build.spec.text) == (name, engine)
     assert build.spec.python == (Path(python) if python else None)
-
-
-@pytest.mark.slow
-def test_a_mutant_and_who_finds_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check that skips a pool leaves nothing for the equation to see; a leak does."""
-    names = ("21499-one-pool-check", "leak-full")
-    monkeypatch.setattr(mutants, "MUTANTS", {name: MUTANTS[name] for name in names})
-    plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
-    tables: list[Table] = []
-    done = mutants.run(plan, 2, 1, lambda *_: None, tables.append)
-    clauses = [{found.clause for found in each.found} for each in done]
-    assert clauses == [{"INV-CHECKER.covers"}, {"INV-SUM-FULL.equation"}]
-    assert [len(table.rows) for table in tables] == [1, 2]
-    assert done[0].alone == {}
-    assert {"own check", "equation", "counts", "pages", "lockstep"} <= done[1].alone.keys()
-    assert tables[-1].notes[:2] == [
-        "2 of 2 mutants are killed with every seed.",
-        "The equation alone misses 1: 21499-one-pool-check.",
-    ]
-
-
-def test_a_mutant_that_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mutants, "MUTANTS", {"22900-trim-forgets-cursor": MUTANTS["leak-full"]})
-    plan = Plan({"p1": CONFIGS["p1"]}, examples=2, steps=3)
-    done = mutants.run(plan, 1, 1, lambda *_: None, lambda _: None)
-    (row,) = mutants.table(done, plan, 1).rows
-    assert row.cells[0] == Cell("survives", "bad")
 
 
 def test_the_picture_is_whole_and_escapes_what_it_shows(tmp_path: Path) -> None:

@@ -201,10 +201,10 @@ def test_one_that_has_them_takes_any_value() -> None:
 def test_an_option_that_was_never_at_work_is_told() -> None:
     coverage = Coverage()
     coverage.reached["options"]["queue"] = 1
-    said = report.idle(coverage, [CONFIGS["p1"], SERVED["p4-queue"]])
-    assert said == "priority of the configuration was never at work"
+    said = [*report.idle(coverage, [CONFIGS["p1"], SERVED["p4-queue"]])]
+    assert said == ["priority of the configuration was never at work"]
     coverage.reached["options"]["priority"] = 1
-    assert report.idle(coverage, [SERVED["p4-queue"]]) is None
+    assert not [*report.idle(coverage, [SERVED["p4-queue"]])]
 
 
 def test_where_a_pause_retracts_turns_are_paused() -> None:

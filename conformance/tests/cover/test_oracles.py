@@ -723,6 +723,18 @@ class TestProgress:
             assert made.clauses() == set()
 
 
+class Deaf(InProcessEngine):
+    """It ignores one kind of command."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__()
+        self.told = told
+
+    def do(self, command: Command) -> list[Snapshot]:
+        self.engine.intake._handlers[self.told] = lambda _: None
+        return super().do(command)
+
+
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("told", ["retract", "accept", "pause", "evict"])
 def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
@@ -740,9 +752,9 @@ def test_what_the_engine_is_told_is_done(told: str, overlap: bool) -> None:
         commands += [{**turn, "rid": f"p{tokens}", "max_new": 1}, step] * (told == "pause")
     setup = Setup(EngineConfig(draft=3 * (told == "accept"), overlap=overlap, page_size=4))
     assert play(InProcessEngine(), setup, commands).log[-1].violations == []
-    found = play(InProcessEngine(f"{told}-unheard"), setup, commands).log[-1].violations
+    found = play(Deaf(told), setup, commands).log[-1].violations
     assert {each.clause for each in found} == {"INV-ANSWER.obeyed"}
-    other = InProcessEngine(f"{told}-unheard")
+    other = Deaf(told)
     words = {**other.capabilities.not_observed, operators.TOLD: "it does so at times"}
     other.capabilities = replace(other.capabilities, not_observed=words)
     assert play(other, setup, commands).log[-1].violations == [], "its driver says that it can't"

@@ -1,29 +1,23 @@
-"""What other programs read of a gate: JUnit, SARIF, GitHub; and the action's own steps.
+"""What other programs read of a gate: JUnit, GitHub; and the action's own steps.
 
-The published schemas are not vendored. What they ask of the parts that we write is said here: for
-SARIF in :data:`SARIF` (OASIS, sarif-schema-2.1.0.json), for JUnit in :func:`valid_junit` (the
-XSD of Jenkins' xUnit plugin).
+The published schema of JUnit is not vendored. What it asks of the parts that we write is in
+:func:`valid_junit` (the XSD of Jenkins' xUnit plugin).
 """
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Any
 
 import pytest
-from pydantic import Field
-from typing_extensions import TypedDict
 
 from slotproof.cli import results
 from slotproof.cli.app import status
-from slotproof.protocol.shapes import Shape, shape
 
 ROOT = Path(__file__).parents[3]
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
@@ -58,118 +52,6 @@ SUMMARY: dict[str, Any] = {
     "not_judged": [{**NEW, "minimal": False}],
     "search": {"seed": 3, "examples": 10, "seconds": 1.5},
 }
-
-
-# SARIF -------------------------------------------------------------------------------------------
-
-Uri = Annotated[str, Field(pattern=r"^[A-Za-z0-9._~/@%&=+,;!$'()*-]+$")]
-
-
-@shape
-class Words(TypedDict):
-    text: Annotated[str, Field(min_length=1)]
-
-
-@shape
-class Artifact(TypedDict):
-    uri: Uri
-
-
-@shape
-class Physical(TypedDict):
-    artifactLocation: Artifact
-
-
-@shape
-class Location(TypedDict):
-    physicalLocation: Physical
-
-
-@shape
-class Rule(TypedDict):
-    id: str
-    shortDescription: Words
-
-
-@shape
-class Driver(TypedDict):
-    name: str
-    rules: list[Rule]
-
-
-@shape
-class Tool(TypedDict):
-    driver: Driver
-
-
-@shape
-class Suppression(TypedDict):
-    kind: Literal["inSource", "external"]
-    justification: NotRequired[str]
-
-
-@shape
-class Result(TypedDict):
-    ruleId: str
-    level: Literal["none", "note", "warning", "error"]
-    message: Words
-    partialFingerprints: dict[str, str]
-    locations: list[Location]
-    baselineState: Literal["new", "unchanged", "updated", "absent"]
-    suppressions: NotRequired[list[Suppression]]
-
-
-@shape
-class Run(TypedDict):
-    tool: Tool
-    results: list[Result]
-
-
-_File = TypedDict("_File", {"$schema": str, "version": Literal["2.1.0"], "runs": list[Run]})
-
-
-@shape
-class File(_File):
-    """A log file."""
-
-
-SARIF = Shape("sarif", File)
-
-
-def test_sarif_has_stable_fingerprints() -> None:
-    document = json.loads(results.sarif(SUMMARY, Path("known/b.json")))
-    assert SARIF.line(document) is None
-    (run,) = document["runs"]
-    states = [(each["baselineState"], each["level"]) for each in run["results"]]
-    assert states == [
-        ("unchanged", "note"),
-        ("absent", "note"),
-        ("new", "error"),
-        ("new", "warning"),
-    ]
-    prints = [each["partialFingerprints"][results.FINGERPRINT] for each in run["results"]]
-    assert prints == [NOISE, NOISE, NEW["id"], NEW["id"]]
-    assert {each["ruleId"] for each in run["results"]} == {
-        each["id"] for each in run["tool"]["driver"]["rules"]
-    }
-    uris = [
-        each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-        for each in run["results"]
-    ]
-    assert uris[0] == "known/t.itf.json" and uris[2] == "out/a%20b.itf.json"
-    other = copy.deepcopy(SUMMARY)
-    other["search"]["seed"], other["new"][0]["trace"] = 4, "elsewhere.itf.json"
-    again = json.loads(results.sarif(other, Path("b.json")))["runs"][0]["results"]
-    assert [each["partialFingerprints"] for each in again] == [
-        each["partialFingerprints"] for each in run["results"]
-    ]
-
-
-@pytest.mark.parametrize("wrong", [{"level": "fatal"}, {"message": {}}, {"extra": 1}])
-def test_what_is_no_sarif_is_seen(wrong: dict[str, Any]) -> None:
-    document = json.loads(results.sarif(SUMMARY, Path("b.json")))
-    document["runs"][0]["results"][0] |= wrong
-    assert SARIF.line(document) is not None
 
 
 # JUnit -------------------------------------------------------------------------------------------
@@ -247,10 +129,10 @@ def test_what_can_not_be_written_is_one_line(
 ) -> None:
     base = tmp_path / "b.json"
     base.write_text('{"slotproof_baseline": 2, "groups": []}')
-    assert status(["gate", str(base), "--sarif", str(base / "below")]) == 2
+    assert status(["gate", str(base), "--junit", str(base / "below")]) == 2
     assert status(["gate", str(base), "--junit", str(tmp_path)]) == 2
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 2 and "--sarif" in lines[0] and "is a folder: name a file" in lines[1]
+    assert len(lines) == 2 and "--junit" in lines[0] and "is a folder: name a file" in lines[1]
 
 
 # The action --------------------------------------------------------------------------------------
@@ -304,5 +186,4 @@ def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_pa
     assert ("::error title=new%3A" in codes["The gate"][1]) == found
     made = tmp_path / "slotproof-results"
     assert valid_junit((made / "junit.xml").read_text()) is None
-    assert SARIF.line(json.loads((made / "slotproof.sarif").read_text())) is None
     assert (made / "pages" / "index.html").exists() == found

@@ -30,11 +30,7 @@ CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
 PLUGIN = "slotproof.plugin.hooks"
 INSTALLED = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
 LOADED = () if INSTALLED else ("-p", PLUGIN)
-NEED_IT = {
-    "slotproof.engines.reference",
-    "slotproof.matrices.mutants",
-    "slotproof.matrices.systematic",
-}
+NEED_IT = {"slotproof.engines.reference"}
 """Modules that run the reference engine."""
 MISSING = "slotproof: the reference engine needs torch: pip install 'slotproof[reference]'"
 

@@ -25,7 +25,6 @@ READ_TRACE: tuple[tuple[str, ...], ...] = (
     ("show", FILE, "--format", "html"),
     ("show", FILE, "--format", "html", "--out", OUT),
     ("show", FILE, "--format", "markdown"),
-    ("show", FILE, "--format", "mermaid"),
     ("show", FILE, "--format", "pytest"),
     ("show", FILE, "--format", "issue"),
     ("show", FILE, FILE, "--all", "--out", OUT),

@@ -29,7 +29,7 @@ from tests.cover.telling import telling
 
 pytestmark = pytest.mark.quality
 PLAN = Plan(CONFIGS)
-LONGEST = {"22213-double-count": 5, "abort-unheard": 11, "queue-loses-third": 12}
+LONGEST = {"22213-double-count": 5, "abort-unheard": 11}
 """Commands at most, where it is not 10."""
 EXPLAINED = {
     "22753-sticky-active": "T-REFUSE does not set slot.lent to false",
@@ -55,7 +55,6 @@ EXPLAINED = {
     "leak-swa": (
         "T-SAVE frees swa [max(⌈m⌉, req.E) + 1, ⌈req.A⌉), not swa [max(⌈m⌉, req.E), ⌈req.A⌉)"
     ),
-    "overlap-no-trim": "T-SAVE cuts nothing: req.A stays as it is",
 }
 """What a finding is explained by: the bug, in words of the spec."""
 UNEXPLAINED = {

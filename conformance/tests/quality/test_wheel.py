@@ -28,8 +28,8 @@ CORPUS = ROOT / "conformance" / "tests" / "fuzz" / "corpus"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
 """By folder of the checkout, that of the wheel."""
-STAYS = ("ruff.toml", "survivors.toml")
-"""Of no use where slotproof is installed: the linter's, and `make mutants`'."""
+STAYS = ("ruff.toml",)
+"""Of no use where slotproof is installed: the linter's."""
 
 
 def ran(argv: Sequence[object], cwd: Path, status: int = 0) -> str:

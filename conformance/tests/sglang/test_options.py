@@ -1,7 +1,7 @@
 """Options of a server on a real build: the search reaches each, and finds what is wrong there.
 
 Faults are put into the build itself (`broken_options.py`). Known bugs of the release are mended in
-both, and what its idle sessions hold is set aside.
+both, and what its idle sessions hold is ignored.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import pytest
 
 from slotproof.engines.releases import of_release
 from slotproof.logs import judging, report
-from slotproof.logs.files import files_of
 from slotproof.protocol.commands import Command
 from tests.processes import finished
+from tests.recordings import files_of
 
 pytestmark = pytest.mark.sglang
 
@@ -93,7 +93,7 @@ def live(
 def test_a_plain_scenario_conforms(tmp_path: Path) -> None:
     log, done = live("0.5.23", tmp_path, FEED)
     assert done.returncode == 0, done.stderr[-2000:]
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations
     seen = verdict.coverage.transitions
     wanted = "OPEN SUBMIT MATCH INSERT RESTORE EXTEND DECODE SAVE PLAIN-SUBMIT PLAIN-FINISH CLOSE"
@@ -109,7 +109,7 @@ def test_the_loop_of_production(draft: int, tmp_path: Path) -> None:
     config = {"overlap": True, "draft": draft, "context_len": 96}
     log, done = live("0.5.23", tmp_path, FEED, config=config)
     assert done.returncode == 0, done.stderr[-2000:]
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations, verdict.violations
     assert verdict.header.config.overlap and verdict.header.config.draft == draft
     assert {"T-LAUNCH", "T-RESULT", "T-SAVE"} <= set(verdict.coverage.transitions)
@@ -122,7 +122,7 @@ def test_sessions_that_keep_no_slot(tmp_path: Path) -> None:
     feed = [*FEED[:-4], [turn("p2", None, 1, 12, 3)], *NOTHING * 5, *FEED[-4:]]
     log, done = live("0.5.23", tmp_path, feed, config={"branching": True})
     assert done.returncode == 0, done.stderr[-2000:]
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations, verdict.violations
     told = [line["command"] for line in recorded(log) if "command" in line]
     sent = {each["rid"]: each for each in told if each["do"] == "submit"}
@@ -134,7 +134,7 @@ def test_the_double_count_is_in_the_log_of_the_server_that_it_killed(tmp_path: P
     """INV-ONCE.reported, INV-SUM-FULL.reported (22213); 0.5.10's own check ends the server."""
     log, done = live("0.5.10.post1", tmp_path, FEED)
     assert done.returncode != 0 and "AssertionError" in done.stderr
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert {"INV-ONCE.reported", "INV-SUM-FULL.reported"} <= {v.clause for v in verdict.violations}
     assert verdict.line == verdict.lines, "the last iteration is in the log"
 
@@ -153,7 +153,7 @@ def test_a_sliding_window(release: str, page: int, pages: str, tmp_path: Path) -
         settings["SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY"] = "0"
     log, done = live(release, tmp_path, WINDOW_FEED, config=config, **settings)
     assert done.returncode == 0, done.stderr[-2000:]
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations, verdict.violations
     assert verdict.header.config.window == 8 and verdict.header.config.swa_tokens == 48
     assert verdict.coverage.transitions["T-SWA-ADVANCE"]
@@ -164,14 +164,14 @@ def test_a_sliding_window(release: str, page: int, pages: str, tmp_path: Path) -
 
 def recorded(log: Path) -> list[dict[str, Any]]:
     """Every line that is there."""
-    return [json.loads(line) for file in files_of([log]) for line in file.read_text().splitlines()]
+    return [json.loads(line) for file in files_of(log) for line in file.read_text().splitlines()]
 
 
 def test_less_can_be_recorded(tmp_path: Path) -> None:
     """The state now and then, no pages: said, and the events are judged."""
     settings = {"SLOTPROOF_RECORD_EVERY": "4", "SLOTPROOF_RECORD_PAGES": "0"}
     log, _ = live("0.5.23", tmp_path, FEED, **settings)
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations
     assert 0 < verdict.seen["state"] < verdict.seen["iterations"] / 2
     missing = report.not_observed(verdict)
@@ -194,7 +194,7 @@ def test_tokens_are_in_the_log_where_they_are_asked_for(
     strict = {"SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY": "0"}
     log, done = live(release, tmp_path, FEED[:16], **settings, **strict)
     assert done.returncode == 0, done.stderr[-2000:]
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations and verdict.coverage.checked["INV-HISTORY"]
     lines = recorded(log)
     text, whole = json.dumps(lines), "SLOTPROOF_RECORD_TOKENS" in settings
@@ -235,7 +235,7 @@ def test_no_tensor_is_read_for_figures(
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "recorder off" not in done.stderr
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations
     seen = verdict.coverage.transitions
     assert {
@@ -263,8 +263,8 @@ def test_several_files_of_a_server(tmp_path: Path) -> None:
     settings = {"SLOTPROOF_RECORD_MEGABYTES": "1", "SLOTPROOF_RECORD_FILES": "150"}
     log, done = live("0.5.23", tmp_path, FEED, SLOTPROOF_RECORD_PAGES="0", **settings)
     assert done.returncode == 0 and "recorder off" not in done.stderr
-    files = files_of([log])
-    whole, last = judging.validate(log), judging.validate(files[-1])
+    files = files_of(log)
+    whole, last = judging.validate(files_of(log)), judging.validate(files[-1])
     assert len(files) > 1 and not whole.violations and not last.violations
     assert whole.unseen[0] == 0 and last.unseen[0] + last.lines == whole.lines
 
@@ -276,7 +276,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 0 and len(said) == 2, done.stderr[-2000:]
     assert said[0].startswith("slotproof: recording to ")
     assert said[1] == f"slotproof: recorder off: {log}: File too large"
-    verdict = judging.validate(log)
+    verdict = judging.validate(files_of(log))
     assert not verdict.violations and verdict.cut is None
     assert 0 < verdict.seen["iterations"] < len(FEED)
 

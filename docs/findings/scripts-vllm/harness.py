@@ -328,6 +328,14 @@ class Engine:
         """Requests and turns that are not answered while nothing runs."""
         return [rid for rids in self.turns.values() for rid in rids]
 
+    def show(self):
+        """Print what clients were told, what each request has, and how many tokens are free."""
+        print("answers:", self.answers)
+        print("tokens that each got:", {rid: len(got) for rid, got in self.tokens.items()})
+        print("waiting:", self.waiting(), "- free tokens:", self.free())
+        for key in self.turns:
+            print(f"{key}: {self.status(key)}, blocks {self.blocks(key)}")
+
 
 def follows(read, token):
     """What is read of all KV before, with that of one more token."""
@@ -338,8 +346,11 @@ class NoBlock(IndexError):
     """The scheduler has the worker write KV that it gave no block for."""
 
 
-def main(finding):
-    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
+def main(finding, judged=True):
+    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error.
+
+    A finding that is not ``judged`` prints a state, and returns nothing: status 0.
+    """
     print(f"vLLM {vllm.__version__}")
     print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")
     try:
@@ -348,7 +359,8 @@ def main(finding):
         traceback.print_exc()
         status = 2
     else:
-        print(f"BUG: {wrong}" if wrong else "not seen")
+        if judged:
+            print(f"BUG: {wrong}" if wrong else "not seen")
         status = 1 if wrong else 0
     sys.stdout.flush()
     sys.stderr.flush()

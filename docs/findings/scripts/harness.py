@@ -367,6 +367,29 @@ class Engine:
     def waiting(self):
         return [req.rid for req in self.scheduler.waiting_queue]
 
+    def show(self):
+        """Print what clients were told, what each session and its slot have, whose the memory is.
+
+        A session is in flight while a turn of it is not over. Its history is what the next
+        turn's prompt begins with. Its slot is what it keeps between turns.
+        """
+        print("answers:", self.answers)
+        print("tokens that each got:", {rid: len(got) for rid, got in self.tokens.items()})
+        print("running:", list(self.running()), "- waiting:", self.waiting())
+        for session in self.controller.sessions:
+            tokens = len(self.history(session) or ())
+            print(f"{session}: in flight {self.inflight(session)}, history of {tokens} tokens")
+            slot = self.slot(session)
+            if slot is not None and row(slot) is not None:
+                lengths = ("cache_protected_len", "kv_committed_len", "kv_allocated_len")
+                print("its slot:", {name: figure(slot, name) for name in lengths})
+                if not self.window:
+                    print("positions committed, and never written:", self.unwritten(session))
+        if not self.window:
+            owned = self.owned()
+            print("tokens, by whose they are:", owned, "in all", sum(owned.values()))
+        print("the engine's own check:", self.check())
+
 
 def words(reason):
     """A finish reason in a line."""
@@ -473,8 +496,11 @@ def read_through_mapping(scheduler, allocator, window):
         setattr(pool, name, buffer)
 
 
-def main(finding):
-    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error."""
+def main(finding, judged=True):
+    """Run a finding: it returns what is wrong, or None. Exit status 1, 0; 2 is another error.
+
+    A finding that is not ``judged`` prints a state, and returns nothing: status 0.
+    """
     print(f"SGLang {sglang.__version__}")
     print(f"torch {torch.__version__}, Python {sys.version.partition(' ')[0]}")
     try:
@@ -483,7 +509,8 @@ def main(finding):
         traceback.print_exc()
         status = 2
     else:
-        print(f"BUG: {wrong}" if wrong else "not seen")
+        if judged:
+            print(f"BUG: {wrong}" if wrong else "not seen")
         status = 1 if wrong else 0
     sys.stdout.flush()
     sys.stderr.flush()

@@ -8,7 +8,6 @@ from slotproof_engine.mutants import (
     choices,
     content,
     memory,
-    overlap,
     prefixes,
     sessions,
     slots,
@@ -19,7 +18,7 @@ __all__ = ["MUTANTS", "Mutant", "mutant_named"]
 
 MUTANTS: dict[str, Mutant] = {
     mutant.name: mutant
-    for kind in (slots, sessions, memory, content, prefixes, overlap, choices, checks, answers)
+    for kind in (slots, sessions, memory, content, prefixes, choices, checks, answers)
     for mutant in kind.MUTANTS
 }
 

@@ -20,22 +20,6 @@ class OffWithDrafts(MemoryChecker):
             super().self_check_during_busy()
 
 
-class OffBetweenChunks(MemoryChecker):
-    def check(self) -> None:
-        """Does not run where the batch left nobody but the one between two chunks."""
-        if self.scheduler.chunked_req is None or not all(
-            each.is_empty() for each in self.batches()
-        ):
-            super().check()
-        else:
-            self._forget()
-
-
-class OffAtTheEnd(MemoryChecker):
-    def self_check_during_idle(self) -> None:
-        """Does not run where the batch left nobody at all."""
-
-
 class BatchEquality(MemoryChecker):
     def batches(self) -> list[ScheduleBatch]:
         """Compares batches field by field, tensors included."""
@@ -117,21 +101,6 @@ class Blind(MemoryChecker):
 
 
 MUTANTS = (
-    Mutant(
-        "check-off-between-chunks",
-        "a plain fault",
-        "no check where all that ran is between two chunks",
-        ("INV-CHECKER",),
-        swap(checker=OffBetweenChunks),
-        {"chunk": 1},
-    ),
-    Mutant(
-        "check-off-at-the-end",
-        "a plain fault",
-        "no check where all that ran has finished",
-        ("INV-CHECKER",),
-        swap(checker=OffAtTheEnd),
-    ),
     Mutant(
         "27228a-check-off-with-drafts",
         "sgl-project/sglang#27228",

@@ -175,7 +175,7 @@ MUTANTS = (
         "22273-doomed-restores",
         "sgl-project/sglang#22273",
         "a doomed turn restores the slot, then saves its one token over it",
-        ("INV-SUM-FULL", "INV-ORDER", "INV-HISTORY"),
+        ("INV-SUM-FULL", "INV-ORDER", "INV-HISTORY", "INV-BACKED"),
         swap(cache=DoomedRestores),
     ),
     Mutant(

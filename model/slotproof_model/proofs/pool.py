@@ -15,13 +15,14 @@ from multiprocessing.context import BaseContext
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, ParamSpec, TypeVar
 
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Pool(ProcessPoolExecutor):
-    """An executor whose processes neither hear Ctrl-C, which is this one's business, nor stay
-    where this one is killed.
+    """An executor whose processes hear neither Ctrl-C nor a SIGTERM to the whole group, which
+    are this one's business, nor stay where this one is killed.
 
     ``jobs`` processes; one per core if ``None``. ``begin`` is called in each of them first.
 
@@ -71,8 +72,8 @@ def pool(jobs: int | None, context: BaseContext | None = None) -> Iterator[Pool]
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that start now do not hear Ctrl-C, from their first moment on; this one does."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Processes that start now hear neither signal, from their first moment on; this one does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:
@@ -101,10 +102,12 @@ class _First:
 
 
 def _begin(first: _First) -> None:
-    """How a process begins: SIGINT, which was blocked so far, is ignored from here on."""
+    """Begin a process in a group of its own: SIGTERM to the parent's group is not meant for it."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # also one to the group that waits to be delivered
+    os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     first()
 

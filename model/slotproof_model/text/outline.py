@@ -6,11 +6,8 @@ rendered with beside the model of that time.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
-from slotproof_model.spec.expr import Expr
-from slotproof_model.spec.invariants import INVARIANTS
+from slotproof_model.spec.invariants import ENVIRONMENT, INVARIANTS
+from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.text import render
@@ -40,48 +37,23 @@ def outline() -> Outline:
         "terms": {
             each.name: {"is": render.formula(each.expr, written_out=True)} for each in named()
         },
-        "environment": {
-            name: {"is": render.formula(expr)}
-            for name, expr in _optional("invariants", "ENVIRONMENT").items()
-        },
+        "environment": {name: {"is": render.formula(expr)} for name, expr in ENVIRONMENT.items()},
         "meaning": {
-            each.id: {name: render.formula(expr) for name, expr in means.items()}
+            each.id: {name: render.formula(expr) for name, expr in each.means.items()}
             for each in TRANSITIONS.values()
-            if (means := _means(each))
         },
         "profiles": {
             name: {choice: str(value) for choice, value in profile.choices.items()}
-            for name, profile in _optional("profiles", "PROFILES").items()
+            for name, profile in PROFILES.items()
         },
     }
-
-
-def _optional(module: str, attribute: str) -> dict[str, Any]:
-    """A part that an older spec may not have."""
-    try:
-        found: dict[str, Any] = getattr(
-            importlib.import_module(f"slotproof_model.{module}"), attribute
-        )
-    except (ModuleNotFoundError, AttributeError):
-        return {}
-    return found
-
-
-def _means(each: Transition) -> dict[str, Expr]:
-    """What its parameters mean; older specs said so in a module of its own."""
-    found: dict[str, Expr] = _optional("meaning", "MEANING").get(each.id, {})
-    return getattr(each, "means", found)
 
 
 def _transition(each: Transition) -> dict[str, str]:
     says = {"sentence": each.sentence}
     if each.params:
         says["parameters"] = ", ".join(render.symbol(var.name) for var in each.params)
-        says |= {
-            f"parameter {render.symbol(var.name)}": var.sentence
-            for var in each.params
-            if getattr(var, "sentence", "")  # an older spec has none
-        }
+        says |= {f"parameter {render.symbol(var.name)}": var.sentence for var in each.params}
     cut, room = render.cut_of(each), render.room_of(each)
     if cut:
         says["where m"] = cut

@@ -38,17 +38,10 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
         for position, (token, stamped) in enumerate(stamps[: owner.C]):
             if stamped != position or (position < len(known) and token != known[position]):
                 should = known[position] if position < len(known) else None
-                yield violated(
-                    "INV-CONTENT.stamp",
-                    "position {position} of {owners} holds the KV of token {engine} at {stamped}, "
-                    "not of {should} at {position}",
-                    owners=(owner.holder,),
-                    position=position,
-                    stamped=stamped,
-                    should="its token" if should is None else should,
-                    spec=should,
-                    engine=token,
-                )
+                words = "position {at} of {owners} holds the KV of token {engine} at {stamped}, "
+                words += f"not of {'its token' if should is None else should} at {{at}}"
+                said = {"owners": (owner.holder,), "at": position, "stamped": stamped}
+                yield violated("INV-CONTENT.stamp", words, spec=should, engine=token, **said)
                 return
 
 

@@ -43,7 +43,7 @@ def _answer(seen: Observation, rid: str, sent: Sent) -> Iterator[Violation]:
     count, asked = len(sent.output), max(0, sent.max_new)
     if sent.reason == "abort":
         unasked = _unasked(seen, sent)
-        too_long = sent.beyond(seen.config.context_len) and not _ended(seen, sent)
+        too_long = sent.most > seen.config.context_len and not _ended(seen, sent)
         refused = sent.refusable is True or too_long
         maybe = unasked and (count > asked if _large(seen, sent) else sent.refusable is None)
         if count and (refused or maybe):
@@ -107,16 +107,15 @@ def _served(seen: Observation, sent: Sent) -> bool:
 
 def _stop(rid: str, sent: Sent, output: list[int]) -> Iterator[Violation]:
     """Whether it went as far as its first stop token, and no further."""
-    stops = [index for index, token in enumerate(output) if token in sent.stop]
-    if stops and stops[0] < len(output) - 1:
+    stops = [number for number, token in enumerate(output, 1) if token in sent.stop]
+    count = len(output)
+    if stops and stops[0] < count:
         words = "{rid} got {engine} tokens; its stop token is number {spec}"
-        yield violated(
-            "INV-ANSWER.past_stop", words, rid=rid, spec=stops[0] + 1, engine=len(output)
-        )
+        yield violated("INV-ANSWER.past_stop", words, rid=rid, spec=stops[0], engine=count)
     elif sent.reason == "stop" and not stops:
         words = "{rid} ended by stop without a stop token"
         yield violated("INV-ANSWER.stop", words, rid=rid)
-    elif sent.reason == "length" and stops and len(output) < sent.max_new:
+    elif sent.reason == "length" and stops and count < sent.max_new:
         words = "{rid} ended at a stop token, and it was told that this is its length"
         yield violated("INV-ANSWER.reason", words, rid=rid)
 

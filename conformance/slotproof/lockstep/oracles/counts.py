@@ -13,7 +13,7 @@ from typing import Any
 from slotproof.lockstep.figures import figures, in_a_line
 from slotproof.lockstep.observation import TERMS, Observation, Violation, actor_of, violated
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.spec.expr import Expr, variables
+from slotproof_model.spec.expr import variables
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.state import NO_ROW
 
@@ -38,14 +38,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
             yield _sum(invariant, "reported", reported)
         expected = expected_report(seen, pool, reported["held"])
         if (reported["held"], reported["uncached"]) != expected:
-            yield violated(
-                "INV-ONCE.reported",
-                "{pool}: the engine counts held {said[held]} and uncached {said[uncached]}, "
-                "ownership gives {expected[0]} and {expected[1]}",
-                pool=pool,
-                said=reported,
-                expected=expected,
+            words = (
+                "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
+                "{own[0]} and {own[1]}"
             )
+            said = {"held": reported["held"], "uncached": reported["uncached"]}
+            yield violated("INV-ONCE.reported", words, pool=pool, own=expected, **said)
     yield from _held_rows(seen)
     _count(seen)
 
@@ -72,14 +70,10 @@ def _broken(seen: Observation, invariant: str, conjunct: str, actor: str | None)
     session, rid = (None, None) if invariant in _OF_ALL else actor_of(actor)
     expr, page = INVARIANTS[invariant].conjuncts[conjunct], seen.config.page_size
     said = figures(expr, page, seen.world.vector(actor))
-    if actor and {"session", "slot", "turn"} & _parts(expr) and "frame" not in _parts(expr):
+    parts = {name.partition(".")[0] for name in variables(expr)}  # of the state
+    if actor and {"session", "slot", "turn"} & parts and "frame" not in parts:
         said = f"{actor.removeprefix('/')}: {said} ({_figures(seen, actor)})"
     return Violation(invariant, conjunct, said, writer, session=session, rid=rid)
-
-
-def _parts(expr: Expr) -> set[str]:
-    """Of the state: of which a formula speaks."""
-    return {name.partition(".")[0] for name in variables(expr)}
 
 
 def _sum(
@@ -87,40 +81,26 @@ def _sum(
 ) -> Violation:
     """The equation of a pool, where it does not add up."""
     terms = [share[term] for term in TERMS]
-    return violated(
-        f"{invariant}.{conjunct}",
-        "{pool}: {terms} = {engine}, not {spec} ({names})",
-        terms=" + ".join(map(str, terms)),
-        names=" + ".join(TERMS),
-        transition=writer,
-        pool=EQUATIONS[invariant],
-        spec=share["total"],
-        engine=sum(terms),
-    )
+    words = f"{{pool}}: {{terms}} = {{engine}}, not {{spec}} ({' + '.join(TERMS)})"
+    shown = {"pool": EQUATIONS[invariant], "spec": share["total"], "engine": sum(terms)}
+    added, clause = " + ".join(map(str, terms)), f"{invariant}.{conjunct}"
+    return violated(clause, words, terms=added, transition=writer, **shown)
 
 
 def _count(seen: Observation) -> None:
     """Which clauses there was something to evaluate on."""
-    checked = seen.coverage.checked
-    snapshot = seen.snapshot
-    checked["INV-ROWS"] += 1
-    if seen.world.actors:
-        for invariant in ("INV-ABSENT", "INV-KIND", "INV-TOKENS"):
-            checked[invariant] += 1
-    else:
-        checked["INV-DRAIN"] += 1
-    if snapshot["requests"]:
-        checked["INV-PHASE"] += 1
-    if seen.lent_slots:
-        checked["INV-LOAN"] += 1
-    if snapshot["slots"]:
-        checked["INV-ONCE"] += 1
-    if seen.owners:
-        for invariant in ("INV-ORDER", "INV-ALIGN", "INV-COVER"):
-            checked[invariant] += 1
-        if seen.config.window:
-            checked["INV-CURSOR"] += 1
-            checked["INV-WINDOW"] += 1
+    actors, owners = bool(seen.world.actors), bool(seen.owners)
+    for invariants, there in (
+        (["INV-ROWS"], True),
+        (["INV-ABSENT", "INV-KIND", "INV-TOKENS"], actors),
+        (["INV-DRAIN"], not actors),
+        (["INV-PHASE"], seen.snapshot["requests"]),
+        (["INV-LOAN"], seen.lent_slots),
+        (["INV-ONCE"], seen.snapshot["slots"]),
+        (["INV-ORDER", "INV-ALIGN", "INV-COVER"], owners),
+        (["INV-CURSOR", "INV-WINDOW"], owners and seen.config.window),
+    ):
+        seen.coverage.checked.update(invariants if there else [])
 
 
 def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[int, int]:
@@ -135,11 +115,8 @@ def expected_report(seen: Observation, pool: str, reported_held: int) -> tuple[i
         return held, uncached
     index = 1 if pool == "full" else 3
     sessions = {f"/{rid}" for rid in _for_sessions(seen)}
-    turns = {
-        key: share[index]
-        for key, share in seen.world.shares.items()
-        if key[0] != "/" or key in sessions
-    }
+    shares = seen.world.shares.items()
+    turns = {key: each[index] for key, each in shares if key[0] != "/" or key in sessions}
     least = sum(tokens for key, tokens in turns.items() if key in seen.lent_slots)
     moved = min(max(reported_held - held, least), sum(turns.values()))
     return held + moved, uncached - moved
@@ -151,14 +128,13 @@ def _for_sessions(seen: Observation) -> dict[str, RequestView]:
     return {rid: view for rid, view in requests if view["kind"] != "plain"}
 
 
-def _figures(seen: Observation, actor: str | None) -> str:
+def _figures(seen: Observation, actor: str) -> str:
     """The lengths of the actor."""
-    session, rid = actor_of(actor)
     requests = seen.snapshot["requests"]
-    if session is None:
-        return _lengths(requests.get(rid or ""))
-    slot = _lengths(seen.snapshot["slots"].get(session))
-    turn = next((each for each in requests.values() if each["session"] == session), None)
+    if actor.startswith("/"):
+        return _lengths(requests.get(actor[1:]))
+    slot = _lengths(seen.snapshot["slots"].get(actor))
+    turn = next((each for each in requests.values() if each["session"] == actor), None)
     return f"slot {slot}, turn {_lengths(turn)}"
 
 

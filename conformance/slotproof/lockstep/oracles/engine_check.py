@@ -9,16 +9,12 @@ from typing import Any
 from slotproof.lockstep.observation import TERMS, Observation, Violation, all_of, violated
 from slotproof.lockstep.oracles import owners
 from slotproof.lockstep.oracles.counts import EQUATIONS, expected_report
+from slotproof.lockstep.published import moving, those
 from slotproof.protocol.snapshot import CheckerView
 from slotproof_model.spec.memory import Move
 from slotproof_model.spec.state import NO_ROW
-from slotproof_model.spec.transitions import TRANSITIONS
 
-BATCHES = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "run" and any(mem.move is Move.ALLOC for mem in each.memory)
-)
+BATCHES = those(lambda each: each.stage == "run") & moving(Move.ALLOC)
 """A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
 KEPT = 100
 """Lines that an engine keeps at least, where it keeps any."""
@@ -49,17 +45,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
         mine = {**seen.figures(pool), "held": held, "uncached": uncached}
         wrong = [name for name in mine if mine[name] != theirs[name]]
         if wrong:
-            yield violated(
-                "INV-CHECKER.figures",
-                "{pool}: the check says {theirs}, ownership gives {mine} ({names})",
-                theirs=tuple(theirs[name] for name in mine),
-                mine=tuple(mine.values()),
-                names=", ".join(mine),
-                pool=pool,
-                variable=f"{pool}.{wrong[0]}",
-                spec=mine[wrong[0]],
-                engine=theirs[wrong[0]],
-            )
+            words = "{pool}: the check says {theirs}, ownership gives {mine} ({names})"
+            both = {"theirs": tuple(theirs[name] for name in mine), "mine": tuple(mine.values())}
+            first = {"variable": f"{pool}.{wrong[0]}", "names": ", ".join(mine), "pool": pool}
+            spec, engine = mine[wrong[0]], theirs[wrong[0]]
+            yield violated("INV-CHECKER.figures", words, spec=spec, engine=engine, **both, **first)
     yield from _counted(seen, check)
     yield from _log(check, seen.previous["checker"].get("kept", 0))
     broken = {invariant for _, invariant, _ in seen.broken}

@@ -37,16 +37,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         prompt = seen.client.prompt_of(rid)
         if prompt is not None and differ(request["hash"], prompt):
             words = "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
-            yield violated(
-                "INV-HISTORY.prompt",
-                words + ("" if len(prompt) != request["prompt"] else ", and others" + _HASHES),
-                spec=len(prompt),
-                engine=request["prompt"],
-                said=request["hash"],
-                right=token_hash(prompt),
-                session=whose,
-                rid=rid,
-            )
+            words += "" if len(prompt) != request["prompt"] else ", and others" + _HASHES
+            hashes = {"said": request["hash"], "right": token_hash(prompt)}
+            said = {"spec": len(prompt), "engine": request["prompt"], "session": whose, "rid": rid}
+            yield violated("INV-HISTORY.prompt", words, **said, **hashes)
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:

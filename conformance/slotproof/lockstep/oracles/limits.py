@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.lockstep.observation import Observation, Violation, running, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    config, requests = seen.config, seen.snapshot["requests"]
-    running = sum(each["phase"] == "running" for each in requests.values())
-    if running:
+    count, most = len(running(seen.snapshot)), seen.config.max_running
+    if count:
         seen.coverage.checked["INV-LIMIT"] += 1
-    if running > config.max_running:
-        words, most = "{engine} requests run; {spec} may", config.max_running
-        yield violated("INV-LIMIT.running", words, spec=most, engine=running)
-    if config.chunk:
-        yield from _chunks(seen)
-
-
-def _chunks(seen: Observation) -> Iterator[Violation]:
-    """A prefill's length where its beginning is known for certain: matched, or parked."""
+    if count > most:
+        words = "{engine} requests run; {spec} may"
+        yield violated("INV-LIMIT.running", words, spec=most, engine=count)
+    # A prefill's length where its beginning is known for certain: matched, or parked.
     parked = seen.previous["requests"].items()
     begins = {rid: view["C"] for rid, view in parked if view["phase"] == "parked"}
-    for _, sid, rid, params in seen.snapshot.get("events", []):
+    for _, sid, rid, params in seen.snapshot.get("events", []) if seen.config.chunk else ():
         if rid is None:
             continue
         if "m" in params:  # it was matched
             begins[rid] = params["m"]
         elif "t" in params and rid in begins:  # it was extended
-            length = params["t"] - begins.pop(rid)
-            if length > seen.config.chunk:
+            length, most = params["t"] - begins.pop(rid), seen.config.chunk
+            if length > most:
                 words = "{rid}: {engine} tokens are prefilled at once; {spec} may"
-                most = seen.config.chunk
-                yield violated(
-                    "INV-LIMIT.chunk", words, session=sid, rid=rid, spec=most, engine=length
-                )
+                whose = {"session": sid, "rid": rid}
+                yield violated("INV-LIMIT.chunk", words, **whose, spec=most, engine=length)
         else:
             begins.pop(rid, None)

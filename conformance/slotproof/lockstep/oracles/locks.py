@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from slotproof.lockstep.observation import Observation, Owner, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES
@@ -25,14 +26,12 @@ def judge(seen: Observation) -> Iterator[Violation]:
         tree = snapshot["tree"].get(pool, ())
         if not tree:
             continue
-        most: Counter[int] = Counter()
+        least, most = Counter[int](), Counter[int]()
         for owner in seen.owners:
             most.update(_pages(seen, owner, pool, 0))
-        least = most  # in the other pool, from the first position that the window reaches
-        if pool != "full":
-            least = Counter()
-            for owner in seen.owners:
-                least.update(_pages(seen, owner, pool, max(0, owner.C - seen.config.window)))
+            # In the other pool, from the first position that the window reaches.
+            start = 0 if pool == "full" else max(0, owner.C - seen.config.window)
+            least.update(_pages(seen, owner, pool, start))
         for page, locks in tree:
             if not least[page] <= locks <= most[page]:
                 shown = {"pool": pool, "page": page, "spec": most[page], "engine": locks}
@@ -42,9 +41,6 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 def _pages(seen: Observation, owner: Owner, pool: str, start: int) -> set[int]:
     """The pages below Q that the row points to, from ``start`` on."""
-    used = seen.snapshot["rows"]["used"].get(str(owner.row))
-    if used is None:
-        return set()
-    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
-    size = seen.config.page_size
-    return {index // size for index in indices[start : owner.Q] if index >= 0}
+    used: Any = seen.snapshot["rows"]["used"].get(str(owner.row), {})
+    indices: list[int] = used.get(pool, [])[start : owner.Q]
+    return {index // seen.config.page_size for index in indices if index >= 0}

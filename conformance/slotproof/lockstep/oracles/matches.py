@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
-from slotproof.lockstep.published import PUBLISHES, known_tokens
+from slotproof.lockstep.published import PUBLISHES, known_tokens, those
 from slotproof.protocol.snapshot import RequestView
-from slotproof_model.spec.transitions import TRANSITIONS
 
-MATCHES, SHARES, LEAVES = (
-    next(
-        name
-        for name, each in TRANSITIONS.items()
-        if each.stage == stage and each.course == "every request" and (name in PUBLISHES) == shares
-    )
-    for stage, shares in (("match", False), ("run", True), ("finish", True))
-)
+_EVERYS = those(lambda each: each.course == "every request")
+(MATCHES,) = (_EVERYS - PUBLISHES) & those(lambda each: each.stage == "match")
+(SHARES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "run")
+(LEAVES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "finish")
 """What a request without a slot does with the tree: it matches, shares its prompt, and leaves what
 it has when it ends."""
 WHOLE = "whole matches"
@@ -39,9 +34,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-MATCH"] += there > 0
         if matched < there:
             words = "{rid} matched {engine} tokens of its prompt, and {spec} are in the tree"
-            yield violated(
-                "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=there, engine=matched
-            )
+            shown = {"rid": rid, "transition": MATCHES, "spec": there, "engine": matched}
+            yield violated("INV-MATCH.all", words, **shown)
     published.learn(seen.previous, now, seen.client)
     if not seen.config.window:  # what has left its window can't be shared
         yield from _shared(seen)
@@ -79,6 +73,5 @@ def _left(seen: Observation) -> Iterator[Violation]:
             whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
             if left < whole:
                 words = "{rid} ended and left {engine} of its tokens in the tree, not {spec}"
-                yield violated(
-                    "INV-MATCH.left", words, rid=rid, transition=LEAVES, spec=whole, engine=left
-                )
+                shown = {"rid": rid, "transition": LEAVES, "spec": whole, "engine": left}
+                yield violated("INV-MATCH.left", words, **shown)

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.lockstep.observation import Observation, Violation, running, violated
+from slotproof.lockstep.published import those
 from slotproof_model.spec.state import PARKED, req
-from slotproof_model.spec.transitions import TRANSITIONS
 
-RETRACTS = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "retract" and req.phase.name in each.effect
-)
-PARKS = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if getattr(each.effect.get(req.phase.name), "value", None) == PARKED
-)
-EVICTS = frozenset(name for name, each in TRANSITIONS.items() if not each.has_actor)
-ADMITS = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "match" and each.course.startswith("every")
-)
+RETRACTS = those(lambda each: each.stage == "retract" and req.phase.name in each.effect)
+PARKS = those(lambda each: getattr(each.effect.get(req.phase.name), "value", None) == PARKED)
+EVICTS = those(lambda each: not each.has_actor)
+ADMITS = those(lambda each: each.stage == "match" and each.course.startswith("every"))
 TOLD = "commands to the engine"
 """Where a driver says that it can't have retract, accept, evict or pause done as they are meant."""
 PATIENCE = 5
@@ -76,23 +64,18 @@ def _flush(seen: Observation, said: set[str]) -> Iterator[Violation]:
 
 def _retract(seen: Observation, heard: bool) -> Iterator[Violation]:
     """One of those that run leaves the batch, or they do so by ending."""
-    client, now = seen.client, _running(seen.snapshot["requests"])
+    client, now = seen.client, running(seen.snapshot)
     if heard:
-        client.retracting, client.waited = _running(seen.previous["requests"]) & now, 0
+        client.retracting, client.waited = running(seen.previous) & now, 0
     took_place = any(event[0] in RETRACTS for event in seen.snapshot["events"])
     if took_place or not client.retracting <= now:
         client.retracting = set()
     client.waited += not client.paused and seen.snapshot["iter"] > seen.previous["iter"]
     if client.retracting and client.waited == PATIENCE:
         words = "none of {running} was retracted {engine} iterations after a retract was read"
-        running = " and ".join(sorted(client.retracting))
-        yield violated("INV-ANSWER.obeyed", words, running=running, engine=PATIENCE)
+        ran = " and ".join(sorted(client.retracting))
+        yield violated("INV-ANSWER.obeyed", words, running=ran, engine=PATIENCE)
         client.retracting = set()
-
-
-def _running(requests: object) -> set[str]:
-    assert isinstance(requests, dict)
-    return {rid for rid, each in requests.items() if each["phase"] == "running"}
 
 
 def _accept(seen: Observation) -> Iterator[Violation]:

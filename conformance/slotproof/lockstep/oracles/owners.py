@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
+from typing import Any
 
 from slotproof.lockstep.observation import Holder, Observation, Owner, Violation, violated
 from slotproof.protocol.snapshot import POOL_NAMES, Snapshot
@@ -103,10 +104,8 @@ def own_pages(snapshot: Snapshot, owner: Owner, pool: str, size: int) -> list[in
 
 def row_indices(snapshot: Snapshot, owner: Owner, pool: str) -> list[int]:
     """KV indices of the positions that the owner has allocated."""
-    used = snapshot["rows"]["used"].get(str(owner.row))
-    if used is None:
-        return []
-    indices: list[int] = used.get(pool, [])  # type: ignore[assignment]
+    used: Any = snapshot["rows"]["used"].get(str(owner.row), {})
+    indices: list[int] = used.get(pool, [])
     return indices[: owner.A]
 
 
@@ -122,16 +121,9 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
         yield violated("INV-BACKED.private", words, **whose, **shown)
     for position, clause in _wrong(seen, pool, owner, indices, tree):
         index = indices[position]
-        yield violated(
-            clause,
-            "{pool}: position {position} of {owners} " + _WORDS[clause],
-            **whose,
-            position=position,
-            index=index,
-            cursor=owner.E,
-            pages=pages,
-            page=index // size if index >= 0 else None,
-        )
+        words = "{pool}: position {position} of {owners} " + _WORDS[clause]
+        at = {"position": position, "index": index, "cursor": owner.E, "pages": pages}
+        yield violated(clause, words, page=index // size if index >= 0 else None, **whose, **at)
         return
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.client import Client
-from slotproof.lockstep.observation import Observation, Violation, violated
+from slotproof.lockstep.observation import Observation, Violation, running, violated
 from slotproof.protocol.commands import describe
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -22,11 +22,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     elif runs:
         client.unheard += 1
     if client.unheard == PATIENCE:
-        words = (
-            "{count} commands wait in the inbox, none was read for {steps} steps; first: {first}"
-        )
-        count, first = len(client.unread), describe(client.unread[0])
-        said = {"count": count, "steps": PATIENCE, "first": first}
+        words = "{n} commands wait in the inbox, none was read for {steps} steps; first: {first}"
+        said = {"n": len(client.unread), "steps": PATIENCE, "first": describe(client.unread[0])}
         yield violated("INV-PROGRESS.stalled", words, pins="read", **said)
     requests = snapshot["requests"]
     if requests:
@@ -36,18 +33,11 @@ def judge(seen: Observation) -> Iterator[Violation]:
     if runs and client.stalled == PATIENCE:
         waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
         rid = (waiting or list(requests))[0]
-        pins, why = _pinned(seen, rid) if waiting else (requests[rid]["phase"], "it stands still")
+        phase = requests[rid]["phase"]
+        pins, why = _pinned(seen, rid) if waiting else (phase, "it stands still")
         words = "{rid} is {phase}, and nothing changed for {steps} steps: {why}; {have}"
-        yield violated(
-            "INV-PROGRESS.stalled",
-            words,
-            rid=rid,
-            phase=requests[rid]["phase"],
-            steps=PATIENCE,
-            why=why,
-            have=_have(seen),
-            pins=pins,
-        )
+        said = {"rid": rid, "phase": phase, "steps": PATIENCE, "why": why, "have": _have(seen)}
+        yield violated("INV-PROGRESS.stalled", words, pins=pins, **said)
     yield from _starved(seen, runs)
     flushed = any(command["do"] == "flush" for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
@@ -95,13 +85,12 @@ def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
     snapshot, request = seen.snapshot, seen.snapshot["requests"][rid]
     sid = request["session"] if request["kind"] == "turn" else None
     slot = snapshot["slots"].get(sid) if sid else None
-    loans = {each["loan"] for each in snapshot["requests"].values()}
-    if slot and slot["lent"] and sid not in loans:
+    if slot and slot["lent"] and sid not in seen.lent_slots:
         return "flag", f"the slot of {sid} is marked as lent, and nobody has it"
     if slot is None and not snapshot["rows"]["free"]:
-        idle = len(snapshot["slots"].keys() - loans)
+        idle = len(snapshot["slots"].keys() - seen.lent_slots)
         return "rows", f"no row is free; idle slots have {idle}"
-    if _running(snapshot) >= seen.config.max_running:
+    if len(running(snapshot)) >= seen.config.max_running:
         return "limit", "as many run as may"
     sent = seen.client.unanswered.get(rid)
     known = request["prompt"] + request["output"]
@@ -121,10 +110,6 @@ def _tail(config: EngineConfig) -> int:
     """Tokens that a round may allocate beyond the next one: drafts, and with overlap scheduling the
     round that is under way."""
     return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
-
-
-def _running(snapshot: Snapshot) -> int:
-    return sum(each["phase"] == "running" for each in snapshot["requests"].values())
 
 
 def _pressed(seen: Observation) -> bool:
@@ -150,7 +135,7 @@ def _have(seen: Observation) -> str:
         for name, view in snapshot["pools"].items()
     ]
     rows = f"{len(snapshot['rows']['free'])} of {snapshot['rows']['total']} rows free"
-    return "; ".join([*pools, rows, f"{_running(snapshot)} of {seen.config.max_running} run"])
+    return "; ".join([*pools, rows, f"{len(running(snapshot))} of {seen.config.max_running} run"])
 
 
 def _goes_on(seen: Observation) -> bool:
@@ -161,9 +146,5 @@ def _goes_on(seen: Observation) -> bool:
 
 
 def _figures(snapshot: Snapshot) -> object:
-    return (
-        snapshot["requests"],
-        snapshot["sessions"],
-        snapshot["slots"],
-        {name: pool["available"] for name, pool in snapshot["pools"].items()},
-    )
+    available = {name: pool["available"] for name, pool in snapshot["pools"].items()}
+    return snapshot["requests"], snapshot["sessions"], snapshot["slots"], available

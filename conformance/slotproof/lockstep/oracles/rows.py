@@ -13,12 +13,10 @@ _BELONGS = "row {row} belongs to {owners}"
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    users: dict[int, list[Holder]] = {}
-    for row, times in Counter(seen.snapshot["rows"]["free"]).items():
-        users[row] = [_FREE] * times
+    view = seen.snapshot["rows"]
+    users = {row: [_FREE] * times for row, times in Counter(view["free"]).items()}
     for owner in seen.owners:
         users.setdefault(owner.row, []).append(owner.holder)
-    view = seen.snapshot["rows"]
     for shown in map(int, view["used"]):
         users.setdefault(shown, [_INDICES])
     stray = outside(users, view["total"])

@@ -5,12 +5,13 @@ An engine that tells no events has its states judged; its steps are not observed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.figures import figures
 from slotproof.lockstep.observation import Observation, Violation, actor_of, violated
+from slotproof.lockstep.published import those
 from slotproof.protocol.snapshot import Event
 from slotproof_model.evaluation.evaluate import compiled
 from slotproof_model.evaluation.layout import LAYOUT, OWN, POOLS, Vector
@@ -23,22 +24,13 @@ from slotproof_model.text.idioms import words_of
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
 
-_GIVES_UP = frozenset(
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "match" and slot.holding.name in each.effect
-)
-_AFTER = frozenset(
-    name for name, each in TRANSITIONS.items() if each.stage == "abort" and not each.memory
-)
+_GIVES_UP = those(lambda each: each.stage == "match" and slot.holding.name in each.effect)
+_AFTER = those(lambda each: each.stage == "abort" and not each.memory)
 """What may follow where a queued turn is aborted."""
-(_PARTIAL,) = (
-    name
-    for name, each in TRANSITIONS.items()
-    if each.stage == "abort" and each.memory and not each.names
-)
-(_RESTORE,) = (name for name, each in TRANSITIONS.items() if each.course == "every later turn")
+(_PARTIAL,) = those(lambda each: each.stage == "abort" and each.memory and not each.names)
+(_RESTORE,) = those(lambda each: each.course == "every later turn")
 
+_REUSES, _compiled = reusable > 0, cache(compiled)
 _LENT = OWN["slot.lent"]
 _STALE = {OWN[f"slot.{name}"] for name in ("C", "A", "Q", "E")}
 """While a slot is on loan its own lengths may be stale: the turn's count."""
@@ -83,16 +75,11 @@ def follow(
             coverage.saw(world, transition, key)
         for problem in world.apply(transition, sid, rid, params):
             why = _why(problem, transition, page, before, world.vector(key), params)
-            yield violated(
-                f"{problem.invariant}.{problem.conjunct}",
-                "{detail}{why} ({who})",
-                why=f": {why}" if why else "",
-                who=" of ".join(name for name in (rid, sid) if name),
-                transition=transition,
-                session=sid,
-                rid=rid,
-                **problem._asdict(),
-            )
+            who = " of ".join(name for name in (rid, sid) if name)
+            words = "{detail}{why} ({who})" if not why else "{detail}: {why} ({who})"
+            said = {"transition": transition, "session": sid, "rid": rid, **problem._asdict()}
+            clause = f"{problem.invariant}.{problem.conjunct}"
+            yield violated(clause, words, why=why, who=who, **said)
 
 
 def _why(
@@ -122,13 +109,8 @@ def _of_use(world: World, sid: str, aborts: bool) -> bool:
         return False
     blocked = world.blocked(_RESTORE, sid)
     if blocked is None:
-        return bool(_reuses(world.constants.page_size)(world.vector(sid), {}))
+        return bool(_compiled(_REUSES, world.constants.page_size)(world.vector(sid), {}))
     return blocked == "turn"
-
-
-@cache
-def _reuses(page_size: int) -> Callable[..., int]:
-    return compiled(reusable > 0, page_size)
 
 
 def differences(spec: World, engine: World) -> Iterator[Violation]:
@@ -143,7 +125,7 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
         mine, theirs = spec.actors.get(key), engine.actors.get(key)
         writer = spec.writers.get(key)
         if mine is None or theirs is None:
-            yield _differs(None, writer, _there(mine), _there(theirs), key)
+            yield _differs(None, writer, 1 if mine else None, 1 if theirs else None, key)
             continue
         lent = bool(mine[_LENT] and theirs[_LENT])
         for (name, index), want, have in zip(OWN.items(), mine, theirs, strict=True):
@@ -151,10 +133,6 @@ def differences(spec: World, engine: World) -> Iterator[Violation]:
                 continue
             if want != have and not (lent and index in _STALE):
                 yield _differs(name, writer, int(want), int(have), key)
-
-
-def _there(actor: Vector | None) -> int | None:
-    return None if actor is None else 1
 
 
 def _differs(
@@ -166,14 +144,6 @@ def _differs(
     words = f"{{what}} is {have}, the spec says {want}"
     if variable is None:
         words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
-    return violated(
-        "INV-STEP.state",
-        words,
-        what=" ".join(filter(None, (session or rid, variable))),
-        transition=writer,
-        variable=variable,
-        spec=spec,
-        engine=engine,
-        session=session,
-        rid=rid,
-    )
+    what = " ".join(filter(None, (session or rid, variable)))
+    where = {"transition": writer, "variable": variable, "session": session, "rid": rid}
+    return violated("INV-STEP.state", words, what=what, spec=spec, engine=engine, **where)

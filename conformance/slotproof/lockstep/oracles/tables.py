@@ -9,11 +9,6 @@ from slotproof.lockstep.observation import Observation, Violation, violated
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    yield from _ended(seen)
-    yield from _queued(seen)
-
-
-def _ended(seen: Observation) -> Iterator[Violation]:
     requests = seen.snapshot["requests"]
     served = {*requests, *seen.snapshot["sessions"]}
     for table, names in seen.snapshot.get("tables", {}).items():
@@ -22,17 +17,14 @@ def _ended(seen: Observation) -> Iterator[Violation]:
         if gone:
             words = "{table} has an entry for {name}, who is gone"
             yield violated("INV-TABLES.ended", words, table=table, name=gone[0])
-
-
-def _queued(seen: Observation) -> Iterator[Violation]:
     queues = seen.snapshot.get("queues")
     if queues is None:
         return
     seen.coverage.checked["INV-TABLES"] += 1
     times = Counter(name for names in queues.values() for name in names)
-    for rid in seen.snapshot["requests"]:
+    for rid in requests:
         if times[rid] != 1:
-            words = "{rid} stands {engine} times in a queue ({names})"
-            names = ", ".join(queues)
-            yield violated("INV-TABLES.queued", words, rid=rid, engine=times[rid], names=names)
+            words = "{rid} stands {engine} times in a queue ({all})"
+            every = ", ".join(queues)
+            yield violated("INV-TABLES.queued", words, rid=rid, engine=times[rid], all=every)
             return

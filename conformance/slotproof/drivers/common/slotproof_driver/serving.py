@@ -10,6 +10,17 @@ from typing import Any
 from .usage import UsageError, one_line
 
 PROTOCOL = 2
+TURN = {"do": "submit", "session": "s", "max_new": 2, "stop": []}
+REHEARSAL: list[dict[str, Any]] = [
+    {"do": "open", "session": "s"},
+    {**TURN, "rid": "r1", "tokens": [1, 2, 3]},
+    {"do": "step", "n": 4},
+    {**TURN, "rid": "r2", "tokens": [4, 5]},
+    {"do": "step", "n": 4},
+    {"do": "close", "session": "s"},
+    {"do": "step", "n": 1},
+]
+"""What a build is tried with before the driver says hello."""
 
 
 class Driver:

@@ -109,12 +109,10 @@ class Endings:
             # An abort may leave its tokens to the tree too, and is then a finish to memory.
             again = swa_dup(self.dialect, kv.Q, kv.E, q, change)
             tracker.of(req, "T-PLAIN-FINISH", q=q, dup=dup, swa_dup=again, **dropped)
+        elif is_abort(req.finished_reason or req.to_finish):
+            tracker.of(req, "T-PLAIN-ABORT", **dropped)
         else:
-            name = "T-PLAIN-ABORT" if is_abort(req.finished_reason or req.to_finish) else None
-            if name is None:
-                tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, **dropped)
-            else:
-                tracker.of(req, name, **dropped)
+            tracker.of(req, "T-PLAIN-FINISH", q=kv.Q, dup=0, swa_dup=0, **dropped)
         tracker.end(req)
 
 

@@ -17,7 +17,7 @@ from slotproof_driver.usage import UsageError
 from .boot import VOCAB
 from .branching import SESSION, Branches
 from .messages import inner_rid
-from .options import drawn, timeout_of
+from .options import drawn
 
 
 class Inputs:
@@ -47,7 +47,7 @@ class Inputs:
             case "submit":
                 return self._submit(command)
             case "open":
-                own = timeout_of(command["session"]) if self.own_timeouts else 1
+                own = 1 + drawn(command["session"]) if self.own_timeouts else 1
                 return self.opening(command["session"], timeout=self.timeout * own)
             case "close":
                 return make(io.CloseSessionReqInput, session_id=command["session"])

@@ -53,7 +53,7 @@ class Intake:
         claimed = session is not None and self.dialect.claimed(session)
         history = 0
         if session:
-            _, *parts = self.dialect.history_place(session, self.tracker.new_tokens())
+            _, *parts = self.dialect.history_place(session, self.tracker.new_tokens)
             history = sum(parts)
         new = len(message.input_ids)
         known = {id(req) for req in self.scheduler.waiting_queue}

@@ -77,15 +77,8 @@ class Mailbox:
                 self._finish(rid, word, str(reason.get("message") or ""))
 
     def _finish(self, rid: str, reason: str, message: str) -> None:
-        self._add(
-            {
-                "type": "finish",
-                "rid": outer_rid(rid),
-                "reason": reason,
-                "tokens": self._tokens.pop(rid, []),
-                "message": message,
-            }
-        )
+        tokens, ended = self._tokens.pop(rid, []), {"type": "finish", "rid": outer_rid(rid)}
+        self._add({**ended, "reason": reason, "tokens": tokens, "message": message})
 
     def _add(self, message: dict[str, Any]) -> None:
         self.messages.append(message)

@@ -91,15 +91,6 @@ def drawn(name: str) -> int:
     return sum(name.encode()) % 3
 
 
-def timeout_of(session: str) -> int:
-    """1 to 3: by what the timeout of a session is multiplied where each has its own.
-
-    >>> [timeout_of(f"s{number}") for number in range(1, 5)]
-    [3, 1, 2, 3]
-    """
-    return 1 + drawn(session)
-
-
 _SAID = {
     "request queue is full": "queue",
     "aborted by a higher priority request": "queue",

@@ -46,23 +46,19 @@ class Checker:
         """The check, whose complaint becomes the verdict."""
 
         def checked(*args: Any, **kwargs: Any) -> None:
-            self.run(lambda: check(*args, **kwargs))
+            self.due = True
+            try:
+                check(*args, **kwargs)
+            except (AssertionError, ValueError) as complaint:
+                self.verdict, self.message = "leak", first_line(complaint)
+            except Exception as error:
+                self.verdict = "crash"
+                self.message = f"{type(error).__name__}: {first_line(error)}"
+            else:
+                if self.verdict == "off" and self.probe.level:
+                    self.verdict = "ok"
 
         return checked
-
-    def run(self, check: Callable[[], None]) -> None:
-        """Run one check; its complaint becomes the verdict."""
-        self.due = True
-        try:
-            check()
-        except (AssertionError, ValueError) as complaint:
-            self.verdict, self.message = "leak", first_line(complaint)
-        except Exception as error:
-            self.verdict = "crash"
-            self.message = f"{type(error).__name__}: {first_line(error)}"
-        else:
-            if self.verdict == "off" and self.probe.level:
-                self.verdict = "ok"
 
     def report(self) -> dict[str, Any]:
         """The protocol's `checker`; `ran` only if it got as far as adding up a pool."""

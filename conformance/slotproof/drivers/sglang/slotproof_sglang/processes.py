@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slotproof_driver.serving import REHEARSAL, TURN
 from slotproof_driver.usage import UsageError, one_line
 
 from . import boot, dialects
@@ -32,21 +33,10 @@ from .replay import Replay
 #: Built schedulers kept at a time; each costs about half a gigabyte, most of it shared.
 KEPT = 8
 
-_TURN = {"do": "submit", "session": "s", "max_new": 2, "stop": []}
-#: What a driver is tried with before it says hello.
-REHEARSAL: list[dict[str, Any]] = [
-    {"do": "open", "session": "s"},
-    {**_TURN, "rid": "r1", "tokens": [1, 2, 3]},
-    {"do": "step", "n": 4},
-    {**_TURN, "rid": "r2", "tokens": [4, 5]},
-    {"do": "step", "n": 4},
-    {"do": "close", "session": "s"},
-    {"do": "step", "n": 1},
-]
 #: What a build is asked whether a retracted turn keeps its KV with.
 RETRACTION: list[dict[str, Any]] = [
     *REHEARSAL[:3],
-    {**_TURN, "rid": "r2", "tokens": [4, 5], "max_new": 8},
+    {**TURN, "rid": "r2", "tokens": [4, 5], "max_new": 8},
     {"do": "step", "n": 2},
     {"do": "retract"},
     {"do": "step", "n": 1},

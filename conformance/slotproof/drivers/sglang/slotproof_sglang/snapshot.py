@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
-from zlib import crc32
+
+from slotproof_driver.hashes import token_hash
 
 from .dialects.base import NO_KV, Dialect, Kv
 from .messages import outer_rid
-
-
-def token_hash(tokens: Iterable[int]) -> int:
-    """CRC-32 of the decimal token ids joined by commas."""
-    return crc32(",".join(map(str, tokens)).encode())
 
 
 class Snapshooter:
@@ -104,7 +99,7 @@ class Snapshooter:
     def sessions(self) -> dict[str, Any]:
         """The sessions that the engine knows."""
         found: dict[str, Any] = {}
-        new_tokens = self.tracker.new_tokens()
+        new_tokens = self.tracker.new_tokens
         for sid, session in self.dialect.sessions().items():
             length, value = self.hashed_history(session, new_tokens)
             inflight = self.dialect.inflight(session)

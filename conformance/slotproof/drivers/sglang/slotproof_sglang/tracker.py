@@ -42,7 +42,8 @@ class Tracker:
         self.options: list[str] = []
         #: Tokens that the tree gave up since the start.
         self.evicted = 0
-        self._new: dict[str, int] = {}
+        #: New tokens by (inner) request ID.
+        self.new_tokens: dict[str, int] = {}
 
     def emit(self, transition: str, session: str | None, rid: str | None, **params: int) -> Event:
         """Append an event; its parameters may be completed later."""
@@ -71,11 +72,7 @@ class Tracker:
     def enrol(self, req: Any, meta: Meta) -> None:
         """A request was queued."""
         setattr(req, META, meta)
-        self._new[req.rid] = meta.new
-
-    def new_tokens(self) -> dict[str, int]:
-        """New tokens by (inner) request id."""
-        return self._new
+        self.new_tokens[req.rid] = meta.new
 
     def end(self, req: Any) -> None:
         """A request ended."""

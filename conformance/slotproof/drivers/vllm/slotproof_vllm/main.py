@@ -15,17 +15,6 @@ from slotproof_driver.usage import UsageError, one_line
 from . import boot, content
 from .engine import Engine, capabilities
 
-REHEARSAL: list[dict[str, Any]] = [
-    {"do": "open", "session": "s"},
-    {"do": "submit", "session": "s", "rid": "r1", "tokens": [1, 2], "max_new": 2, "stop": []},
-    {"do": "step", "n": 4},
-    {"do": "submit", "session": "s", "rid": "r2", "tokens": [3], "max_new": 2, "stop": []},
-    {"do": "step", "n": 4},
-    {"do": "close", "session": "s"},
-    {"do": "step", "n": 1},
-]
-"""What a build is tried with before the driver says hello."""
-
 
 class Driver(serving.Driver):
     """Answers the protocol's requests."""
@@ -46,7 +35,7 @@ class Driver(serving.Driver):
         refused with a line."""
         try:
             self.reset({})
-            for command in REHEARSAL:
+            for command in serving.REHEARSAL:
                 self.engine_at_work().do(command)
         except UsageError:
             raise

@@ -87,13 +87,7 @@ def _watch_pools(owner: Any, probe: Any) -> None:
         total: int,
         uncached: int = 0,
     ) -> Any:
-        figures = {
-            "available": int(available),
-            "evictable": int(evictable),
-            "protected": int(protected),
-            "held": int(session_held),
-            "total": int(total),
-        }
+        figures = _figures(available, evictable, protected, session_held, total)
         probe.add(level["name"], figures, int(uncached), pool=pool_name)
         return check(pool_name, available, evictable, protected, session_held, total, uncached)
 
@@ -135,30 +129,21 @@ def _watch_terms(owner: Any, probe: Any) -> None:
 
 def _terms(scheduler: Any) -> dict[str, int]:
     _, _, available, evictable = scheduler._get_token_info()
-    return {
-        "available": int(available),
-        "evictable": int(evictable),
-        "protected": int(scheduler.tree_cache.protected_size()),
-        "held": int(scheduler._session_held_tokens()),
-        "total": int(scheduler.max_total_num_tokens),
-    }
+    protected, held = scheduler.tree_cache.protected_size(), scheduler._session_held_tokens()
+    return _figures(available, evictable, protected, held, scheduler.max_total_num_tokens)
 
 
 def _hybrid_terms(scheduler: Any) -> dict[str, dict[str, int]]:
     tree, found = scheduler.tree_cache, scheduler._get_swa_token_info()
+    full = tree.full_protected_size(), scheduler._session_held_full_tokens()
+    swa = tree.swa_protected_size(), scheduler._session_held_swa_tokens()
     return {
-        "full": {
-            "available": int(found[4]),
-            "evictable": int(found[5]),
-            "protected": int(tree.full_protected_size()),
-            "held": int(scheduler._session_held_full_tokens()),
-            "total": int(scheduler.full_tokens_per_layer),
-        },
-        "swa": {
-            "available": int(found[6]),
-            "evictable": int(found[7]),
-            "protected": int(tree.swa_protected_size()),
-            "held": int(scheduler._session_held_swa_tokens()),
-            "total": int(scheduler.swa_tokens_per_layer),
-        },
+        "full": _figures(*found[4:6], *full, scheduler.full_tokens_per_layer),
+        "swa": _figures(*found[6:8], *swa, scheduler.swa_tokens_per_layer),
     }
+
+
+def _figures(*terms: Any) -> dict[str, int]:
+    """The terms of a pool by name."""
+    names = ("available", "evictable", "protected", "held", "total")
+    return dict(zip(names, map(int, terms), strict=True))

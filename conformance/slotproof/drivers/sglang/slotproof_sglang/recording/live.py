@@ -37,7 +37,7 @@ class LiveTracker(Tracker):
     def end(self, req: Any) -> None:
         """A request ended."""
         super().end(req)
-        self._new.pop(req.rid, None)
+        self.new_tokens.pop(req.rid, None)
 
 
 class LiveSnapshooter(Snapshooter):

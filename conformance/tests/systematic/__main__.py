@@ -34,7 +34,7 @@ from slotproof.search.findings import Finding
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.statuses import CONFORMS
 from slotproof.support.terminal import say, say_all
-from slotproof_engine.mutants.systematic import SystematicMutant, drawn, systematic
+from tests.systematic.places import SystematicMutant, drawn, systematic
 
 RECORD = Path(__file__).with_name("survivors.toml")
 EXCUSED = ("equivalent", "unreachable", "policy")

@@ -12,17 +12,17 @@ from types import FunctionType
 
 import pytest
 
-from slotproof.matrices import systematic as matrix
-from slotproof.matrices.systematic import EXCUSED, Fate, recorded, run, told
 from slotproof.search.plan import Plan
 from slotproof_engine.kernels import plain_memory
 from slotproof_engine.kernels.plain_memory import new_pages
 from slotproof_engine.mutants.answers import OneMoreRuns
-from slotproof_engine.mutants.systematic import SystematicMutant, drawn, of_source, systematic
 from slotproof_engine.requests.req import Session
 from slotproof_engine.scheduling.scheduler import Scheduler
 from slotproof_model.spec.invariants import INVARIANTS
 from slotproof_model.spec.transitions import TRANSITIONS
+from tests.systematic import __main__ as runner
+from tests.systematic.__main__ import EXCUSED, Fate, recorded, run, told
+from tests.systematic.places import SystematicMutant, drawn, of_source, systematic
 
 EVERY = {each.name: each for each in systematic()}
 
@@ -180,7 +180,7 @@ def test_a_survivor_has_a_raise_in_its_place(monkeypatch: pytest.MonkeyPatch) ->
         dies = mutant.name == killed or (raises and mutant.name == alone)
         out.send({"fate": "killed", "by": "INV-ONCE"} if dies else {"fate": "survives"})
 
-    monkeypatch.setattr(matrix, "_mutated", pretend)
+    monkeypatch.setattr(runner, "_mutated", pretend)
     fates = {each.name: each for each in run(mutants, Plan({}), 2, seconds=1.0)}
     assert {name: each.fate for name, each in fates.items()} == {
         killed: "killed",
@@ -207,7 +207,7 @@ def test_the_rate_is_of_those_that_are_not_excused() -> None:
 @pytest.mark.slow
 def test_one_by_hand() -> None:
     mutant = named("scheduler.Scheduler.step", "self.process_result(result) → pass")
-    program = [sys.executable, "-m", "slotproof.matrices.systematic"]
+    program = [sys.executable, "-m", "tests.systematic"]
     done = subprocess.run(
         [*program, "--name", mutant.name], capture_output=True, text=True, check=False
     )
