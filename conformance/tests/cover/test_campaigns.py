@@ -456,7 +456,7 @@ def test_the_page_tells_new_findings_from_known_ones(
     monkeypatch.setattr(state, "judged", known)
     text = page.render(state, ended="Over")
     assert "<dt>new findings</dt><dd>0</dd>" in text and "None so far." in text
-    assert f"<dt>known findings</dt><dd>{len(known)}</dd>" in text and "its group: why" in text
+    assert f"<dt>in the baseline</dt><dd>{len(known)}</dd>" in text and "its group: why" in text
     monkeypatch.setattr(state, "judged", {})
     monkeypatch.setattr(state, "head", replace(state.head, known="a baseline"))
     assert "<h2>New findings</h2>" in page.render(state, ended="Over")

@@ -227,12 +227,12 @@ def with_figures(tmp_path: Path, **figures: Any) -> str:
 def test_figures_that_make_no_sense(
     figures: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`diff`, `show` in every form and in JSON: one line and status 2, or an answer."""
+    """`replay --against`, `show` in every form and in JSON: one line and status 2, or an answer."""
     path = with_figures(tmp_path, **figures)
     shows = [["show", "--format", form, path] for form in forms.FORMS]
     for argv in (
-        ["diff", path, "reference"],
-        ["diff", path, path],
+        ["replay", path, "--engine", "reference", "--against", path],
+        ["replay", path, "--engine", "reference", "--against", "reference"],
         ["show", "--json", path],
         *shows,
     ):

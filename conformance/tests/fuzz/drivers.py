@@ -19,17 +19,17 @@ HEAR: tuple[tuple[str, ...], ...] = (
     ("replay", SCRIPT, "--engine", "cmd:driver"),
     ("replay", SCRIPT, "--engine", "cmd:driver", "--out", OUT, "--log", OUT + ".jsonl"),
     ("replay", SCRIPT, "--engine", "cmd:driver", "--json"),
-    ("diff", "reference", "cmd:driver", "--trace", SCRIPT),
+    ("replay", SCRIPT, "--engine", "reference", "--against", "cmd:driver"),
 )
 CHECK = ("check-driver", "cmd:driver")
 
 
 def message(rng: Random) -> Input:
-    """What a driver answers, for `replay`, `diff` and `check-driver`."""
+    """What a driver answers, for `replay` and `check-driver`."""
     life = rng.choice(list(seeds.LIVES))
     lines = list(conversations.answers(life))
     argv = rng.choice(HEAR)
-    if argv[0] == "replay" and rng.randrange(3) == 0:
+    if "--against" not in argv and rng.randrange(3) == 0:
         config = seeds.LIVES[life][0].to_json()
         shown = [index for index, line in enumerate(lines) if b'"snapshots":[{' in line]
         index = rng.choice(shown)
