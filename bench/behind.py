@@ -3,7 +3,7 @@
     python bench/behind.py --engine sglang==0.5.23 [--way plain mends marks doors] [--seconds 480]
 
 `plain`: an example ends at the first finding, known or not. `mends`: known bugs are repaired in the
-driver (`--mend all`). `marks`: after a known finding the spec goes on from the engine's state, and
+driver (`--patch all`). `marks`: after a known finding the spec goes on from the engine's state, and
 what is about the sessions and requests it was seen on is no finding. `doors`: commands that lead to
 known findings are not sent. All four are the search of `slotproof gate`, with what
 `docs/findings` has as the baseline; what is new goes to --out, one trace each. Only `mends` is in

@@ -19,7 +19,7 @@ RUNS = {
     "served, all": ("run", "--engine", SERVED, "--all"),
     "jobs": ("run", "--engine", "reference", "--all", "--jobs", "2"),
     "served, jobs": ("run", "--engine", SERVED, "--all", "--jobs", "2"),
-    "matrix": ("matrix", "builds", "here=reference", f"served={SERVED}"),
+    "matrix": ("matrix", "here=reference", f"served={SERVED}"),
     "check-driver": ("check-driver", SERVED),
 }
 """What asks a correct engine (or does not judge one), and would go on for long."""

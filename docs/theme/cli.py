@@ -30,11 +30,10 @@ def _below(group: Any, context: Any, path: str) -> Iterator[tuple[str, str]]:
     for name, command in group.commands.items():
         full = f"{path} {name}"
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inside:
-            group = hasattr(command, "commands")
-            if not group or command.invoke_without_command:
-                yield full.removeprefix("slotproof "), "\n".join(_reference(command, inside, full))
-            if group:
+            if hasattr(command, "commands"):
                 yield from _below(command, inside, full)
+            else:
+                yield full.removeprefix("slotproof "), "\n".join(_reference(command, inside, full))
 
 
 def _reference(command: Any, context: Any, path: str) -> Iterator[str]:

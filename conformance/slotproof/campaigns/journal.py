@@ -202,13 +202,13 @@ _SAID: dict[str, Callable[[Head], object]] = {
     "--config": lambda head: ", ".join(head.configs),
     "a configuration": lambda head: [each.to_json() for each in head.configs.values()],
     "--steps": lambda head: head.steps,
-    "--set-aside": lambda head: ", ".join(head.set_aside) or "none",
-    "--known": lambda head: head.known or "none",
+    "--ignore": lambda head: ", ".join(head.set_aside) or "none",
+    "--baseline": lambda head: head.known or "none",
     "--task": lambda head: head.examples_of_task,
     "--round": lambda head: head.tasks_of_round,
     "replays of shrinking": lambda head: head.shrink,
 }
-SHARED = ("slotproof", "engine", "what the engine offers", "--profile", "profile", "--set-aside")
+SHARED = ("slotproof", "engine", "what the engine offers", "--profile", "profile", "--ignore")
 """What journals have in common that are merged."""
 
 

@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
@@ -21,33 +19,29 @@ from slotproof.campaigns.state import CampaignState
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
-    JOURNAL,
-    SEARCH,
-    ConfigOption,
-    DeviceOption,
-    EngineOption,
-    JsonOption,
-    MendOption,
-    ProfileOption,
-    PythonOption,
-    SetAsideOption,
-    StartOption,
-    StepsOption,
-    TimeoutOption,
+    CONFIG,
+    ENGINE,
+    IGNORE,
+    JSON,
+    PATCH,
+    PROFILE,
+    STEP_TIMEOUT,
+    STEPS,
+    baseline_in,
     jobs_count,
+    known_clauses,
     known_profile,
     number,
+    option,
     writable,
     writing,
 )
 from slotproof.cli.progress_line import campaign_view
-from slotproof.cli.run import known
 from slotproof.engines.base import Engine
-from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
-from slotproof.search import baseline as baselines, campaign as searching, report
-from slotproof.search.baseline import BadBaseline, Baseline
+from slotproof.search import campaign as searching, report
+from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome
 from slotproof.search.causes import AcceptedFindings
 from slotproof.search.folder import Folder, by_mark
@@ -61,133 +55,47 @@ from slotproof.support.terminal import complain, labelled, say_all, say_json
 FOLDER = Path("slotproof-campaigns")
 """Where journals are that nobody gave a name."""
 MOST_TASKS = 10_000
+JOURNAL_HELP = f"Folder to resume from, or to report. Default: {FOLDER}/ENGINE-seedN."
+SECONDS_HELP = "Seconds of this call, shrinking included."
+JOBS_HELP = "Processes at once. Default: 1; with --ray, one per processor of the cluster."
+RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
+MERGE_HELP = "Merge this journal into --journal, and search nothing; may be repeated."
+ROUND_HELP = "Tasks of each configuration between two exchanges; more for many workers."
 
 
 def campaign(
-    engine: EngineOption = "reference",
-    python: PythonOption = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "--journal",
-            help="A folder: the campaign in it goes on, or a new one begins. Default: "
-            f"{FOLDER}/ENGINE-seedN.",
-            metavar="DIR",
-            rich_help_panel=JOURNAL,
-        ),
-    ] = None,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            "--examples",
-            help="Examples in all, those that the journal has included.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0.1,
-            help="Go on for so many seconds, shrinking included.",
-            metavar="SECONDS",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            help="Processes at once, each with an engine. Default: 1; with --ray, one per "
-            "processor of the cluster.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            "--ray",
-            help="Work on a Ray cluster: HOST:PORT, ray://HOST:PORT, auto (the one that this "
-            "machine belongs to) or local (one of this machine).",
-            metavar="ADDRESS",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    config: ConfigOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            help="The same seed gives the same search. Default: that of the journal, else 0.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    steps: StepsOption = Plan.steps,
-    profile: ProfileOption = None,
-    set_aside: SetAsideOption = None,
-    mend: MendOption = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            "--known",
-            help="A baseline, as of `gate`: what belongs to its groups is no finding.",
-            metavar="FILE",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    merge: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--merge",
-            help="A journal of another machine; repeat it. Makes --journal of them, and runs "
-            "nothing.",
-            metavar="DIR",
-            rich_help_panel=JOURNAL,
-        ),
-    ] = None,
-    only_report: Annotated[
-        bool,
-        typer.Option(
-            "--report", help="Say what --journal has; run nothing.", rich_help_panel=JOURNAL
-        ),
-    ] = False,
-    of_task: Annotated[
-        int,
-        typer.Option(
-            "--task",
-            help="Examples of a task at most: what one worker does in a row.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = MOST,
-    of_round: Annotated[
-        int,
-        typer.Option(
-            "--round",
-            help="Tasks of each configuration in a round, at whose end all learn what one found: "
-            "more for many workers.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = 1,
-    device: DeviceOption = "cpu",
-    step_timeout: TimeoutOption = 10.0,
-    start_timeout: StartOption = START_TIMEOUT,
-    as_json: JsonOption = False,
+    engine: str = ENGINE,
+    journal: Path | None = option("--journal DIR", "Journal", JOURNAL_HELP),
+    examples: int | None = option("--examples N", "Search", "Examples in all, with the journal's."),
+    seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
+    jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
+    ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
+    config: list[str] | None = CONFIG,
+    seed: int | None = option("--seed N", "Search", "Default: the journal's, else 0."),
+    steps: int = STEPS,
+    profile: str | None = PROFILE,
+    ignore: list[str] | None = IGNORE,
+    patch: list[str] | None = PATCH,
+    baseline: Path | None = option("--baseline FILE", "Search", "Report only what is not in it."),
+    merge: list[Path] | None = option("--merge DIR", "Journal", MERGE_HELP),
+    of_task: int = option("--task N", "Search", "Examples that a worker does in a row.", MOST),
+    of_round: int = option("--round N", "Search", ROUND_HELP, 1),
+    step_timeout: float = STEP_TIMEOUT,
+    as_json: bool = JSON,
 ) -> int:
     """Search a build for long, guided by what is new, with a journal to go on from."""
-    spec = EngineSpec(engine, python, device, step_timeout, start_timeout, (*(mend or ()),))
-    if merge or only_report:
-        if examples is not None or seconds is not None:
-            raise UsageProblem("--merge and --report run nothing: leave out --examples, --seconds")
+    spec = EngineSpec.parse(engine, step_timeout, patch)
+    limited = examples is not None or seconds is not None
+    if merge:
+        if limited:
+            raise UsageProblem("--merge searches nothing: leave out --examples and --seconds")
         if journal is None:
-            raise UsageProblem("--merge and --report need --journal")
-        return _merged(merge, journal, as_json) if merge else _reported(journal, as_json)
-    if examples is None and seconds is None:
-        raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
+            raise UsageProblem("--merge needs --journal")
+        return _merged(merge, journal, as_json)
+    if not limited:
+        if journal is None:
+            raise UsageProblem("say how far it goes: --seconds 28800 for a night, or --examples N")
+        return _reported(journal, as_json)
     of = 0 if seed is None else number(seed, 0, "--seed")
     where = journal or FOLDER / f"{spec.stem}-seed{of}"
     plan = Plan(
@@ -196,7 +104,7 @@ def campaign(
         steps=number(steps, 1, "--steps"),
         seed=_seed(where) if seed is None else of,
         profile=known_profile(profile),
-        set_aside=known(set_aside),
+        set_aside=known_clauses(ignore),
         seconds=seconds,
         distinct=None,
     )
@@ -235,11 +143,8 @@ def _jobs(jobs: int | None, ray: str | None) -> int | None:
 def _baseline(path: Path | None) -> Baseline | None:
     if path is None:
         return None
-    try:
-        entries = baselines.load(path)
-        entries.check()
-    except BadBaseline as bad:
-        raise UsageProblem(str(bad)) from None
+    entries = baseline_in(path)
+    entries.check()
     return entries
 
 
@@ -265,7 +170,7 @@ def _head(
     return Head(
         outcome.engine,
         spec.text,
-        spec.options,
+        f"{spec.where} {spec.options}".strip(),
         profile,
         offers(engine.capabilities),
         configs,
@@ -396,7 +301,7 @@ def _said(
     summary = report.summary(outcome, plan, state.head.capabilities)
     summary["how_sure"] = sure.how_sure(state)
     summary["journal"] = str(folder)
-    summary["known"] = state.judged
+    summary["baseline"] = state.judged
     summary["page"] = str(following.path)
     summary, lines = said(summary, outcome, following.traces)
     if not reports_only:
@@ -445,6 +350,6 @@ def _outcome(state: CampaignState, ended: Ended) -> Outcome:
 
 def _text(summary: dict[str, Any], lines: Iterator[str]) -> Iterator[str]:
     yield labelled("journal", f"{summary['journal']}: page {PAGE}, traces in traces/")
-    for name, why in summary["known"].items():
-        yield labelled("known", f"{name}: {why}")
+    for name, why in summary["baseline"].items():
+        yield labelled("baseline", f"{name}: {why}")
     yield from lines

@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
 import typer
 
-from slotproof.cli.options import SEARCH, JsonOption, PythonOption, StartOption, TimeoutOption
+from slotproof.cli.options import JSON, STEP_TIMEOUT
 from slotproof.driver_checks import CHECKS, Report, Result, check
 from slotproof.driver_checks.driver import Driver
-from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.support.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(
-    rf"reference(:.*)?|({'|'.join(FAMILIES)})(==.*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL
+    rf"reference(:.*)?|({'|'.join(FAMILIES)})([=@].*)?|cmd:.*|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+    re.DOTALL,
 )
 _WIDTH = max(len(each.name) for each in CHECKS)
 
 
 def check_driver(
-    driver: Annotated[
-        str,
-        typer.Argument(
-            metavar="DRIVER",
-            help='The driver\'s command in one word ("python toy.py"), or an engine.',
-        ),
-    ],
-    python: PythonOption = None,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", help="The seed of its resets.", metavar="N", rich_help_panel=SEARCH),
-    ] = 0,
-    step_timeout: TimeoutOption = 10.0,
-    start_timeout: StartOption = START_TIMEOUT,
-    as_json: JsonOption = False,
+    driver: str = typer.Argument(
+        metavar="DRIVER", help='The driver\'s command in one word ("python toy.py"), or an engine.'
+    ),
+    step_timeout: float = STEP_TIMEOUT,
+    as_json: bool = JSON,
 ) -> int:
-    """Does a driver keep the rules? Status 0 all ok, 1 something to mend, 2 it does not start."""
+    """Does a driver keep the rules? Status 0 all ok, 1 a broken rule, 2 it does not start."""
     text = driver if _ENGINE.fullmatch(driver) else f"cmd:{driver}"
-    tested = Driver(EngineSpec(text, python).driver(), seed, step_timeout, start_timeout)
+    spec = EngineSpec.parse(text, step_timeout)
+    tested = Driver(spec.driver(), 0, step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
     if as_json:
         say_json(_document(report))
@@ -54,7 +44,7 @@ def _show(result: Result) -> None:
     for seen in result.seen:
         say(f"           seen: {' '.join(seen.split())}")
     if result.result == "not ok":
-        say(f"           mend: {result.check.mend}")
+        say(f"           fix: {result.check.fix}")
 
 
 def _summary(report: Report) -> list[str]:
@@ -78,7 +68,7 @@ def _document(report: Report) -> dict[str, object]:
                 "sentence": each.check.sentence,
                 "result": each.result,
                 "seen": each.seen,
-                "mend": each.check.mend,
+                "fix": each.check.fix,
             }
             for each in report.results
         ],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
 from slotproof.campaigns.sources import release
 from slotproof.cli.campaign import campaign
 from slotproof.cli.check_driver import check_driver
-from slotproof.cli.diff import diff
 from slotproof.cli.docs import docs
 from slotproof.cli.env import env
 from slotproof.cli.epilogs import epilog
@@ -40,36 +40,27 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog=epilog(""))
 def options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-    debug: Annotated[  # read where a bug of ours is told, in app.py
-        bool,
-        typer.Option("--debug", help=f"Show the traceback of a bug of slotproof; or {DEBUG}=1."),
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+    debug: bool = typer.Option(  # read where a bug of ours is told, in app.py
+        False, "--debug", help=f"Show the traceback of a bug of slotproof; or {DEBUG}=1."
+    ),
 ) -> None:
     """A referee for session-slot KV accounting in LLM serving engines."""
 
 
-_BUILDS, _FILES, _SPEC, _OTHER = "Builds of engines", "Traces and logs", "The spec", "Setting up"
-"""Groups of commands in the help."""
-
-app.command("run", epilog=epilog("run"), rich_help_panel=_BUILDS)(run)
-app.command("gate", epilog=epilog("gate"), rich_help_panel=_BUILDS)(gate)
-app.command("campaign", epilog=epilog("campaign"), rich_help_panel=_BUILDS)(campaign)
-app.add_typer(matrix, name="matrix", rich_help_panel=_BUILDS)
-app.command("diff", epilog=epilog("diff"), rich_help_panel=_BUILDS)(diff)
-app.command("replay", epilog=epilog("replay"), rich_help_panel=_FILES)(replay)
-app.command("show", epilog=epilog("show"), rich_help_panel=_FILES)(show)
-app.command("validate", epilog=epilog("validate"), rich_help_panel=_FILES)(validate)
-app.add_typer(prove, name="prove", rich_help_panel=_SPEC)
-app.command("docs", epilog=epilog("docs"), rich_help_panel=_SPEC)(docs)
-app.command("list", epilog=epilog("list"), rich_help_panel=_OTHER)(list_things)
-app.command("check-driver", epilog=epilog("check-driver"), rich_help_panel=_OTHER)(check_driver)
-app.add_typer(env, name="env", rich_help_panel=_OTHER)
+_COMMANDS: dict[str, dict[str, Callable[..., int]]] = {
+    "Builds of engines": {"run": run, "gate": gate, "campaign": campaign, "matrix": matrix},
+    "Traces and logs": {"replay": replay, "show": show, "validate": validate},
+    "The spec": {"prove": prove, "docs": docs},
+    "Setting up": {"list": list_things, "check-driver": check_driver},
+}
+"""By group of the help: the commands."""
+for _panel, _functions in _COMMANDS.items():
+    for _name, _function in _functions.items():
+        app.command(_name, epilog=epilog(_name), rich_help_panel=_panel)(_function)
+app.add_typer(env, name="env", rich_help_panel="Setting up")
 
 
 def tree() -> Any:

@@ -3,65 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import OUTPUT, JsonOption, writing
+from slotproof.cli.options import JSON, option, writing
 from slotproof.support.terminal import say, say_json, say_text
 
 FOLDER = Path("docs/reference/spec")
 
 
 def docs(
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Write nothing; status 1 if a document is stale.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    diff: Annotated[
-        str | None,
-        typer.Option(
-            "--diff",
-            metavar="REV",
-            help="What the spec says now and did not at REV.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    tla: Annotated[
-        bool,
-        typer.Option("--tla", help="The TLA+ module and its model only.", rich_help_panel=OUTPUT),
-    ] = False,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", help="The folder of the documents.", metavar="DIR", rich_help_panel=OUTPUT
-        ),
-    ] = FOLDER,
-    as_json: JsonOption = False,
+    check: bool = option("--check", "Output", "Write nothing; fail if a document is stale.", False),
+    diff: str | None = option("--diff REV", "Output", "Compare the spec with the one at REV."),
+    out: Path = option("--out DIR", "Output", "The folder of the documents.", FOLDER),
+    as_json: bool = JSON,
 ) -> int:
     """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
     if diff is not None:
-        if check or tla or out != FOLDER:
+        if check or out != FOLDER:
             raise UsageProblem("--diff compares two specs and writes nothing: give it --json only")
         return _diff(diff, as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
     from slotproof.spec_documents import contents, writing as folder
 
-    wanted = contents.tla_files() if tla else contents.documents()
-    mark = "" if tla else contents.MARK
+    wanted = contents.documents()
     if check:
-        stale = folder.stale(wanted, out, mark)
+        stale = folder.stale(wanted, out, contents.MARK)
         hint = f"stale, write them anew with `slotproof docs`: {', '.join(stale)}"
         fine = f"{len(wanted)} documents in {out} are what the spec says"
         return _tell(int(bool(stale)), "stale", stale, as_json, hint if stale else fine)
     with writing(out):
-        written = folder.write_all(wanted, out, mark)
+        written = folder.write_all(wanted, out, contents.MARK)
     text = f"{len(wanted)} documents in {out}: {len(written)} changed"
     return _tell(0, "written", written, as_json, text)
 

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import ENGINE, JsonOption
+from slotproof.cli.options import JSON, option
 from slotproof.engines.releases import starts
 from slotproof.environments.families import FIRST
 from slotproof.environments.making import environment
-from slotproof.environments.store import VARIABLE, Entry, Store, default_folder
+from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.support.terminal import say, say_json
 
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--envs",
-        help=f"The folder they are kept in, if not ${VARIABLE} or the user's cache.",
-        metavar="DIR",
-    ),
-]
 NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
 
 env = typer.Typer(
@@ -36,25 +27,14 @@ env = typer.Typer(
 
 @env.command(epilog=epilog("env create"))
 def create(
-    name: Annotated[str, typer.Argument(metavar="RELEASE", help=NAME_HELP)],
-    python: Annotated[
-        Path | None,
-        typer.Option(
-            "--python",
-            help="The Python to make it with, if not this one.",
-            metavar="FILE",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Make it and the packages it shares anew.")
-    ] = False,
-    folder: FolderOption = None,
-    as_json: JsonOption = False,
+    name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
+    python: Path | None = option("--python FILE", "Engine", "Make it with this Python."),
+    again: bool = option("--again", "Engine", "Make it and the packages it shares anew.", False),
+    as_json: bool = JSON,
 ) -> int:
     """Make the environment of a release, or find it made."""
     began = time.monotonic()
-    entry = environment(name, _store(folder), starts, python, again)
+    entry = environment(name, Store(default_folder()), starts, python, again)
     seconds = time.monotonic() - began
     if as_json:
         say_json({**entry.to_json(), "seconds": round(seconds, 1)})
@@ -64,9 +44,9 @@ def create(
 
 
 @env.command("list", epilog=epilog("env list"))
-def list_environments(folder: FolderOption = None, as_json: JsonOption = False) -> int:
+def list_environments(as_json: bool = JSON) -> int:
     """List the environments there are, with their size and where they are."""
-    store = _store(folder)
+    store = Store(default_folder())
     rows = [
         {**entry.to_json(), "state": f"damaged: {damage}" if damage else f"made {entry.made}"}
         for entry in store.entries()
@@ -85,17 +65,16 @@ def list_environments(folder: FolderOption = None, as_json: JsonOption = False) 
 
 @env.command(epilog=epilog("env remove"))
 def remove(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="RELEASE...", help="As `env list` calls them.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove all of them.")] = False,
-    folder: FolderOption = None,
-    as_json: JsonOption = False,
+    names: list[str] | None = typer.Argument(
+        None, metavar="RELEASE...", help="As `env list` calls them."
+    ),
+    everything: bool = option("--all", "Engine", "Remove all of them.", False),
+    as_json: bool = JSON,
 ) -> int:
     """Remove environments, and shared packages with the last one that uses them."""
     if everything == bool(names):
         raise UsageProblem("name the environments to remove, or give --all")
-    store = _store(folder)
+    store = Store(default_folder())
     with store.changing():
         removed = _chosen(store, names)
         for entry in removed:
@@ -119,7 +98,3 @@ def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
             there = f"there are: {', '.join(removable)}" if removable else "there are none"
             raise UsageProblem(f"there is no environment {name!r} in {store.folder}; {there}")
     return [removable[name] for name in dict.fromkeys(names)]
-
-
-def _store(folder: Path | None) -> Store:
-    return Store(folder.expanduser().absolute() if folder else default_folder())

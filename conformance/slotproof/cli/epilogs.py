@@ -1,4 +1,4 @@
-"""What ``--help`` of a command ends with: examples to copy, and what the exit status says."""
+"""Examples to copy, and what the exit status says: the end of a command's ``--help``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ _SEARCHED = {
     **_WRONG,
     INCONCLUSIVE: "inconclusive: something was not reached, not judged, or interrupted",
 }
-_PROVED = {CONFORMS: "proved", FOUND: "not proved", **_WRONG}
 _DONE = {CONFORMS: "done", **_WRONG}
 
 HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
@@ -37,7 +36,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         (
             "slotproof gate baseline.json --engine sglang==0.5.23 --junit results.xml",
             "slotproof gate baseline.json --engine sglang==0.5.23 --update",
-            "slotproof gate --base sglang==0.5.18 --engine sglang==0.5.23",
+            "slotproof gate --base sglang==0.5.18 --engine sglang@/envs/mine/bin/python",
         ),
         {
             CONFORMS: "green: nothing new",
@@ -50,23 +49,29 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
     "campaign": (
         (
             "slotproof campaign --engine sglang==0.5.23 --seconds 28800 --jobs 8",
-            "slotproof campaign --journal night --report",
+            "slotproof campaign --journal night",
             "slotproof campaign --merge night-1 --merge night-2 --journal both",
         ),
         _SEARCHED,
     ),
-    "prove": (("slotproof prove", "slotproof prove --transition T-RESTORE --page-size 4"), _PROVED),
-    "prove progress": (("slotproof prove progress --page-size 4 --without T-DISCARD",), _PROVED),
-    "prove mutant": (
-        ("slotproof prove mutant 22862-no-free-tail",),
-        {CONFORMS: "no counterexample", FOUND: "a counterexample", **_WRONG},
+    "matrix": (
+        (
+            "slotproof matrix sglang==0.5.18 sglang==0.5.23 --seconds 60",
+            "slotproof matrix old=sglang@/envs/old/bin/python reference",
+        ),
+        _SEARCHED,
     ),
     "replay": (
         (
             "slotproof replay found.itf.json",
             "slotproof replay found.itf.json --engine sglang==0.5.23 --out now.itf.json",
+            "slotproof replay found.itf.json --against sglang==0.5.23",
         ),
-        {CONFORMS: "no clause is violated", FOUND: "a clause is violated", **_WRONG},
+        {
+            CONFORMS: "no clause is violated, or both builds do the same",
+            FOUND: "a clause is violated, or the builds differ",
+            **_WRONG,
+        },
     ),
     "show": (
         (
@@ -78,34 +83,32 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
         ),
         {CONFORMS: "shown", **_WRONG},
     ),
-    "diff": (
-        ("slotproof diff sglang==0.5.18 sglang==0.5.23 --trace found.itf.json",),
-        {CONFORMS: "both do the same", FOUND: "they differ", **_WRONG},
-    ),
-    "matrix builds": (
-        (
-            "slotproof matrix builds sglang==0.5.18 sglang==0.5.23 --seconds 60",
-            "slotproof matrix builds old=sglang@/envs/old/bin/python reference",
-        ),
-        _SEARCHED,
-    ),
-    "matrix mutants": (
-        ("slotproof matrix mutants --jobs 4",),
-        {**_SEARCHED, CONFORMS: "every mutant was found", FOUND: "a mutant survives"},
-    ),
-    "check-driver": (
-        ("slotproof check-driver 'python toy.py'", "slotproof check-driver sglang==0.5.23"),
-        {CONFORMS: "all ok", FOUND: "something to mend", USAGE: "it does not start"},
-    ),
     "validate": (
         ("slotproof validate log.jsonl --out x.itf.json", "slotproof validate -"),
         _SEARCHED,
+    ),
+    "prove": (
+        (
+            "slotproof prove",
+            "slotproof prove --transition T-RESTORE --page-size 4",
+            "slotproof prove --progress --page-size 4 --without T-DISCARD",
+            "slotproof prove --mutant 22862-no-free-tail",
+        ),
+        {
+            CONFORMS: "proved; with --mutant, no counterexample",
+            FOUND: "not proved; with --mutant, a counterexample",
+            **_WRONG,
+        },
     ),
     "docs": (
         ("slotproof docs", "slotproof docs --check"),
         {CONFORMS: "written, or as the spec says", FOUND: "stale", **_WRONG},
     ),
     "list": (("slotproof list engines", "slotproof list invariants --json"), _DONE),
+    "check-driver": (
+        ("slotproof check-driver 'python toy.py'", "slotproof check-driver sglang==0.5.23"),
+        {CONFORMS: "all ok", FOUND: "a broken rule", USAGE: "it does not start"},
+    ),
     "env create": (("slotproof env create sglang==0.5.23",), _DONE),
     "env list": (("slotproof env list",), _DONE),
     "env remove": (("slotproof env remove sglang==0.5.18", "slotproof env remove --all"), _DONE),
@@ -114,7 +117,7 @@ HELP: dict[str, tuple[tuple[str, ...], dict[int, str]]] = {
 
 
 def epilog(command: str) -> str:
-    """Of its help. Lines end where they end; no bracket, which would be a mark-up.
+    """Return the end of a command's help; no bracket, which would be a mark-up.
 
     >>> print(epilog("docs").partition("Exit")[0].strip())
     Examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -13,32 +13,29 @@ from slotproof.cli import results
 from slotproof.cli.all_findings import as_json as finding_as_json, lines
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
-    OUTPUT,
-    SEARCH,
-    BaseOption,
-    BasePythonOption,
-    ConfigOption,
-    EngineOption,
-    JsonOption,
-    MendOption,
-    ProfileOption,
-    PythonOption,
-    SeedOption,
-    StartOption,
-    TimeoutOption,
+    CONFIG,
+    ENGINE,
+    JOBS,
+    JSON,
+    PATCH,
+    PROFILE,
+    SEED,
+    STEP_TIMEOUT,
+    TRACES,
+    baseline_in,
     jobs_count,
     known_profile,
     number,
+    option,
     writable,
     writable_file,
     writing,
 )
 from slotproof.cli.progress_line import progress_bar
-from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
 from slotproof.search import baseline as baselines, compared
-from slotproof.search.baseline import BadBaseline, Baseline
+from slotproof.search.baseline import Baseline
 from slotproof.search.compared import Looked
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder, by_mark, unused
@@ -51,96 +48,35 @@ from slotproof.support.terminal import labelled, say_all, say_json
 from slotproof.traces import itf
 
 SECONDS = 300.0
-"""Of the search, unless it is told something else."""
+"""Seconds of the search by default."""
+SECONDS_HELP = f"Limit of the search. Default: {SECONDS:g}, or none with --examples."
+BASE_HELP = "Fail only on bugs that --engine adds to this build."
 
 
 def gate(
-    baseline: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="BASELINE",
-            help="The baseline, a file of known findings. With --base it may be left out.",
-        ),
-    ] = None,
-    engine: EngineOption = "reference",
-    python: PythonOption = None,
-    base: BaseOption = None,
-    base_python: BasePythonOption = None,
-    config: ConfigOption = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0.1,
-            help=f"Search for so long, after the traces. Default: {SECONDS:g}, or no limit where "
-            "--examples says how many.",
-            metavar="SECONDS",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            "--examples",
-            help="Command sequences of the search at most.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    seed: SeedOption = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            help="Processes that search at once, each with an engine.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = 1,
-    update: Annotated[
-        bool,
-        typer.Option(
-            "--update",
-            help="Add what is seen to the baseline, its traces beside it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    mended_fails: Annotated[
-        bool,
-        typer.Option(
-            "--mended-fails", help="Status 1 where a group is mended, too.", rich_help_panel=SEARCH
-        ),
-    ] = False,
-    profile: ProfileOption = None,
-    mend: MendOption = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(
-            "--junit",
-            help="Write the results as JUnit XML, too.",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help="Where traces of findings are written.",
-            metavar="DIR",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = Path("slotproof-traces"),
-    step_timeout: TimeoutOption = 10.0,
-    start_timeout: StartOption = START_TIMEOUT,
-    as_json: JsonOption = False,
+    baseline: Path | None = typer.Argument(
+        None, metavar="BASELINE", help="File of accepted findings; optional with --base."
+    ),
+    engine: str = ENGINE,
+    base: str | None = option("--base ENGINE", "Engine", BASE_HELP),
+    config: list[str] | None = CONFIG,
+    seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
+    examples: int | None = option("--examples N", "Search", "Command sequences at most."),
+    seed: int = SEED,
+    jobs: int = JOBS,
+    update: bool = option("--update", "Output", "Add what is found to the baseline.", False),
+    mended_fails: bool = option("--mended-fails", "Search", "Fail on mended groups, too.", False),
+    profile: str | None = PROFILE,
+    patch: list[str] | None = PATCH,
+    junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
+    out: Path = TRACES,
+    step_timeout: float = STEP_TIMEOUT,
+    as_json: bool = JSON,
 ) -> int:
     """Replay the traces of a baseline, search the build, and fail on what is new.
 
     With --base another build is searched first, and what it does is known as well.
     """
-    if base_python is not None and base is None:
-        raise UsageProblem("--base-python goes with --base")
     entries = opened(baseline, update, base)
     path = baseline or Path()
     about = [each.engine for each in entries.groups]
@@ -161,12 +97,7 @@ def gate(
     writable_file(junit, "--junit")
     if update:
         writable_file(path, "BASELINE")
-    options: dict[str, Any] = {
-        "step_timeout": step_timeout,
-        "start_timeout": start_timeout,
-        "mends": (*(mend or ()),),
-    }
-    spec = EngineSpec(engine, python, **options)
+    spec = EngineSpec.parse(engine, step_timeout, patch)
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
@@ -175,7 +106,7 @@ def gate(
     before = None
     with interrupts.noted(), progress_bar(not as_json) as tell:
         if base is not None:
-            spec_of_base = EngineSpec(base, base_python, **options)
+            spec_of_base = EngineSpec.parse(base, step_timeout, patch)
             kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
             before = compared.look(spec_of_base, entries, plan, workers, kept, tell)
             entries = compared.baseline_of(before, kept)
@@ -215,10 +146,7 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
         return Baseline()
     if may_be_new and not path.exists():
         return Baseline(folder=path.parent)
-    try:
-        return baselines.load(path)
-    except BadBaseline as bad:
-        raise UsageProblem(str(bad)) from None
+    return baseline_in(path)
 
 
 def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from slotproof.cli.options import JsonOption
+from slotproof.cli.options import JSON
 from slotproof.engines.mutants import mutant_records
 from slotproof.environments.families import FAMILIES, FIRST
 from slotproof.protocol.config import CONFIGS, SERVED, EngineConfig
@@ -18,17 +18,17 @@ from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
 
 ENGINES = {
-    "reference": "the reference engine, in this process",
+    "reference": "the reference engine, in this process; with @cuda, on a GPU",
     "reference:MUTANT": "the reference engine with one known bug",
     "reference-transformer": (
         "the reference engine with a tiny transformer for a model; so with :MUTANT"
     ),
     f"{FIRST.name}==RELEASE": f"that {FIRST.title} release, in an environment made for it",
-    FIRST.name: f"the {FIRST.title} build of the environment named by --python",
+    f"{FIRST.name}@PYTHON": f"the {FIRST.title} build of the environment of that Python",
     **{
         form: f"the same of {family.title}"
         for family in list(FAMILIES.values())[1:]
-        for form in (f"{family.name}==RELEASE", family.name)
+        for form in (f"{family.name}==RELEASE", f"{family.name}@PYTHON")
     },
     "module:factory": "whatever engine that function makes, in this process",
     "cmd:PROGRAM ARGS": "a driver that speaks the protocol on its pipes",
@@ -41,7 +41,7 @@ class Things(StrEnum):
 
     ENGINES = "engines"
     MUTANTS = "mutants"
-    MENDS = "mends"
+    PATCHES = "patches"
     TRANSITIONS = "transitions"
     INVARIANTS = "invariants"
     PROFILES = "profiles"
@@ -49,10 +49,9 @@ class Things(StrEnum):
 
 
 def list_things(
-    what: Annotated[Things, typer.Argument(metavar="WHAT", help="What to list.")],
-    as_json: JsonOption = False,
+    what: Things = typer.Argument(metavar="WHAT", help="What to list."), as_json: bool = JSON
 ) -> int:
-    """List engines, mutants, mends, transitions, invariants, profiles or configs."""
+    """List engines, mutants, patches, transitions, invariants, profiles or configs."""
     table = _table(what)
     if as_json:
         say_json(table)
@@ -72,7 +71,7 @@ def _table(what: Things) -> dict[str, Any]:
                 name: {"sentence": each.sentence, "source": each.pr, "breaks": list(each.breaks)}
                 for name, each in mutant_records().items()
             }
-        case Things.MENDS:
+        case Things.PATCHES:
             return {
                 name: {"sentence": sentence, "engine": family.name}
                 for family in FAMILIES.values()

@@ -8,58 +8,77 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import JsonOption, jobs_count, z3_missing
+from slotproof.cli.options import JSON, jobs_count, known_profile, number, option
 from slotproof.cli.progress_line import progress_bar
-from slotproof.cli.proof_options import (
-    AnyOption,
-    PageSizeOption,
-    ProofJobsOption,
-    TransitionOption,
-    known_transitions,
-    page_sizes,
-)
-from slotproof.cli.prove_mutant import mutant
-from slotproof.cli.prove_progress import progress
-from slotproof.support.statuses import CONFORMS
+from slotproof.cli.prove_mutant import ITSELF, mutant as prove_mutant
+from slotproof.cli.prove_progress import progress as prove_progress
 from slotproof.support.terminal import say_all, say_json
+from slotproof_model.spec.transitions import TRANSITIONS
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.prove import Result, Vacuity
 
-prove = typer.Typer(rich_markup_mode="rich")
+INIT = "INIT"
+SIZE_HELP = "A page size; may be repeated. Default: 1, 4, 16, 64; --mutant: 1, 4; --progress: any."
+WITHOUT_HELP = "With --progress: an engine never takes this step; may be repeated."
+PROFILE_HELP = "With --progress: the profile of an engine."
+MUTANT_HELP = f"Search the counterexample of a known bug; {ITSELF}: of the spec itself."
+
+_MODES = {
+    "--transition": ("",),
+    "--jobs": ("",),
+    "--any": ("", "--progress"),
+    "--without": ("--progress",),
+    "--profile": ("--progress",),
+}
+"""The proofs that an option goes with."""
 
 
-@prove.callback(invoke_without_command=True, epilog=epilog("prove"))
-def proved(
-    context: typer.Context,
-    page_size: PageSizeOption = None,
-    any_page_size: AnyOption = False,
-    transition: TransitionOption = None,
-    jobs: ProofJobsOption = 0,
-    as_json: JsonOption = False,
+def prove(
+    page_size: list[int] | None = option("--page-size N", "Proof", SIZE_HELP),
+    any_page_size: bool = option("--any", "Proof", "All page sizes: P is a symbol.", False),
+    transition: list[str] | None = option("--transition ID", "Proof", "Only this one; repeatable."),
+    jobs: int = option("--jobs N", "Proof", "Processes; 0: one per core.", 0),
+    progress: bool = option("--progress", "Proof", "Prove that who waits can be run.", False),
+    without: list[str] | None = option("--without TRANSITION", "Proof", WITHOUT_HELP),
+    profile: str | None = option("--profile PROFILE", "Proof", PROFILE_HELP),
+    mutant: str | None = option("--mutant NAME", "Proof", MUTANT_HELP),
+    depth: int = option("--depth N", "Proof", "With --mutant: transitions at most.", 9),
+    as_json: bool = JSON,
 ) -> int:
-    """Prove the spec's invariants: counts and pages, at some page sizes or at any."""
-    if context.invoked_subcommand is not None:
-        if page_size or any_page_size or transition or jobs or as_json:
-            name = context.invoked_subcommand
-            raise UsageProblem(f"options go after the subcommand: slotproof prove {name} …")
-        return CONFORMS
+    """Prove the spec's invariants, at some page sizes or at any."""
+    if progress and mutant:
+        raise UsageProblem("--mutant goes alone: leave out --progress")
+    mode = "--progress" if progress else "--mutant" if mutant else ""
+    given = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
+    for name, value in (given | {"--without": without, "--profile": profile}).items():
+        if value and mode not in _MODES[name]:
+            fits = " and ".join(each or "the proof of the invariants" for each in _MODES[name])
+            raise UsageProblem(f"{name} goes with {fits}")
     try:
         from slotproof_model.proofs import prove as proofs
         from slotproof_model.proofs.obligations import framing
         from slotproof_model.spec.whole import Spec
     except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
-    known_transitions(transition)
-    sizes = page_sizes(page_size, any_page_size, proofs.PAGE_SIZES)
+        if error.name != "z3":
+            raise
+        raise UsageProblem("proofs need Z3: pip install z3-solver") from None
+    sizes: list[int | None] = [number(size, 1, "--page-size") for size in page_size or ()]
+    sizes += [None] * any_page_size
+    if mutant is not None:
+        some = [size for size in sizes if size is not None]
+        return prove_mutant(mutant, some or [1, 4], number(depth, 1, "--depth"), as_json)
+    if progress:
+        default = [*proofs.PAGE_SIZES, None]
+        return prove_progress(sizes or default, without or [], known_profile(profile), as_json)
+    for name in transition or ():
+        if name != INIT and name not in TRANSITIONS:
+            raise UsageProblem(f"there is no transition {name!r}; `slotproof list transitions`")
     started = time.perf_counter()
     with progress_bar(not as_json) as tell:
         results, vacuity = proofs.prove(
-            page_sizes=sizes,
+            page_sizes=sizes or [*proofs.PAGE_SIZES],
             jobs=jobs_count(jobs, 0) or None,
             only=transition,
             tell=lambda done, count: tell("proving", done, count),
@@ -71,10 +90,6 @@ def proved(
     else:
         say_all(_text(results, document))
     return int(document["status"])
-
-
-prove.command("progress", epilog=epilog("prove progress"))(progress)
-prove.command("mutant", epilog=epilog("prove mutant"))(mutant)
 
 
 def _document(

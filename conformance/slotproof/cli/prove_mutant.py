@@ -1,20 +1,17 @@
-"""``slotproof prove mutant``: why a known bug breaks the spec, as shortly as possible."""
+"""``slotproof prove --mutant``: why a known bug breaks the spec, as shortly as possible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import PROOF, JsonOption, number, writing, z3_missing
-from slotproof.cli.proof_options import PageSizeOption
+from slotproof.cli.options import writing
 from slotproof.support.files import write_whole
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
-from slotproof.traces.itf import decode, encode
-from slotproof.traces.spec_trace import transitions
+from slotproof.traces.itf import decode
+from slotproof.traces.spec_trace import document_of, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.bounded import Counterexample
@@ -23,36 +20,16 @@ OUT = Path("slotproof-traces")
 ITSELF = "spec"
 
 
-def mutant(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help=f"A known bug of the spec documents; {ITSELF}: the spec as it is."
-        ),
-    ],
-    page_size: PageSizeOption = None,
-    depth: Annotated[
-        int,
-        typer.Option(
-            "--depth", metavar="N", help="Search so many transitions deep.", rich_help_panel=PROOF
-        ),
-    ] = 9,
-    as_json: JsonOption = False,
-) -> int:
+def mutant(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
     """Search the shortest counterexample of a known bug, at the first page size that has one.
 
     Where a bug can't be seen at a page size at all, that is proved first, by induction.
     """
-    try:
-        from slotproof_model.proofs.bounded import Inconclusive, replay, shortest, suspects
-    except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
     from slotproof_model.bugs.museum import EXHIBITS
+    from slotproof_model.proofs.bounded import Inconclusive, replay, shortest, suspects
     from slotproof_model.proofs.obligations import framing
     from slotproof_model.spec.whole import Spec
 
-    sizes = [number(size, 1, "--page-size") for size in page_size or (1, 4)]
-    number(depth, 1, "--depth")
     if name != ITSELF and name not in EXHIBITS:
         raise UsageProblem(f"the spec has no mutant {name!r}; there are: {', '.join(EXHIBITS)}")
     spec, sentence = Spec(), "as it is"
@@ -109,35 +86,21 @@ def _text(found: Counterexample, document: dict[str, Any], sentence: str) -> Ite
 
 
 def to_itf(found: Counterexample) -> dict[str, Any]:
-    """The counterexample as an ITF document of transitions."""
+    """Return the counterexample as an ITF document of transitions."""
     names = [name for name in found.start if not name.startswith(("frame.", "config."))]
     ways = [(each.transition, each.params, each.after) for each in found.moves]
-    states = [
-        {
-            "#meta": {"index": index},
-            "mbt::actionTaken": action,
-            "mbt::nondetPicks": encode(params),
-            **encode({name: after[name] for name in names}),
-        }
-        for index, (action, params, after) in enumerate([("init", {}, found.start), *ways])
-    ]
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": {
-                "mutant": found.spec,
-                "page_size": found.page_size,
-                "pool": found.pool,
-                "config": {
-                    name.removeprefix("config."): value
-                    for name, value in found.start.items()
-                    if name.startswith("config.")
-                },
-                "violated": list(found.clauses),
-                "minimal": {"depth": found.depth, "unsat_below": found.depth - 1},
-            },
-        },
-        "vars": names,
-        "states": states,
+    config = {
+        name.removeprefix("config."): value
+        for name, value in found.start.items()
+        if name.startswith("config.")
     }
+    return document_of(
+        names,
+        [("init", {}, found.start), *ways],
+        mutant=found.spec,
+        page_size=found.page_size,
+        pool=found.pool,
+        config=config,
+        violated=list(found.clauses),
+        minimal={"depth": found.depth, "unsat_below": found.depth - 1},
+    )

@@ -1,4 +1,4 @@
-"""``slotproof prove progress``: whoever waits and would fit alone can be brought to run."""
+"""``slotproof prove --progress``: whoever waits and would fit alone can be brought to run."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import (
-    PROOF,
-    JsonOption,
-    ProfileOption,
-    known_profile,
-    writing,
-    z3_missing,
-)
+from slotproof.cli.options import writing
 from slotproof.cli.progress_line import progress_bar
-from slotproof.cli.proof_options import AnyOption, PageSizeOption, page_sizes
 from slotproof.environments.families import FAMILIES
 from slotproof.support.files import write_whole
 from slotproof.support.statuses import CONFORMS, FOUND
 from slotproof.support.terminal import json_text, labelled, say, say_all, say_json
-from slotproof.traces.itf import decode, encode
-from slotproof.traces.spec_trace import transitions
+from slotproof.traces.itf import decode
+from slotproof.traces.spec_trace import document_of, transitions
 
 if TYPE_CHECKING:
     from slotproof_model.proofs.obligations import Result
@@ -47,37 +37,17 @@ NEVER_DROPS = frozenset(
 
 
 def progress(
-    page_size: PageSizeOption = None,
-    any_page_size: AnyOption = False,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--without",
-            metavar="TRANSITION",
-            help="An engine never takes this step; may be repeated.",
-            rich_help_panel=PROOF,
-        ),
-    ] = None,
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
+    sizes: list[int | None], without: list[str], profile: str | None, as_json: bool
 ) -> int:
     """Prove that whoever waits can be brought to run; or show who waits for ever."""
-    try:
-        from slotproof_model.proofs import prove as proving
-    except ModuleNotFoundError as error:
-        raise z3_missing(error) from None
     from slotproof_model.proofs.progress import EVICT, HELPERS, prove_progress as proofs
     from slotproof_model.proofs.stuck import look
 
-    sizes = page_sizes(page_size, any_page_size, (*proving.PAGE_SIZES, None))
-    known_profile(profile)
-    for name in without or ():
+    for name in without:
         if name not in (*HELPERS, EVICT):
             names = ", ".join((*HELPERS, EVICT))
             raise UsageProblem(f"--without {name!r} changes nothing; what helps is: {names}")
-    missing = frozenset(without or ()) | (
-        frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset()
-    )
+    missing = frozenset(without) | (frozenset([CHOICE]) if profile in NEVER_DROPS else frozenset())
     started = time.perf_counter()
     with progress_bar(not as_json) as tell:
         results, vacuity = proofs(
@@ -189,38 +159,24 @@ def _counterexample(
 
 
 def to_itf(found: Stuck, missing: frozenset[str]) -> dict[str, Any]:
-    """The way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
+    """Return the way there as an ITF document; ``s1`` is the session, ``r1`` the request."""
     from slotproof_model.proofs.stuck import named
     from slotproof_model.spec import state
 
     pools = [var.name for var in state.POOLS]
-    states = []
-    for index, (action, params, at) in enumerate(found.steps()):
-        values = {**dict(zip(pools, at.pools, strict=True)), **named(at)}
-        states.append(
-            {
-                "#meta": {"index": index},
-                "mbt::actionTaken": action,
-                "mbt::nondetPicks": encode(params),
-                **encode(values),
-            }
-        )
-    return {
-        "#meta": {
-            "format": "ITF",
-            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
-            "slotproof-spec": {
-                "mutant": _name(missing),
-                "again": " ".join(
-                    ["slotproof prove progress", *(f"--without {each}" for each in sorted(missing))]
-                ),
-                "page_size": found.bounds.page_size,
-                "violated": ["INV-PROGRESS.starved"],
-                "minimal": {"depth": len(found.path)},
-                "waits": ("s1", "r1")[found.who],
-                "reachable": found.reachable,
-            },
-        },
-        "vars": [*pools, *named(found.first)],
-        "states": states,
-    }
+    return document_of(
+        [*pools, *named(found.first)],
+        [
+            (action, params, dict(zip(pools, at.pools, strict=True)) | named(at))
+            for action, params, at in found.steps()
+        ],
+        mutant=_name(missing),
+        again=" ".join(
+            ["slotproof prove --progress", *(f"--without {x}" for x in sorted(missing))]
+        ),
+        page_size=found.bounds.page_size,
+        violated=["INV-PROGRESS.starved"],
+        minimal={"depth": len(found.path)},
+        waits=("s1", "r1")[found.who],
+        reachable=found.reachable,
+    )

@@ -5,29 +5,24 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged
 from slotproof.cli.options import (
-    ENGINE,
-    OUTPUT,
-    DeviceOption,
-    JsonOption,
-    LogOption,
-    ProfileOption,
-    PythonOption,
-    StartOption,
-    TimeoutOption,
+    JSON,
+    LOG,
+    PROFILE,
+    STEP_TIMEOUT,
     known_profile,
+    option,
     writable_file,
     writing,
 )
+from slotproof.cli.side_by_side import compared
 from slotproof.engines.base import demand
-from slotproof.engines.process import START_TIMEOUT
-from slotproof.engines.registry import EngineSpec, is_ours, mends_for
+from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.referee import play
 from slotproof.reports import forms, text
@@ -36,48 +31,26 @@ from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
 from slotproof.traces.record import rows_of
 
+ENGINE_HELP = "The engine to run it on; needed unless the trace is of the reference or its mutants."
+AGAINST_HELP = "Compare with this engine, or with what this .itf.json file recorded."
+PATCH_HELP = "Repair this bug, not those that the trace names; may be repeated; none: nothing."
+
 
 def replay(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="An .itf.json file.")],
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            help="The engine to run it on; needed if the trace was not found on the reference or a "
-            "mutant of it.",
-            metavar="ENGINE",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    python: PythonOption = None,
-    device: DeviceOption = "cpu",
-    step_timeout: TimeoutOption = 10.0,
-    start_timeout: StartOption = START_TIMEOUT,
-    profile: ProfileOption = None,
-    mend: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mend",
-            help="Repair this known bug of an SGLang build, in place of what the trace was found "
-            "with; may be repeated; none: nothing.",
-            metavar="NAME",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Write the trace of this replay to a file.",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    log: LogOption = None,
-    as_json: JsonOption = False,
+    trace: Path = typer.Argument(metavar="TRACE", help="An .itf.json file."),
+    engine: str | None = option("--engine ENGINE", "Engine", ENGINE_HELP),
+    against: str | None = option("--against ENGINE", "Engine", AGAINST_HELP),
+    step_timeout: float = STEP_TIMEOUT,
+    profile: str | None = PROFILE,
+    patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
+    out: Path | None = option("--out FILE", "Output", "Write the trace of this replay to a file."),
+    log: Path | None = LOG,
+    as_json: bool = JSON,
 ) -> int:
-    """Run a trace again: status 1 if a clause is violated, 0 if none is."""
+    """Run a trace again: status 1 if a clause is violated or, with --against, if builds differ."""
     old = load_trace(trace)
+    if against is not None and (out is not None or log is not None):
+        raise UsageProblem("--against compares and writes nothing: leave out --out and --log")
     writable_file(out)
     if engine is None and not is_ours(old.spec):
         raise UsageProblem(
@@ -85,10 +58,11 @@ def replay(
             f"say so with --engine {shlex.quote(old.found_on)}, or name another engine"
         )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
-    spec = engine or old.spec
-    mends = mends_for(spec, old.mends) if mend is None else (*mend,)
-    mends = () if mends == ("none",) else mends
-    wanted = EngineSpec(spec, python, device, step_timeout, start_timeout, mends)
+    patches = [] if patch == ["none"] else patch
+    wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.mends)
+    if against is not None:
+        other = EngineSpec.parse(against, step_timeout, patches, old.mends)
+        return compared(old, wanted, other, choices, as_json)
     with logged(wanted.open(), log) as under_test:
         demand(under_test, old.config, old.commands)
         setup = replace(old.setup, profile=choices)
@@ -100,7 +74,7 @@ def replay(
         new = replace(
             old,
             engine=f"{under_test.name} {under_test.version}".strip(),
-            spec=spec,
+            spec=wanted.text,
             profile=choices or under_test.capabilities.profile,
             rows=rows_of(played),
             states=True,
@@ -117,7 +91,7 @@ def replay(
     if as_json:
         say_json(forms.document(new))
     else:
-        say_all(text.painted(text.render(new, str(trace), wanted.options)))
+        say_all(text.painted(text.render(new, str(trace), wanted)))
         say()
         say(_comparison(old, new))
     return 1 if new.violations else 0

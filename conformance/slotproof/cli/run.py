@@ -5,45 +5,40 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from slotproof.cli.all_findings import said
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged, stop_log
 from slotproof.cli.options import (
-    OUTPUT,
-    SEARCH,
-    ConfigOption,
-    DeviceOption,
-    EngineOption,
-    JsonOption,
-    LogOption,
-    MendOption,
-    ProfileOption,
-    PythonOption,
-    SeedOption,
-    SetAsideOption,
-    StartOption,
-    StepsOption,
-    TimeoutOption,
+    CONFIG,
+    ENGINE,
+    IGNORE,
+    JSON,
+    LOG,
+    PATCH,
+    PROFILE,
+    SEED,
+    STEP_TIMEOUT,
+    STEPS,
+    TRACES,
     jobs_count,
+    known_clauses,
     known_profile,
     number,
+    option,
     writable,
 )
 from slotproof.cli.progress_line import progress_bar
 from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
-from slotproof.engines.process import START_TIMEOUT
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.protocol.config import chosen
 from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
-from slotproof.search import baseline as baselines, campaign, report
+from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
@@ -52,65 +47,26 @@ from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, labelled, say_all, say_json
 
+EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
+SECONDS_HELP = "Stop after so many seconds, shrinking included."
+
 
 def run(
-    engine: EngineOption = "reference",
-    python: PythonOption = None,
-    config: ConfigOption = None,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            "--examples",
-            help=f"Command sequences in all. Default: {EXAMPLES}; with --seconds "
-            "as many as there is time for.",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    steps: StepsOption = Plan.steps,
-    seed: SeedOption = 0,
-    profile: ProfileOption = None,
-    set_aside: SetAsideOption = None,
-    mend: MendOption = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help="Where counterexamples are written.",
-            metavar="DIR",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = Path("slotproof-traces"),
-    device: DeviceOption = "cpu",
-    step_timeout: TimeoutOption = 10.0,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Go on after a finding; collect distinct ones.", rich_help_panel=SEARCH
-        ),
-    ] = False,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0.1,
-            help="Stop after so many seconds, shrinking too.",
-            metavar="SECONDS",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            help="Processes at once, each with an engine (with --all).",
-            metavar="N",
-            rich_help_panel=SEARCH,
-        ),
-    ] = 1,
-    start_timeout: StartOption = START_TIMEOUT,
-    log: LogOption = None,
-    as_json: JsonOption = False,
+    engine: str = ENGINE,
+    config: list[str] | None = CONFIG,
+    examples: int | None = option("--examples N", "Search", EXAMPLES_HELP),
+    steps: int = STEPS,
+    seed: int = SEED,
+    profile: str | None = PROFILE,
+    ignore: list[str] | None = IGNORE,
+    patch: list[str] | None = PATCH,
+    out: Path = TRACES,
+    step_timeout: float = STEP_TIMEOUT,
+    everything: bool = option("--all", "Search", "Collect all distinct findings.", False),
+    seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
+    jobs: int = option("--jobs N", "Search", "Processes at once, with --all.", 1),
+    log: Path | None = LOG,
+    as_json: bool = JSON,
 ) -> int:
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
@@ -122,12 +78,12 @@ def run(
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
-        set_aside=known(set_aside),
+        set_aside=known_clauses(ignore),
         seconds=seconds,
         distinct=None if everything else Plan.distinct,
     )
     writable(out)
-    wanted = EngineSpec(engine, python, device, step_timeout, start_timeout, (*(mend or ()),))
+    wanted = EngineSpec.parse(engine, step_timeout, patch)
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number
@@ -188,7 +144,7 @@ def _few_text(
 ) -> Iterator[str | Painted]:
     if first is not None:
         path = str(folder.paths[first.id])
-        yield from text.painted(text.render(first.trace, path, spec.options))
+        yield from text.painted(text.render(first.trace, path, spec))
         yield ""
         yield labelled("trace", folder.problem(first) or path)
         page = f"slotproof show {shlex.quote(path)} --out page.html"
@@ -215,7 +171,7 @@ def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
         return None
     choices = trace.setup.choices(engine.capabilities).choices
     seen = sign(ScriptRun(trace.config_name, trace.config, told, choices), engine.capabilities)
-    asked = f"slotproof check-driver {shlex.quote(spec.text)} {spec.options}".rstrip()
+    asked = f"slotproof check-driver {shlex.quote(spec.argument)} {spec.options}".rstrip()
     return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
 
 
@@ -224,14 +180,3 @@ def _examples(asked: int | None, seconds: float | None) -> int | None:
     if asked is not None:
         return number(asked, 1, "--examples")
     return EXAMPLES if seconds is None else None
-
-
-def known(clauses: list[str] | None) -> tuple[str, ...]:
-    """Clauses that exist; anything else is a slip of the pen."""
-    for clause in clauses or ():
-        if clause not in baselines.clauses():
-            raise UsageProblem(
-                f"--set-aside: there is no clause {clause!r}; `slotproof list invariants --json` "
-                "shows them"
-            )
-    return tuple(clauses or ())

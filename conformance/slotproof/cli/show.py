@@ -6,13 +6,13 @@ import tempfile
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.finding_on_releases import elsewhere
-from slotproof.cli.options import OUTPUT, JsonOption, writing
+from slotproof.cli.options import JSON, option, writing
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
 from slotproof.logs.traced import end_of
@@ -32,8 +32,8 @@ from slotproof.support.terminal import (
 )
 from slotproof.traces import itf, spec_trace
 
-JSON = "json"
-_ENDINGS = {**forms.ENDINGS, JSON: ".json"}
+DOCUMENT = "json"
+_ENDINGS = {**forms.ENDINGS, DOCUMENT: ".json"}
 _BY_END = {end: name for name, end in sorted(_ENDINGS.items(), key=lambda each: -len(each[1]))}
 """The form that a file's end stands for, the longest end first."""
 _ENDS = ", ".join(dict.fromkeys(_ENDINGS.values()))
@@ -50,58 +50,20 @@ class Format(StrEnum):
     SCRIPT = "script"
 
 
+TRACES_HELP = "Files .itf.json, or logs as `validate` takes them; one, unless --all."
+FORMAT_HELP = f"{', '.join(Format)}. Default: what --out ends with, else text."
+OUT_HELP = f"A file to write, its form by its end ({_ENDS}); with --all a folder."
+RELEASES_HELP = "With --format issue: replay the trace on every release in `env list`."
+
+
 def show(
-    traces: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="TRACE...",
-            help="Files .itf.json, or logs as `validate` takes them; one, unless --all.",
-        ),
-    ],
-    form: Annotated[
-        Format | None,
-        typer.Option(
-            "--format",
-            metavar="FORM",
-            help=f"{', '.join(Format)}. Default: what --out ends with, else text.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help=f"A file to write instead, its form by its end ({_ENDS}); with --all a folder.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    opened: Annotated[
-        bool,
-        typer.Option(
-            "--open",
-            help="Open the page in the browser; it is in --out, or in a folder for a while.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Every form of every trace, and an index, into --out.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    releases: Annotated[
-        bool,
-        typer.Option(
-            "--releases",
-            help="With --format issue: play the trace on every release in `env list`, and say "
-            "which ones have it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    as_json: JsonOption = False,
+    traces: list[Path] = typer.Argument(metavar="TRACE...", help=TRACES_HELP),
+    form: Format | None = option("--format FORM", "Output", FORMAT_HELP),
+    out: Path | None = option("--out FILE", "Output", OUT_HELP),
+    opened: bool = option("--open", "Output", "Open the page in the browser.", False),
+    everything: bool = option("--all", "Output", "Write every form of every trace.", False),
+    releases: bool = option("--releases", "Output", RELEASES_HELP, False),
+    as_json: bool = JSON,
 ) -> int:
     """Show a trace, or what is wrong with a log, for people."""
     if releases and everything:
@@ -120,12 +82,12 @@ def show(
     if is_log(path):
         beside(out, [path])
     loaded = _load(path)
-    if isinstance(loaded, dict) and name not in (Format.TEXT, JSON):
+    if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
         raise UsageProblem(
-            f"{path} is a trace of the spec alone (prove mutant): it has no commands and no pages, "
-            "and is shown as text only"
+            f"{path} is a trace of the spec alone (prove --mutant): it has no commands and no "
+            "pages, and is shown as text only"
         )
-    if name == JSON:
+    if name == DOCUMENT:
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
         shown = _states(loaded, path)
@@ -153,18 +115,18 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
     by_end = next((form for end, form in _BY_END.items() if named.endswith(end)), None)
     wanted = {
         "--format": asked.value if asked is not None else None,
-        "--json": JSON if as_json else None,
+        "--json": DOCUMENT if as_json else None,
         "--open": Format.HTML.value if opened else None,
     }
     said = {option: name for option, name in wanted.items() if name is not None}
     if len({*said.values()}) > 1:
         raise UsageProblem(f"{' and '.join(said)} ask for two forms: leave out one of them")
-    for option, name in said.items():
+    for asking, name in said.items():
         last = _ENDINGS[name][_ENDINGS[name].rindex(".") :]
         if by_end is not None and not named.endswith(last):
             raise UsageProblem(
-                f"--out {out} would be {by_end}, and {option} is {name}: name a file that ends "
-                f"with {last}, or leave out {option}"
+                f"--out {out} would be {by_end}, and {asking} is {name}: name a file that ends "
+                f"with {last}, or leave out {asking}"
             )
         return name
     return by_end or Format.TEXT.value

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
-    OUTPUT,
-    JsonOption,
-    ProfileOption,
-    SetAsideOption,
+    IGNORE,
+    JSON,
+    PROFILE,
+    known_clauses,
     known_profile,
+    option,
     writable_file,
     writing,
 )
-from slotproof.cli.run import known
 from slotproof.logs import report
 from slotproof.logs.format import STDIN
 from slotproof.logs.judging import Judge
@@ -29,31 +28,19 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
 
+LOG_HELP = "An event log: its file, or its files in order; - for standard input (`tail -F`)."
+OUT_HELP = "Write the first violation, and what came before it, for `show`."
+
 
 def validate(
-    log: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="LOG...",
-            help="An event log: its file, or its files in order; - for standard input, which may "
-            "be of `tail -F`.",
-        ),
-    ],
-    profile: ProfileOption = None,
-    set_aside: SetAsideOption = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Write the first violation, and what came before it, for `show`.",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    log: list[Path] = typer.Argument(metavar="LOG...", help=LOG_HELP),
+    profile: str | None = PROFILE,
+    ignore: list[str] | None = IGNORE,
+    out: Path | None = option("--out FILE", "Output", OUT_HELP),
+    as_json: bool = JSON,
 ) -> int:
     """Check a recorded event log against the spec, without the engine."""
-    judge = Judge(log, known_profile(profile), known(set_aside))
+    judge = Judge(log, known_profile(profile), known_clauses(ignore))
     if STDIN in log and len(log) > 1:
         raise UsageProblem("- is standard input: name it alone")
     beside(out, log)

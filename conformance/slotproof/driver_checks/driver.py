@@ -234,19 +234,19 @@ class Check:
 
     name: str
     sentence: str
-    mend: str
+    fix: str
     """What to do where it does not."""
     look: Look
     """Yields what is wrong, one line each; nothing where all is well."""
 
 
-def checks(mend: str) -> Callable[[Look], Check]:
+def checks(fix: str) -> Callable[[Look], Check]:
     """Makes a :class:`Check` of a function: its name, and its docstring as the sentence."""
 
     def made(look: Look) -> Check:
         sentence = look.__doc__ or ""
         name = look.__name__.replace("_", "-")
-        return Check(name, sentence[:1].lower() + sentence[1:].rstrip("."), mend, look)
+        return Check(name, sentence[:1].lower() + sentence[1:].rstrip("."), fix, look)
 
     return made
 

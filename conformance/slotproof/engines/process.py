@@ -190,6 +190,6 @@ def not_started(failure: EngineFailed) -> str:
         return (
             f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
             "of JSON with its protocol, engine and capabilities; it says: "
-            f"{said}; --start-timeout sets the limit"
+            f"{said}; --step-timeout raises the limit"
         )
     return f"the driver does not start: {failure}{': ' + said if said else ''}"

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, torch_missing
 from slotproof.engines.checked import CheckedEngine, TimedEngine
@@ -27,7 +28,7 @@ STEM = 60
 """Characters of an engine in the name of a file."""
 FORMS = (
     *("reference", "reference:MUTANT"),
-    *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "")),
+    *(f"{name}{release}" for name in FAMILIES for release in ("==RELEASE", "@PYTHON")),
     *("module:factory", "cmd:PROGRAM ARGS"),
 )
 """What `--engine` takes."""
@@ -43,7 +44,7 @@ class EngineSpec:
     step_timeout: float = 10.0
     start_timeout: float = START_TIMEOUT
     mends: tuple[str, ...] = ()
-    """Known bugs that the driver repairs in its process: names of mends."""
+    """Names of patches: known bugs that the driver repairs in its process."""
 
     @property
     def stem(self) -> str:
@@ -63,24 +64,57 @@ class EngineSpec:
         mended = "mended" if self.mends else ""
         return f"{slug(f'{name[:STEM]} {home.name} {mended}')}-{number:08x}"
 
+    @classmethod
+    def parse(
+        cls,
+        argument: str,
+        step_timeout: float = 10.0,
+        patches: Sequence[str] | None = None,
+        default_patches: Sequence[str] = (),
+    ) -> Self:
+        """Read an ``--engine`` argument, with ``@PYTHON`` or ``@DEVICE`` after the engine.
+
+        >>> EngineSpec.parse("sglang@/env/bin/python").python
+        PosixPath('/env/bin/python')
+        >>> EngineSpec.parse("reference@cuda").device, EngineSpec.parse("cmd:a@b").text
+        ('cuda', 'cmd:a@b')
+        """
+        text, at, where = argument.partition("@")
+        is_build = text.partition("==")[0] in FAMILIES
+        if not at or not (is_build or is_ours(text)):
+            text, at = argument, ""
+        if patches is None:
+            patches = mends_for(text, default_patches)
+        return cls(
+            text,
+            Path(where) if at and is_build else None,
+            where if at and not is_build else "cpu",
+            step_timeout,
+            max(START_TIMEOUT, step_timeout),
+            (*patches,),
+        )
+
+    @property
+    def where(self) -> str:
+        """What follows the engine's name: ``@PYTHON``, ``@DEVICE`` or nothing."""
+        if self.python is not None:
+            return f"@{self.python}"
+        return f"@{self.device}" if self.device != "cpu" else ""
+
+    @property
+    def argument(self) -> str:
+        """The ``--engine`` argument."""
+        return f"{self.text}{self.where}"
+
     @property
     def options(self) -> str:
-        """How it is started beside ``--engine``: what is not so by default.
+        """The options beside ``--engine`` that differ from their defaults.
 
-        >>> EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
-        "--python 'my env/bin/python' --step-timeout 60"
+        >>> EngineSpec("sglang", step_timeout=60, mends=("queued-abort",)).options
+        '--step-timeout 60 --patch queued-abort'
         """
-        said = {
-            "--python": self.python,
-            "--device": self.device if self.device != "cpu" else None,
-            "--step-timeout": f"{self.step_timeout:g}" if self.step_timeout != 10.0 else None,
-            "--start-timeout": f"{self.start_timeout:g}"
-            if self.start_timeout != START_TIMEOUT
-            else None,
-        }
-        given = [(name, each) for name, each in said.items() if each]
-        given += [("--mend", each) for each in self.mends]
-        return " ".join(f"{name} {shlex.quote(str(each))}" for name, each in given)
+        given = [f"--step-timeout {self.step_timeout:g}"] if self.step_timeout != 10.0 else []
+        return " ".join([*given, *(f"--patch {shlex.quote(each)}" for each in self.mends)])
 
     def open(self) -> Engine:
         """Start the engine. Raises :class:`EngineUnusable` with one line.
@@ -129,17 +163,17 @@ class EngineSpec:
 
     def _program(self, family: str) -> list[str]:
         """Driver and arguments."""
-        return [str(FAMILIES[family].driver), *(f"--mend={each}" for each in self.mends)]
+        return [str(FAMILIES[family].driver), *(f"--patch={each}" for each in self.mends)]
 
     def _with_mends(self) -> None:
-        """Raises :class:`EngineUnusable` for an engine of which no bug can be mended."""
+        """Raise :class:`EngineUnusable` for an engine that has no patches."""
         if self.mends != mends_for(self.text, self.mends):
             able = " and ".join(name for name, each in FAMILIES.items() if each.mends)
-            raise EngineUnusable(f"--mend is for {able}; there are no mends for {self.text}")
+            raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
         for name in self.mends:
             if name != "all" and name not in FAMILIES[self._family() or self.text].mends:
                 raise EngineUnusable(
-                    f"there is no mend {name!r}; `slotproof list mends` shows them"
+                    f"there is no patch {name!r}; `slotproof list patches` shows them"
                 )
 
     def _without_python(self, family: str | None = None) -> None:
@@ -148,10 +182,10 @@ class EngineSpec:
         if family:
             raise EngineUnusable(
                 f"{self.text} has an environment of its own; for another one: "
-                f"--engine {family} --python {self.python}"
+                f"--engine {family}@{self.python}"
             )
         raise EngineUnusable(
-            f"--python is for {' and '.join(FAMILIES)}, whose builds have environments; "
+            f"@{self.python} is for {' and '.join(FAMILIES)}, whose builds have environments; "
             f"{self.text} has none"
         )
 
@@ -172,7 +206,7 @@ class EngineSpec:
             return
         if name not in MODELS:
             raise EngineUnusable(
-                f"--device is for the reference engine; {self.text} places its tensors itself"
+                f"@{self.device} is for the reference engine; {self.text} places its tensors itself"
             )
         try:
             import torch
@@ -196,11 +230,11 @@ class EngineSpec:
         return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
 
     def _installed(self) -> list[str]:
-        """The driver of a build that is in the environment of --python."""
+        """Return the driver of a build that is in the environment of a Python."""
         family = self.text
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
-            raise EngineUnusable(f"--python {python}: there is no such program")
+            raise EngineUnusable(f"{family}@{python}: there is no such program")
         # A folder called so beside us is no build: only a module with a file is.
         probe = (
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
@@ -209,16 +243,16 @@ class EngineSpec:
         try:
             found = children.run([python, "-c", probe], timeout=self.start_timeout)
         except OSError as error:
-            raise EngineUnusable(f"--python {python} can't be run: {error.strerror}") from None
+            raise EngineUnusable(f"{family}@{python} can't be run: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise EngineUnusable(
-                f"--python {python} does not say within {self.start_timeout:g} s whether it has "
+                f"{family}@{python} does not say within {self.start_timeout:g} s whether it has "
                 f"{family}: is it a Python?"
             ) from None
         if found.returncode:
             raise EngineUnusable(
-                f"{python} has no {family}; name an environment that has it with --python, "
-                f"or a release: --engine {family}=={FAMILIES[family].example}"
+                f"{python} has no {family}; name the Python of an environment that has it, "
+                f"{family}@PYTHON, or a release: {family}=={FAMILIES[family].example}"
             )
         return [str(python), *self._program(family)]
 
@@ -259,7 +293,7 @@ class EngineSpec:
 
 
 def mends_for(text: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Mends of a trace, for an engine: none for one that has no bugs to mend.
+    """Return the patches of a trace for an engine: none for one that has no patches.
 
     >>> mends_for("sglang==0.5.23", ["queued-abort"]), mends_for("reference", ["queued-abort"])
     (('queued-abort',), ())
@@ -283,7 +317,7 @@ def is_ours(text: str) -> bool:
 
 
 def with_python(text: str, python: Path | None) -> str:
-    """An engine's name for use with ``--python``: the release it names gives way.
+    """Return an engine's name for use with a Python: without the release.
 
     >>> with_python("sglang==0.5.23", Path("env/bin/python")), with_python("sglang==0.5.23", None)
     ('sglang', 'sglang==0.5.23')

@@ -124,7 +124,7 @@ class Referee:
         passes: Callable[[Iteration], bool] = lambda _: False,
     ) -> None:
         """``passes`` may say of violations that the example goes on: their clauses are then
-        set aside for the rest of it."""
+        ignored for the rest of it."""
         self.engine = engine
         self.config = config = setup.config
         self.oracles = setup.oracles
@@ -243,7 +243,7 @@ class Referee:
         return self.oracles
 
     def pass_over(self, violations: list[Violation]) -> list[Violation]:
-        """The violations without those of clauses that are set aside, which are counted."""
+        """The violations without those of clauses that are ignored, which are counted."""
         known = [each.clause for each in violations if each.clause in self.set_aside]
         self.coverage.set_aside.update(known)
         return [each for each in violations if each.clause not in self.set_aside]

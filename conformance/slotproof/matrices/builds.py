@@ -28,7 +28,6 @@ from slotproof.support.files import slug
 from slotproof_model.spec.invariants import INVARIANTS
 
 _NAME = re.compile(r"(?P<name>[\w.-]+)=(?!=)(?P<engine>.+)")
-_PYTHON = re.compile(r"(?P<engine>[^@]+)@(?P<python>[^@]*/[^@]*)")
 
 
 @dataclass
@@ -67,7 +66,7 @@ class Build:
 
 
 def parse(text: str, step_timeout: float, out: Path) -> Build:
-    """A build: ``[NAME=]ENGINE[@PYTHON]``; the Python is a path with a slash.
+    """Read a build: ``[NAME=]ENGINE``, the engine as ``--engine`` takes it.
 
     >>> build = parse("old=sglang@/env/bin/python", 10, Path("out"))
     >>> build.name, build.spec.text, str(build.spec.python)
@@ -77,11 +76,7 @@ def parse(text: str, step_timeout: float, out: Path) -> Build:
     """
     named = _NAME.fullmatch(text)
     name, engine = (named["name"], named["engine"]) if named else (text, text)
-    with_python = None if engine.startswith("cmd:") else _PYTHON.fullmatch(engine)
-    python = None
-    if with_python:
-        engine, python = with_python["engine"], Path(with_python["python"])
-    return Build(name, EngineSpec(engine, python, step_timeout=step_timeout), out)
+    return Build(name, EngineSpec.parse(engine, step_timeout), out)
 
 
 def run(
@@ -211,7 +206,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
         "Numbers: commands of the shortest trace that shows it.",
         "“no”: the trace of another build conforms here. “other”: it breaks something else first.",
         f"Seed {plan.seed}, {plan.examples} examples planned for each build.",
-        *([f"Set aside: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
+        *([f"Ignored: {', '.join(plan.set_aside)}."] if plan.set_aside else []),
         *(["Findings with a name: their traces were replayed on every build."] if named else []),
     ]
     notes += [f"{build.name} has not run: {build.problem}" for build in builds if build.problem]

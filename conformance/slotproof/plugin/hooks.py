@@ -31,11 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "engine",
         "ENGINE",
-        help="reference, sglang, module:factory or cmd:PROGRAM ARGS; runs the suite with "
+        help="reference, sglang@PYTHON, module:factory or cmd:PROGRAM ARGS; runs the suite with "
         f"--pyargs {SUITE}",
-    )
-    add(
-        "python", "PATH", "the Python of the environment that holds the build under test", type=Path
     )
     add(
         "config", "NAME", "a configuration by name; may be repeated (default: all)", action="append"
@@ -48,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
     add("profile", "NAME", "the choices the engine made, if not its own")
     known = "a clause whose violations are known; may be repeated"
-    add("set-aside", "CLAUSE", known, action="append", default=[])
+    add("ignore", "CLAUSE", known, action="append", default=[])
     add("baseline", "FILE", "a baseline of `slotproof gate`: only what is new fails", type=Path)
     add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
     folder = "where counterexamples are written (default: slotproof-traces)"
@@ -108,11 +105,7 @@ def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     from slotproof.support.terminal import plain
 
     option = pytestconfig.getoption
-    spec = EngineSpec(
-        option("--slotproof-engine"),
-        option("--slotproof-python"),
-        step_timeout=option("--slotproof-step-timeout"),
-    )
+    spec = EngineSpec.parse(option("--slotproof-engine"), option("--slotproof-step-timeout"))
     try:
         engine = spec.open()
     except EngineUnusable as problem:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.cli.options import known_profile, number
-from slotproof.cli.run import known
+from slotproof.cli.options import known_clauses, known_profile, number
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
@@ -163,16 +162,16 @@ def parts(config: pytest.Config) -> list[Part]:
         count = number(option(prefix + "parts"), 1, prefix + "parts")
         seed = number(option(prefix + "seed"), 0, prefix + "seed")
         profile = known_profile(option(prefix + "profile"))
-        set_aside = known(option(prefix + "set-aside"))
-        known_findings = option(prefix + "baseline")
-        if known_findings is not None:
-            load(known_findings).check()
+        set_aside = known_clauses(option(prefix + "ignore"), prefix + "ignore")
+        baseline_file = option(prefix + "baseline")
+        if baseline_file is not None:
+            load(baseline_file).check()
     except (UsageProblem, BadBaseline, BadConfig, BadTrace) as problem:
         raise pytest.UsageError(str(problem)) from None
     count = min(count, max(1, examples // (len(configs) * LEAST)))
     every = [(name, index) for index in range(count) for name in configs]
     whole = Plan({}, examples=examples, profile=profile, set_aside=set_aside)
-    if known_findings is not None:
+    if baseline_file is not None:
         whole = replace(whole, distinct=None)
     engine, out, found = option(prefix + "engine"), option(prefix + "out"), []
     for (name, index), share in planned(whole, every).items():

@@ -25,7 +25,7 @@ def harness_of(trace: Record) -> tuple[Family, Harness]:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
         raise NoForm(f"it is made for {' and '.join(_HARNESSES)}, and this trace is of {of}")
     if trace.mends:
-        raise NoForm(f"bugs were mended when it was found ({', '.join(trace.mends)})")
+        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.mends)})")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):

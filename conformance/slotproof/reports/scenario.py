@@ -71,7 +71,7 @@ class Scenario:
 
     ``engine`` is an ``--engine`` argument; ``python`` the interpreter of its environment, for
     engines that have one. ``config`` has the fields of the protocol's configuration; what is
-    missing has its default. ``profile`` stands instead of the engine's own; ``mends`` are known
+    missing has its default. ``profile`` stands instead of the engine's own; ``patches`` are known
     bugs that its driver is to repair; ``step_timeout`` is in seconds.
 
     Every command returns what :class:`Happened`. One that breaks a clause of the spec raises
@@ -101,7 +101,7 @@ class Scenario:
         python: str | Path | None = None,
         seed: int = 0,
         profile: str | None = None,
-        mends: Sequence[str] = (),
+        patches: Sequence[str] = (),
         step_timeout: float = 30.0,
         raises: bool = True,
     ) -> None:
@@ -109,7 +109,7 @@ class Scenario:
         chosen = EngineConfig.from_json(config or {})
         self.text = text = with_python(engine, path)
         self.engine = EngineSpec(
-            text, path, step_timeout=step_timeout, mends=mends_for(text, mends)
+            text, path, step_timeout=step_timeout, mends=mends_for(text, patches)
         ).open()
         self.setup = Setup(chosen, seed, profile)
         self.referee = self.setup.referee(self.engine)
@@ -124,7 +124,7 @@ class Scenario:
         *,
         seed: int = 0,
         profile: str | None = None,
-        mends: Sequence[str] = (),
+        patches: Sequence[str] = (),
     ) -> Scenario:
         """On the engine that the environment names, and only ours unasked.
 
@@ -140,7 +140,7 @@ class Scenario:
             )
         python = os.environ.get(PYTHON)
         text = engine or found_on
-        return cls(text, config, python=python, seed=seed, profile=profile, mends=mends)
+        return cls(text, config, python=python, seed=seed, profile=profile, patches=patches)
 
     def __enter__(self) -> Scenario:
         return self
@@ -148,7 +148,7 @@ class Scenario:
     def __exit__(self, *raised: object) -> None:
         self.engine.close()
 
-    def set_aside(self, clause: str) -> None:
+    def ignore(self, clause: str) -> None:
         """Pass over violations of a clause (``INV-ONCE.reported``) from here on."""
         self.referee.set_aside |= {clause}
 

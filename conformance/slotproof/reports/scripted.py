@@ -61,10 +61,10 @@ def _lines(trace: Record) -> Iterator[str]:
     if trace.chosen_profile:
         options.append(f"profile={literal(trace.chosen_profile)}")
     if trace.mends:
-        options.append(f"mends={literal(list(trace.mends))}")
+        options.append(f"patches={literal(list(trace.mends))}")
     yield f"    with Scenario.asked_for(FOUND_ON, CONFIG, {', '.join(options)}) as engine:"
     for clause in trace.set_aside:
-        yield f"        engine.set_aside({literal(clause)})  # known, and only in the reporting"
+        yield f"        engine.ignore({literal(clause)})  # known, and only in the reporting"
     for number, row in enumerate(trace.rows, 1):
         last = number == len(trace.rows) and trace.violations
         mark = f"  # {comment(trace.violations[0].clause)} broke here" if last else ""

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.figures import in_a_line
 from slotproof.lockstep.observation import TERMS, Violation
@@ -31,9 +32,9 @@ SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
 
 
-def render(trace: Record, path: str = "TRACE", options: str = "") -> str:
-    """The whole trace, ready to print. ``path`` is the file to name in the replay line, ``options``
-    how the engine is started beside ``--engine``.
+def render(trace: Record, path: str = "TRACE", spec: EngineSpec | None = None) -> str:
+    """Return the whole trace, ready to print. The replay line names ``path`` and the engine of
+    ``spec``.
 
     >>> from slotproof.protocol.config import EngineConfig
     >>> rows = [Row({"do": "open", "session": "s1"})]
@@ -42,7 +43,7 @@ def render(trace: Record, path: str = "TRACE", options: str = "") -> str:
     >>> render(trace).splitlines()[0]
     'mine 1, 1 command, nothing violated'
     """
-    return "\n".join(map(plain, _lines(trace, path, options))) + "\n"
+    return "\n".join(map(plain, _lines(trace, path, spec))) + "\n"
 
 
 def painted(text: str) -> Iterator[Painted]:
@@ -74,17 +75,18 @@ def last_said(violation: Violation) -> list[str]:
     return violation.said.splitlines()[-SAID:]
 
 
-def again(trace: Record, path: str, options: str = "") -> str:
-    """The command that replays the trace: where it is not known, it says that there is an
-    environment."""
-    engine = trace.spec if "--python " in options else trace.found_on
-    if engine in FAMILIES and not options:
-        options = "--python ENV/bin/python"
+def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
+    """Return the command that replays the trace; ``ENV`` stands for an unknown environment."""
+    engine, options = trace.found_on, spec.options if spec else ""
+    if spec is not None and spec.where:
+        engine = f"{trace.spec}{spec.where}"
+    elif engine in FAMILIES and not options:
+        engine += "@ENV/bin/python"
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
     return f"{line} {options}".rstrip()
 
 
-def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
+def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     if trace.violations:
         first = trace.violations[0]
         where = crashed_at(trace, first)
@@ -114,9 +116,9 @@ def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
         yield ""
     yield from _where_to_look(trace)
     if trace.set_aside:
-        yield f"set aside: {', '.join(trace.set_aside)}"
+        yield f"ignored: {', '.join(trace.set_aside)}"
     if trace.mends:
-        yield f"mended: {', '.join(trace.mends)}"
+        yield f"patched: {', '.join(trace.mends)}"
     if trace.recorded is not None:
         if trace.recorded.later:
             yield LATER
@@ -130,9 +132,9 @@ def _lines(trace: Record, path: str, options: str) -> Iterator[str]:
     )
     yield f"seed {trace.seed}, profile {trace.profile}; {short}"
     if trace.states:
-        yield f"again: {again(trace, path, options)}"
+        yield f"again: {again(trace, path, spec)}"
     else:
-        yield f"it has no states: {again(trace, path, options)} --out FILE makes them"
+        yield f"it has no states: {again(trace, path, spec)} --out FILE makes them"
 
 
 def in_all(trace: Record) -> str:

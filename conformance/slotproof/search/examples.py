@@ -47,7 +47,7 @@ class Search:
     """A task: run the examples of a batch, as far as there is time.
 
     A violation ends its example. Where nothing but the reporting is wrong, and that is
-    known, the example goes on, with those clauses set aside.
+    known, the example goes on, with those clauses ignored.
     """
 
     plan: Plan

@@ -115,7 +115,7 @@ class Gate:
         missing = sorted({*trace.mends} - {*self.engine.capabilities.mends})
         if missing:
             return Replayed(
-                group, file, NOT_TRIED, was, f"it needs --mend {' --mend '.join(missing)}"
+                group, file, NOT_TRIED, was, f"it needs --patch {' --patch '.join(missing)}"
             )
         seen = self._seen(trace)
         if seen is None:

@@ -224,7 +224,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     transitions, guards = report["transitions"], report["guards"]
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
     if report["mends"]:
-        yield labelled("mended", ", ".join(report["mends"]))
+        yield labelled("patched", ", ".join(report["mends"]))
     yield labelled("configurations", ", ".join(report["configurations"]))
     for name, reason in report["skipped"].items():
         yield labelled("", f"{name} left out: {reason}")
@@ -280,10 +280,10 @@ def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
         yield labelled("", f"not checked: {', '.join(invariants['not_checked'])}")
 
 
-def left_out(set_aside: Mapping[str, int], not_observed: Mapping[str, str]) -> Iterator[str]:
+def left_out(ignored: Mapping[str, int], not_observed: Mapping[str, str]) -> Iterator[str]:
     """Clauses that were passed over, and what the engine does not show."""
-    for clause, times in set_aside.items():
-        yield labelled("set aside", f"{clause}, {times} times")
+    for clause, times in ignored.items():
+        yield labelled("ignored", f"{clause}, {times} times")
     for what, why in not_observed.items():
         yield labelled("not observed", f"{what}: {why}")
 
@@ -303,7 +303,7 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     """Whether a trace could be shorter, in figures and a sentence; ``None`` where nobody can tell.
 
     The spec with the same bug has a shortest counterexample of one session alone, by proof
-    (``prove mutant``). A trace that takes as many transitions to its violation is as short as
+    (``prove --mutant``). A trace that takes as many transitions to its violation is as short as
     can be, within the spec's granularity: an engine does several in one iteration. The two can
     be compared if the spec has the bug at this page size, one client's session took part,
     and the clause is one that the spec has a formula for.
@@ -327,6 +327,6 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     else:
         text = (
             f"{taken} transitions; the spec with this bug needs {need} "
-            f"(slotproof prove mutant {name})"
+            f"(slotproof prove --mutant {name})"
         )
     return {"transitions": taken, "spec": need, "text": text}

@@ -43,7 +43,7 @@ def run(
     examples: int | None = None,
     seconds: float | None = None,
     seed: int = 0,
-    mends: Sequence[str] = (),
+    patches: Sequence[str] = (),
 ) -> Report:
     """Search an engine for counterexamples, and shrink what is found.
 
@@ -69,7 +69,7 @@ def run(
     if examples is None and seconds is None:
         examples = EXAMPLES
     plan = Plan(chosen(configs), examples=examples, seconds=seconds, seed=seed)
-    spec = EngineSpec(engine, Path(python) if python else None, mends=(*mends,))
+    spec = EngineSpec(engine, Path(python) if python else None, mends=(*patches,))
     with closing(spec.open()) as under_test:
         outcome = campaign.run(under_test, engine, plan)
         return Report(outcome, report.summary(outcome, plan, under_test.capabilities))

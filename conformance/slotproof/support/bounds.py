@@ -26,7 +26,7 @@ ACTORS = 10_000
 EVENTS = 10_000
 """Events, or messages, of one iteration."""
 VIOLATIONS = 1_000
-"""Clauses that a trace says were violated, or set aside."""
+"""Clauses that a trace says were violated, or ignored."""
 POSITIONS = 2_000_000
 """Positions that the owners of rows describe in a snapshot, all together: each is looked at."""
 ACTOR_FIGURES = 20

@@ -1,10 +1,10 @@
-"""A trace of the spec alone, as ``prove mutant`` and ``prove progress`` write it: transitions,
+"""A trace of the spec alone, as ``prove --mutant`` and ``prove --progress`` write it: transitions,
 and no commands."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, NotRequired
 
 from pydantic import FailFast, Field
@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from slotproof.protocol.shapes import Count, Int, Name, Shape, open_shape
 from slotproof.support import bounds
 from slotproof.support.terminal import plain
-from slotproof.traces.itf import BadTrace, decode
+from slotproof.traces.itf import BadTrace, decode, encode
 from slotproof_model.spec.expr import Sort
 from slotproof_model.spec.state import ACTOR, PAGE
 from slotproof_model.text.idioms import words_of
@@ -29,7 +29,7 @@ class SpecMeta(TypedDict):
     violated: Annotated[list[Name], Field(min_length=1)]
     page_size: Count
     again: NotRequired[Name]
-    """The command that finds it, where that is not ``prove mutant``."""
+    """The command that finds it, where that is not ``prove --mutant``."""
 
 
 Meta = TypedDict("Meta", {"slotproof-spec": SpecMeta})
@@ -40,6 +40,29 @@ States = Annotated[
 ]
 Document = TypedDict("Document", {"#meta": open_shape(Meta), "vars": list[Name], "states": States})  # type: ignore[misc]
 SPEC_TRACE = Shape("the document", open_shape(Document))
+
+
+def document_of(
+    names: list[str], steps: Iterable[tuple[str, Any, Mapping[str, Any]]], **meta: object
+) -> dict[str, Any]:
+    """Return steps (transition, parameters, state after it) as an ITF document."""
+    return {
+        "#meta": {
+            "format": "ITF",
+            "format-description": "https://apalache-mc.org/docs/adr/015adr-trace.html",
+            "slotproof-spec": meta,
+        },
+        "vars": names,
+        "states": [
+            {
+                "#meta": {"index": index},
+                "mbt::actionTaken": action,
+                "mbt::nondetPicks": encode(params),
+                **encode({name: after[name] for name in names}),
+            }
+            for index, (action, params, after) in enumerate(steps)
+        ],
+    }
 
 
 def is_one(document: Any) -> bool:
@@ -65,7 +88,7 @@ def _lines(document: Any) -> Iterator[str]:
     yield f"{meta['violated'][0]} violated by the spec with {meta['mutant']}"
     yield from transitions(document)
     mutant, size = shlex.quote(meta["mutant"]), meta["page_size"]
-    again = meta.get("again", f"slotproof prove mutant {mutant} --page-size {size}")
+    again = meta.get("again", f"slotproof prove --mutant {mutant} --page-size {size}")
     yield f"again: {again}"
 
 

@@ -39,9 +39,9 @@ PAUSED = "vllm-0.33.0-paused-session-pins"
 
 WITHOUT = {
     "sglang-0.5.10.post1-draft-tail": "nothing that does what 'draft' does",
-    "sglang-0.5.18-aborted-for-others": "bugs were mended when it was found",
-    "sglang-0.5.18-preempted-lost": "bugs were mended when it was found",
-    "sglang-0.5.23-aborted-for-others": "bugs were mended when it was found",
+    "sglang-0.5.18-aborted-for-others": "bugs were patched when it was found",
+    "sglang-0.5.18-preempted-lost": "bugs were patched when it was found",
+    "sglang-0.5.23-aborted-for-others": "bugs were patched when it was found",
     "sglang-0.5.23-branch-of-aborted": "no option of a server, and the trace needs branching",
     "sglang-0.5.23-replace-all-crash": "no option of a server, and the trace needs branching",
     "vllm-0.25.0-stop-ahead": "it has stop tokens",

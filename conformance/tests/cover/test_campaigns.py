@@ -456,7 +456,7 @@ def test_the_page_tells_new_findings_from_known_ones(
     monkeypatch.setattr(state, "judged", known)
     text = page.render(state, ended="Over")
     assert "<dt>new findings</dt><dd>0</dd>" in text and "None so far." in text
-    assert f"<dt>known findings</dt><dd>{len(known)}</dd>" in text and "its group: why" in text
+    assert f"<dt>in the baseline</dt><dd>{len(known)}</dd>" in text and "its group: why" in text
     monkeypatch.setattr(state, "judged", {})
     monkeypatch.setattr(state, "head", replace(state.head, known="a baseline"))
     assert "<h2>New findings</h2>" in page.render(state, ended="Over")
@@ -499,7 +499,7 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     assert again.states and len(again.rows) == 5
     code, second = ran(capfd, *argv, "--examples", 25)
     assert code == 1 and second["examples"] == 25 and second["findings"] == first["findings"]
-    code, told = ran(capfd, "--journal", tmp_path / "night", "--report")
+    code, told = ran(capfd, "--journal", tmp_path / "night")
     assert code == 1 and told["findings"] == second["findings"]
     text = (tmp_path / "night" / "status.html").read_text()
     assert "All examples that were asked for" in text and found["id"] in text
@@ -528,10 +528,10 @@ def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
     known = tmp_path / "known.json"
     known.write_text(json.dumps({"slotproof_baseline": 2, "groups": [{**group, **seen}]}))
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "j", *SMALL]
-    code, said = ran(capfd, *argv, "--examples", 20, "--known", known)
+    code, said = ran(capfd, *argv, "--examples", 20, "--baseline", known)
     assert code == 3 and said["findings"] == [], "few examples reach few transitions"
     error = wrong(["campaign", *map(str, argv), "--examples", "20"], capfd)
-    assert "--known was " in error and "and is none now" in error
+    assert "--baseline was " in error and "and is none now" in error
 
 
 def test_merging_by_command(
@@ -556,10 +556,10 @@ def test_merging_by_command(
         (["--examples", "1", "--task", "0"], "--task must be at least 1"),
         (["--examples", "1", "--config", "p3"], "unknown configuration 'p3'"),
         (["--examples", "1", "--jobs", "0"], "--jobs must be at least 1"),
-        (["--examples", "1", "--known", "nowhere.json"], "nowhere.json"),
-        (["--report"], "--merge and --report need --journal"),
-        (["--report", "--journal", "nowhere"], "nowhere/journal.jsonl: No such file"),
-        (["--report", "--journal", "x", "--seconds", "3"], "run nothing"),
+        (["--examples", "1", "--baseline", "nowhere.json"], "nowhere.json"),
+        (["--merge", "x"], "--merge needs --journal"),
+        (["--journal", "nowhere"], "nowhere/journal.jsonl: No such file"),
+        (["--merge", "y", "--journal", "x", "--seconds", "3"], "searches nothing"),
         (["--merge", "nowhere", "--journal", "x"], "nowhere/journal.jsonl: No such file"),
         (["--examples", "1", "--journal", "/dev/null/x"], "--journal"),
     ],

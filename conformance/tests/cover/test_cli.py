@@ -15,6 +15,7 @@ import pytest
 from slotproof.cli.app import status
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import jobs_count
+from slotproof.engines import registry
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.oracles import matches
 from slotproof.protocol.config import CONFIGS, SERVED
@@ -64,16 +65,16 @@ def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["run", "--engine", ""], "unknown engine ''"),
         (["run", "--engine", "reference:nobody"], "there is no mutant 'nobody'"),
         (["run", "--engine", "reference:"], "names no mutant"),
-        (["run", "--engine", "sglang", "--python", "/no/such/python"], "there is no such program"),
-        (["run", "--engine", "sglang", "--python", sys.executable], "has no sglang"),
+        (["run", "--engine", "sglang@/no/such/python"], "there is no such program"),
+        (["run", "--engine", f"sglang@{sys.executable}"], "has no sglang"),
         (["run", "--engine", "no_such_module:make"], "No module named 'no_such_module'"),
         (["run", "--engine", "json:make"], "has no attribute 'make'"),
         (["run", "--engine", "cmd:"], "names no program"),
         (["run", "--engine", "cmd:'"], "No closing quotation"),
         (["run", "--engine", "cmd:/no/such/driver"], "can't start /no/such/driver"),
         (["run", "--engine", f"cmd:{sys.executable} -c 1"], "the driver does not start"),
-        (["run", "--device", "cuda:99", *SMALL], "device 'cuda:99' can't be used"),
-        (["run", "--engine", "sglang==0.5.23", "--device", "cuda"], "places its tensors itself"),
+        (["run", "--engine", "reference@cuda:99", *SMALL], "device 'cuda:99' can't be used"),
+        (["run", "--engine", "sglang==0.5.23@p"], "has an environment of its own; for another one"),
         (["run", "--engine", "reference-transformer:nobody"], "there is no mutant 'nobody'"),
         (["run", "--profile", "lmdeploy"], "unknown profile 'lmdeploy'; there are: reference"),
         (["run", "--config", "p3"], "unknown configuration 'p3'; there are: p1, "),
@@ -84,9 +85,7 @@ def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["run", "--examples", "many"], "--examples"),
         (["run", "--step-timeout", "0"], "--step-timeout"),
         (["run", "--step-timeout", "inf"], "Invalid value for '--step-timeout'"),
-        (["replay", "x", "--start-timeout", "1e300"], "Invalid value for '--start-timeout'"),
-        (["diff", "a.json", "b.json", "--step-timeout", "inf"], "for '--step-timeout'"),
-        (["diff", "a.json", "b.json", "--start-timeout", "1e300"], "for '--start-timeout'"),
+        (["replay", "x", "--step-timeout", "1e300"], "Invalid value for '--step-timeout'"),
         (["run", "--seconds", "0"], "for '--seconds'"),
         (["run", "--seconds", "nan"], "for '--seconds'"),
         (["run", "--no-such-option"], "No such option"),
@@ -120,15 +119,19 @@ def test_how_many_processes_may_be_asked_for() -> None:
     [("no shebang", "can't be run: Exec format error"), ("#!/bin/sh\nsleep 600", "within 0.5 s")],
 )
 def test_a_python_that_is_none(
-    code: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    code: str,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """It is asked whether it has SGLang; it can't be run, or it never answers."""
     python = tmp_path / "python"
     python.write_text(code)
     python.chmod(0o755)
-    argv = ["run", "--engine", "sglang", "--python", str(python), "--start-timeout", "0.5"]
-    said = wrong(argv, capfd)
-    assert f"--python {python} " in said and text in said
+    monkeypatch.setattr(registry, "START_TIMEOUT", 0.5)
+    said = wrong(["run", "--engine", f"sglang@{python}", "--step-timeout", "0.5"], capfd)
+    assert f"sglang@{python} " in said and text in said
 
 
 @pytest.mark.parametrize("command", ["replay", "show"])
@@ -278,7 +281,7 @@ THINGS: dict[str, Any] = {
     "engines": {
         "reference",
         "reference:MUTANT",
-        *(f"{name}{release}" for name in FAMILIES for release in ("", "==RELEASE")),
+        *(f"{name}{release}" for name in FAMILIES for release in ("@PYTHON", "==RELEASE")),
         "reference-transformer",
         "module:factory",
         "cmd:PROGRAM ARGS",

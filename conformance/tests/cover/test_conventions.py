@@ -22,9 +22,9 @@ SLOTPROOF = Path(sys.executable).with_name("slotproof")
 
 
 def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its name."""
+    """Every command that does something, and the program, by its name."""
     below = getattr(command, "commands", {})
-    if not below or getattr(command, "invoke_without_command", False) or not path:
+    if not below or not path:
         yield path, command
     for name, each in below.items():
         yield from commands(each, f"{path} {name}".strip())
@@ -76,18 +76,24 @@ def test_an_example_can_be_copied(example: str) -> None:
     while rest := [*getattr(context, "_protected_args", ()), *context.args]:
         name, command, argv = command.resolve_command(context, rest)
         context = command.make_context(name, argv, parent=context)
-    assert not hasattr(command, "commands") or command.invoke_without_command
+    assert not hasattr(command, "commands")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_values_have_names_that_speak(name: str) -> None:
-    """`--seconds SECONDS`, not `--seconds <float range>`; what groups there are have names."""
+    """`--seconds SECONDS`, not `--seconds <float range>`; every option has a group."""
     for param in COMMANDS[name].params:
         if param.name in ("install_completion", "show_completion", "version", "debug"):
             continue
         assert re.fullmatch(r"[A-Z]+(\.\.\.)?", param.metavar) or param.is_flag, param.name
-        grouped = param.param_type_name == "argument" or param.rich_help_panel
-        assert grouped or name.startswith("env"), param.name
+        assert param.param_type_name == "argument" or param.rich_help_panel, param.name
+
+
+def test_how_many_commands_and_options_there_are() -> None:
+    """A reader can learn them all. An option counts once for each command that has it."""
+    leaves = [command for command in COMMANDS.values() if not hasattr(command, "commands")]
+    options = [each for leaf in leaves for each in leaf.params if each.param_type_name == "option"]
+    assert len(leaves) <= 14 and len(options) <= 100
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`slotproof diff`: the same commands on two builds."""
+"""`slotproof replay --against`: the same commands on two builds."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["diff", "reference", "reference", "--trace", TRACE]) == 0
+    assert status(["replay", TRACE, "--engine", "reference", "--against", "reference"]) == 0
     assert "do the same in all 5 commands" in capsys.readouterr().out
 
 
 def test_from_the_first_command_at_which_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
     """#22213: they count alike until a slot is on loan."""
-    assert status(["diff", MUTANT, "reference", "--trace", TRACE]) == 1
+    assert status(["replay", TRACE, "--against", "reference"]) == 1
     shown = capsys.readouterr().out
     assert "the same after 4 of 5 commands:" in shown
     assert "1 + 2 = 65 ≠ 64" in shown
@@ -39,7 +39,7 @@ def test_from_the_first_command_at_which_they_differ(capsys: pytest.CaptureFixtu
 
 
 def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["diff", MUTANT, "reference", "--trace", TRACE, "--json"]) == 1
+    assert status(["replay", TRACE, "--against", "reference", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["status"], found["first"]) == (1, 5)
     (only,) = found["differences"]
@@ -51,13 +51,13 @@ def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_was_recorded_is_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A trace has commands of its own; an old one says less and is compared in what it says."""
-    assert status(["diff", TRACE, MUTANT]) == 0
+    """An old trace says less and is compared in what it says."""
+    assert status(["replay", TRACE, "--engine", MUTANT, "--against", TRACE]) == 0
     again = tmp_path / "again.itf.json"
     assert status(["replay", TRACE, "--engine", "reference", "--out", str(again)]) == 0
     capsys.readouterr()
-    assert status(["diff", TRACE, str(again)]) == 1
-    assert status(["diff", str(again), "reference"]) == 0
+    assert status(["replay", TRACE, "--against", str(again)]) == 1
+    assert status(["replay", str(again), "--engine", "reference", "--against", str(again)]) == 0
 
 
 def test_a_trace_without_states_is_no_side(
@@ -66,16 +66,17 @@ def test_a_trace_without_states_is_no_side(
     """Nothing to compare is not "the same"; its commands can be played."""
     bare = tmp_path / "bare.itf.json"
     itf.save(load_trace(Path(TRACE)).without_states(), bare)
-    assert status(["diff", str(bare), TRACE]) == 2
+    assert status(["replay", TRACE, "--against", str(bare)]) == 2
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert f"{bare} has no states to compare: slotproof replay {bare} --engine E --out FILE" in err
-    assert status(["diff", MUTANT, TRACE, "--trace", str(bare)]) == 0
+    assert status(["replay", str(bare), "--against", TRACE]) == 0
 
 
 def test_a_build_that_dies_goes_no_further(capsys: pytest.CaptureFixture[str]) -> None:
     """#9173 ends the engine; the reference goes on."""
-    assert status(["diff", str(FINDING), "reference"]) == 1
+    argv = ["replay", str(FINDING), "--engine", "reference", "--against", str(FINDING)]
+    assert status(argv) == 1
     shown = capsys.readouterr().out
     assert "INV-ALIVE.crash" in shown
 
@@ -86,7 +87,7 @@ def test_both_go_on_after_a_violation(capsys: pytest.CaptureFixture[str], tmp_pa
     document["states"] += [document["states"][-1]] * 2
     longer = tmp_path / "longer.itf.json"
     longer.write_text(json.dumps(document))
-    assert status(["diff", MUTANT, "reference", "--trace", str(longer), "--json"]) == 1
+    assert status(["replay", str(longer), "--against", "reference", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert len(found["commands"]) == 7
     assert found["first"] == 5
@@ -96,15 +97,16 @@ def test_both_go_on_after_a_violation(capsys: pytest.CaptureFixture[str], tmp_pa
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["reference", "reference"], "which commands?"),
-        (["nothing", "reference", "--trace", TRACE], "unknown engine"),
-        ([TRACE, str(FINDING)], "different commands"),
-        (["x.json", "reference"], "x.json"),
-        (["reference", "reference", "--trace", TRACE, "--python-a", "p"], "--python"),
+        ([str(FINDING), "--against", "reference"], "say so with --engine sglang==0.5.23"),
+        ([TRACE, "--against", "nothing"], "unknown engine"),
+        ([TRACE, "--against", str(FINDING)], "has other commands"),
+        ([TRACE, "--against", "x.json"], "x.json"),
+        ([TRACE, "--against", "reference:leak-full@p"], "device 'p' can't be used"),
+        ([TRACE, "--against", "reference", "--out", "x.itf.json"], "leave out --out and --log"),
     ],
 )
 def test_wrong_use(argv: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["diff", *argv]) == 2
+    assert status(["replay", *argv]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1
     assert says in captured.err
@@ -113,5 +115,6 @@ def test_wrong_use(argv: list[str], says: str, capsys: pytest.CaptureFixture[str
 def test_a_build_that_can_not_run_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
     drafts = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-draft-tail.itf.json"
-    assert status(["diff", str(drafts), f"cmd:{sys.executable} {toy}"]) == 2
+    argv = ["replay", str(drafts), "--engine", f"cmd:{sys.executable} {toy}"]
+    assert status([*argv, "--against", str(drafts)]) == 2
     assert "toy 1 does not offer “draft”" in capsys.readouterr().err

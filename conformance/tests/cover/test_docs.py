@@ -62,12 +62,6 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (folder / "notes.md").read_text() == "somebody's own"
 
 
-def test_tla_alone(tmp_path: Path) -> None:
-    assert status(["docs", "--tla", "--out", str(tmp_path)]) == 0
-    names = ["SlotproofActors.cfg", "SlotproofActors.tla"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-
-
 @pytest.mark.parametrize(
     ("argv", "says"),
     [

@@ -310,7 +310,7 @@ def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> N
     assert [line.split()[0] for line in lines[:23]] == ["ok"] * 23
     assert lines[23].startswith("not ok     quiet")
     assert lines[24].strip().startswith('seen: a line that is no answer: "loading weights')
-    assert lines[-2].strip().startswith("mend: print to standard error")
+    assert lines[-2].strip().startswith("fix: print to standard error")
     assert lines[-1] == "toy 1, configuration p1: 23 ok, 1 not ok"
 
 

@@ -66,7 +66,6 @@ Allowed = Callable[[ast.AST], Words]
 EXCEPTIONS: dict[str, Allowed] = {
     "conformance/slotproof/environments/families.py": words,  # the one list of families
     "conformance/slotproof/cli/epilogs.py": words,  # examples, as they are typed
-    "conformance/slotproof/cli/": helps,
     "conformance/slotproof/plugin/hooks.py": helps,
     "conformance/slotproof/protocol/config.py": profiles,
     "model/slotproof_model/spec/profiles.py": profiles,

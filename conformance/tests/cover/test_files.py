@@ -128,7 +128,7 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["replay", "{trace}", "--log", "."],
         ["run", "--out", "{file}"],
         ["run", "--log", "."],
-        ["matrix", "builds", "reference", "--out", "{file}"],
+        ["matrix", "reference", "--out", "{file}"],
         ["docs", "--out", "{file}"],
     ],
 )

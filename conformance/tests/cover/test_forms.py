@@ -150,12 +150,12 @@ def test_a_release_is_named_where_the_trace_has_one() -> None:
     assert trace.found_on == "sglang==0.5.23"
     assert 'FOUND_ON = "sglang==0.5.23"' in scripted.render(trace)
     assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
-    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60).options
+    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
     assert text.again(trace, "x", mine) == (
-        "slotproof replay x --engine sglang --python 'my env/bin/python' --step-timeout 60"
+        "slotproof replay x --engine 'sglang@my env/bin/python' --step-timeout 60"
     )
-    assert text.again(trace, "x", EngineSpec("sglang==0.5.23", start_timeout=300).options) == (
-        "slotproof replay x --engine sglang==0.5.23 --start-timeout 300"
+    assert text.again(trace, "x", EngineSpec("sglang==0.5.23", step_timeout=300)) == (
+        "slotproof replay x --engine sglang==0.5.23 --step-timeout 300"
     )
 
 
@@ -180,7 +180,7 @@ def test_every_command_has_a_call(tmp_path: Path) -> None:
         engine.close("s1")
         engine.step()
         engine.tick(1)
-        engine.set_aside("INV-ONCE.reported")
+        engine.ignore("INV-ONCE.reported")
         done = {entry.command["do"] for entry in engine.referee.log}
     # The reference drafts by itself; other engines are given drafts by hand.
     assert {*done, "draft"} == set(FIELDS)
@@ -344,10 +344,10 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_trace_of_the_spec_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What `prove mutant` writes has transitions and no commands: text only."""
+    """What `prove --mutant` writes has transitions and no commands: text only."""
     pytest.importorskip("z3")
     monkeypatch.chdir(tmp_path)
-    status(["prove", "mutant", "22862-no-free-tail", "--page-size", "1"])
+    status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
     (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
     capsys.readouterr()
     assert status(["show", str(path)]) == 0
@@ -366,4 +366,4 @@ def test_a_trace_without_states_says_so(name: str) -> None:
     """Nothing is made up about steps that nobody kept; no command is shown that can't work."""
     shown = forms.form(name, load_trace(TRACE).without_states(), "T.itf.json")
     assert "no states" in shown and "--out FILE" in shown
-    assert "Waits in the inbox" not in shown and "slotproof diff" not in shown
+    assert "Waits in the inbox" not in shown and "--against" not in shown

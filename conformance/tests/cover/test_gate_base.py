@@ -105,7 +105,6 @@ def test_a_baseline_counts_on_both(here: Path, capsys: pytest.CaptureFixture[str
     ("more", "message"),
     [
         ([], "gate needs a baseline, or --base with the build to compare with"),
-        (["--base-python", "/x"], "--base-python goes with --base"),
         (["b.json", "--base", DOUBLE, "--update"], "leave out --base"),
         (["--base", "reference:nope"], "nope"),
         (["--base", DOUBLE, "--engine", "reference:nope"], "nope"),

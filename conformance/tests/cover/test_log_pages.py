@@ -105,7 +105,7 @@ def test_a_trace_of_a_log_is_shown_as_the_log_is(
     assert load_trace(out, to_run=False).rows[-1].frames
     for argv in (
         ["replay", str(out), "--engine", "reference"],
-        ["diff", str(out), "reference"],
+        ["replay", str(out), "--engine", "reference", "--against", str(out)],
         ["show", str(out), "--format", "pytest"],
         ["show", str(file), "--format", "pytest"],
     ):

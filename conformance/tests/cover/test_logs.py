@@ -403,7 +403,7 @@ def test_bad_logs_are_one_line_and_status_2(
         out, err = capfd.readouterr()
         assert out == "" and err.count("\n") == 1 and text in err
     assert status(["validate", "x", "--profile", "lmdeploy"]) == 2
-    assert status(["validate", "x", "--set-aside", "INV-X.y"]) == 2
+    assert status(["validate", "x", "--ignore", "INV-X.y"]) == 2
 
 
 def test_run_and_replay_leave_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     """Found in one, gone in the next by replay; a build that can't start is told. The newest is
     the first column."""
     engines = [f"old={NOISE}", "reference", "reference:nobody"]
-    assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
+    assert status(["matrix", *engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["columns"] == ["reference:nobody", "reference", "old", "first seen", "gone in"]
     row = document["rows"][0]
@@ -44,7 +44,7 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(
 ) -> None:
     """Commands and metadata are kept; `show` says how to have the rest."""
     engines = [f"old={NOISE}", "reference"]
-    assert status(["matrix", "builds", *engines, *SMALL, "--out", str(tmp_path)]) == 1
+    assert status(["matrix", *engines, *SMALL, "--out", str(tmp_path)]) == 1
     (kept,) = (tmp_path / "traces").glob("*reported@T-RESTORE*")
     document = json.loads(kept.read_text())
     assert document["vars"] == []
@@ -94,7 +94,7 @@ def test_a_finding_that_a_search_missed_is_replayed(tmp_path: Path) -> None:
 def test_a_finding_with_a_name_is_replayed_on_every_build(tmp_path: Path) -> None:
     """It is shown under its name, and not again as what the campaign finds; name and cells lead to
     what is written about it."""
-    argv = ["matrix", "builds", f"old={NOISE}", "reference", *SMALL, "--out", str(tmp_path)]
+    argv = ["matrix", f"old={NOISE}", "reference", *SMALL, "--out", str(tmp_path)]
     assert status([*argv, "--json"]) == 1
     before = json.loads((tmp_path / "matrix.json").read_text())["rows"]
     folder = tmp_path / "known"
@@ -134,22 +134,22 @@ def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
 
 
 def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["matrix", "builds", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
-    status([*argv, "--set-aside", "INV-SUM-FULL.reported"])
+    argv = ["matrix", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
+    status([*argv, "--ignore", "INV-SUM-FULL.reported"])
     document = json.loads(capsys.readouterr().out)
     assert not any(row["name"].startswith("INV-SUM-FULL.reported") for row in document["rows"])
-    assert "Set aside: INV-SUM-FULL.reported." in document["notes"]
+    assert "Ignored: INV-SUM-FULL.reported." in document["notes"]
 
 
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["builds"], "Missing argument 'BUILD...'"),
-        (["builds", "reference", "--traces", "nowhere"], "nowhere is no folder"),
-        (["builds", "reference", "reference"], "'reference' is there twice"),
-        (["builds", "lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
-        (["builds", "reference", "--examples", "0"], "--examples must be at least 1"),
-        (["builds", "reference", "--jobs", "0"], "--jobs must be at least 1"),
+        ([], "Missing argument 'BUILD...'"),
+        (["reference", "--traces", "nowhere"], "nowhere is no folder"),
+        (["reference", "reference"], "'reference' is there twice"),
+        (["lmdeploy", "x:"], "no build can be run: lmdeploy: unknown engine 'lmdeploy'"),
+        (["reference", "--examples", "0"], "--examples must be at least 1"),
+        (["reference", "--jobs", "0"], "--jobs must be at least 1"),
     ],
 )
 def test_wrong_usage(

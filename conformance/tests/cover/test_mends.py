@@ -93,7 +93,7 @@ def test_a_mend_that_does_not_fit_is_one_line_or_left_out(
     toy: Path, old: str, new: str, why: str
 ) -> None:
     (toy / "other.diff").write_text(DIFF.replace(old, new))
-    with pytest.raises(UsageError, match=f"^the mend 'other' does not fit this build: {why}$"):
+    with pytest.raises(UsageError, match=f"^the patch 'other' does not fit this build: {why}$"):
         mends.apply(["other"], "toy_build")
     (toy / "first-counts.diff").unlink()
     assert mends.apply(["all"], "toy_build") == []
@@ -114,26 +114,28 @@ def test_of_several_layouts_the_one_that_fits_is_taken(toy: Path) -> None:
 
 def test_a_mend_that_does_not_exist_is_one_line(toy: Path) -> None:
     del toy
-    with pytest.raises(UsageError, match=r"^there is no mend 'x'; there are: first-counts$"):
+    with pytest.raises(UsageError, match=r"^there is no patch 'x'; there are: first-counts$"):
         mends.apply(["x"], "toy_build")
 
 
 def test_an_engine_without_mends_is_one_line() -> None:
-    with pytest.raises(EngineUnusable, match=r"^--mend is for sglang; there are no mends for ref"):
+    with pytest.raises(
+        EngineUnusable, match=r"^--patch is for sglang; there are no patches for ref"
+    ):
         EngineSpec("reference", mends=("all",)).open()
-    with pytest.raises(EngineUnusable, match=r"^there is no mend 'x'; `slotproof list mends`"):
+    with pytest.raises(EngineUnusable, match=r"^there is no patch 'x'; `slotproof list patches`"):
         EngineSpec("sglang==0.5.23", mends=("x",)).open()
 
 
 @pytest.mark.parametrize("command", ["run", "campaign"])
 def test_every_search_takes_mends(command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert status([command, "--engine", "reference", "--mend", "all", "--examples", "1"]) == 2
-    assert "--mend is for sglang; there are no mends for reference" in capfd.readouterr().err
+    assert status([command, "--engine", "reference", "--patch", "all", "--examples", "1"]) == 2
+    assert "--patch is for sglang; there are no patches for reference" in capfd.readouterr().err
 
 
 def test_the_command_that_starts_it_again_has_the_mends() -> None:
     spec = EngineSpec("sglang==0.5.23", mends=("queued-abort", "refused-token"))
-    assert spec.options == "--mend queued-abort --mend refused-token"
+    assert spec.options == "--patch queued-abort --patch refused-token"
     assert spec.stem != EngineSpec("sglang==0.5.23").stem
 
 
@@ -143,7 +145,7 @@ def test_a_trace_says_with_which_mends_it_was_found(tmp_path: Path) -> None:
     itf.save(replace(old, mends=("queued-abort",)), tmp_path / "t.itf.json")
     new = load_trace(tmp_path / "t.itf.json")
     assert new.mends == ("queued-abort",)
-    assert 'mends=["queued-abort"]' in scripted.render(new)
+    assert 'patches=["queued-abort"]' in scripted.render(new)
     text = (tmp_path / "t.itf.json").read_text()
     (tmp_path / "t.itf.json").write_text(text.replace('"queued-abort"', '"--start-timeout"'))
     with pytest.raises(itf.BadTrace, match="mends"):
@@ -160,12 +162,12 @@ def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
 
 
 def test_every_mend_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixture[str]) -> None:
-    assert status(["list", "mends"]) == 0
+    assert status(["list", "patches"]) == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
     assert listed == mends.names() == sorted(FAMILIES["sglang"].mends)
     for path in sorted(mends.FOLDER.glob("*.diff")):
         page = FINDINGS / f"{path.name.partition('.')[0]}.md"
-        assert f"--mend {page.stem}`" in page.read_text("utf-8"), page
+        assert f"--patch {page.stem}`" in page.read_text("utf-8"), page
         words = path.read_text("utf-8").partition("--- a/")[0]
         assert re.fullmatch(r"[A-Z][^\n]+\.\n\n(.+\n\n)?", words, re.DOTALL), path
         assert mends.hunks(path.read_text("utf-8"))

@@ -82,7 +82,7 @@ def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
     assert str(caught.value) == (
         'the driver does not start: no answer within 2 s; sent {"op": "hello", "protocol": 2}, '
         "expected one line of JSON with its protocol, engine and capabilities; it says: "
-        "waiting for a device (on standard error); --start-timeout sets the limit"
+        "waiting for a device (on standard error); --step-timeout raises the limit"
     )
 
 

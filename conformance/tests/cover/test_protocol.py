@@ -246,7 +246,7 @@ def test_guard_outcomes_are_named_until_both_ways_were_seen(scene: Any) -> None:
 
 
 def test_a_clause_that_is_set_aside_is_counted_and_passed_over() -> None:
-    """--set-aside: known violations do not end a run."""
+    """--ignore: known violations do not end a run."""
     engine = InProcessEngine("21499-one-pool-check")
     clauses = ("INV-CHECKER.covers",)
     referee = Setup(CONFIGS["p1-swa"], set_aside=clauses).referee(engine)

@@ -1,4 +1,4 @@
-"""`prove mutant`, `progress`, `run`'s word on shorter traces."""
+"""`prove --mutant`, `prove --progress`, `run`'s word on shorter traces."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def test_a_mutant_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "mutant", "22790d-two-in-flight", "--json"]) == 1
+    assert status(["prove", "--mutant", "22790d-two-in-flight", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     meta = found["itf"]["#meta"]["slotproof-spec"]
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
-    assert status(["prove", "mutant", "22790d-two-in-flight"]) == 1
+    assert status(["prove", "--mutant", "22790d-two-in-flight"]) == 1
     assert "shortest: 3 transitions" in capsys.readouterr().out
     assert (tmp_path / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
 
 
 def test_the_spec_itself_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["prove", "mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
+    assert status(["prove", "--mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
     assert "no counterexample of up to 2 transitions" in capsys.readouterr().out
 
 
@@ -49,10 +49,10 @@ def test_how_far_a_proof_is(jobs: int) -> None:
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["prove", "mutant", "nobody"], "no mutant 'nobody'"),
-        (["prove", "mutant", "22790d-two-in-flight", "--any"], "No such option: --any"),
-        (["prove", "mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
-        (["prove", "mutant"], "Missing argument 'NAME'"),
+        (["prove", "--mutant", "nobody"], "no mutant 'nobody'"),
+        (["prove", "--mutant", "spec", "--depth", "0"], "--depth must be at least 1, not 0"),
+        (["prove", "--mutant"], "Option '--mutant' requires an argument"),
+        (["prove", "--jobs", "-1"], "--jobs must be at least 0, not -1"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -73,7 +73,7 @@ def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equatio
     ("trace", "words"),
     [
         (_trace(5), "none is shorter"),
-        (_trace(6), "needs 5 (slotproof prove mutant 22790a-abort-drops-row)"),
+        (_trace(6), "needs 5 (slotproof prove --mutant 22790a-abort-drops-row)"),
         (_trace(4), None),
         (_trace(5, ("INV-ANSWER", "once")), None),
     ],
@@ -85,18 +85,18 @@ def test_what_is_said_of_shorter_traces(trace: Trace, words: str | None) -> None
     assert said is None or str(words) in str(said["text"])
 
 
-# Progress -------------------------------------------------------------------------------
+# Progress -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_progress_is_a_theorem_with_its_rank_and_its_choice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert status(["prove", "progress", "--page-size", "4"]) == 0
+    assert status(["prove", "--progress", "--page-size", "4"]) == 0
     said = capsys.readouterr().out
     for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
         assert word in said
-    assert status(["prove", "progress", "--any", "--profile", "sglang", "--json"]) == 0
+    assert status(["prove", "--progress", "--any", "--profile", "sglang", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["failed"] == [] and found["itf"] is None
     assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
@@ -112,27 +112,30 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
 ) -> None:
     """docs/findings/idle-session-pins.md, of the spec."""
     monkeypatch.chdir(tmp_path)
-    assert status(["prove", "progress", "--page-size", "1", *argv]) == 1
+    assert status(["prove", "--progress", "--page-size", "1", *argv]) == 1
     said = capsys.readouterr().out
     assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
     assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
     assert "  6  T-PLAIN-SUBMIT prompt=2" in said
     (trace,) = tmp_path.glob("slotproof-traces/*.itf.json")
     assert status(["show", str(trace)]) == 0
-    assert "again: slotproof prove progress --without T-DISCARD" in capsys.readouterr().out
+    assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
-        (["progress", "--profile", "nobody"], "unknown profile 'nobody'"),
-        (["--page-size", "4", "progress"], "options go after the subcommand: slotproof prove pro"),
-        (["--json", "mutant", "spec"], "options go after the subcommand"),
+        (["--progress", "--without", "T-OPEN"], "--without 'T-OPEN' changes nothing"),
+        (["--progress", "--profile", "nobody"], "unknown profile 'nobody'"),
+        (["--without", "T-OPEN"], "--without goes with --progress"),
+        (["--profile", "vllm"], "--profile goes with --progress"),
+        (["--progress", "--jobs", "2"], "--jobs goes with the proof of the invariants"),
+        (["--progress", "--mutant", "spec"], "--mutant goes alone"),
+        (["--mutant", "spec", "--any"], "--any goes with the proof of the invariants and --progr"),
         (["--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
     ],
 )
-def test_what_a_subcommand_does_not_take_is_one_line(
+def test_what_a_proof_does_not_take_is_one_line(
     argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert text in wrong(["prove", *argv], capfd)

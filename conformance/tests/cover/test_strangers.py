@@ -123,15 +123,15 @@ def test_lines_to_copy_carry_the_engine_and_nothing_else(name: str) -> None:
     """Each is one command of the shell, with the trace's words as its arguments."""
     path = "a b'$(id).itf.json"
     line = text.again(named(name), path)
-    python = ["--python", "ENV/bin/python"] if name == "sglang" else []
-    assert shlex.split(line) == ["slotproof", "replay", path, "--engine", name, *python]
+    where = "@ENV/bin/python" if name == "sglang" else ""
+    assert shlex.split(line) == ["slotproof", "replay", path, "--engine", f"{name}{where}"]
 
 
 def test_the_line_of_a_trace_of_the_spec() -> None:
     state = {"full.total": 1, "mbt::actionTaken": "x", "mbt::nondetPicks": {}}
     meta: dict[str, Any] = {"mutant": "a; touch b", "page_size": 1, "violated": ["x"]}
     document = {"#meta": {"slotproof-spec": meta}, "vars": [], "states": [state]}
-    assert spec_trace.render(document).endswith("prove mutant 'a; touch b' --page-size 1\n")
+    assert spec_trace.render(document).endswith("prove --mutant 'a; touch b' --page-size 1\n")
     meta["page_size"] = "1; c"
     with pytest.raises(itf.BadTrace, match="page_size: Input should be a valid integer"):
         spec_trace.render(document)
@@ -227,12 +227,12 @@ def with_figures(tmp_path: Path, **figures: Any) -> str:
 def test_figures_that_make_no_sense(
     figures: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`diff`, `show` in every form and in JSON: one line and status 2, or an answer."""
+    """`replay --against`, `show` in every form and in JSON: one line and status 2, or an answer."""
     path = with_figures(tmp_path, **figures)
     shows = [["show", "--format", form, path] for form in forms.FORMS]
     for argv in (
-        ["diff", path, "reference"],
-        ["diff", path, path],
+        ["replay", path, "--engine", "reference", "--against", path],
+        ["replay", path, "--engine", "reference", "--against", "reference"],
         ["show", "--json", path],
         *shows,
     ):

@@ -143,7 +143,7 @@ def test_a_configuration_that_the_engine_can_not_take(pytester: pytest.Pytester)
         (["--slotproof-engine=reference", "--slotproof-config=p3"], "unknown configuration 'p3'"),
         (["--slotproof-engine=reference", "--slotproof-profile=x"], "unknown profile 'x'"),
         (["--slotproof-engine=reference", "--slotproof-examples=0"], "must be at least 1, not 0"),
-        (["--slotproof-engine=reference", "--slotproof-set-aside=X"], "there is no clause 'X'"),
+        (["--slotproof-engine=reference", "--slotproof-ignore=X"], "there is no clause 'X'"),
         (["--slotproof-engine=reference", "--slotproof-baseline=no.json"], "no.json: No such file"),
     ],
 )

@@ -84,7 +84,7 @@ def hostile_toy(tmp_path: Path) -> str:
 def test_a_hostile_driver(
     as_json: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In `run`, `run --all`, `check-driver`, `replay`, `diff`, `matrix` and what they refuse."""
+    """In `run`, `run --all`, `check-driver`, `replay`, `matrix` and what they refuse."""
     spec = hostile_toy(tmp_path)
     out = ["--out", str(tmp_path / "out")]
     some = ["--config", "p1", "--examples", "12", *out]
@@ -96,8 +96,8 @@ def test_a_hostile_driver(
         ["run", "--engine", f"{spec} --bug", "--all", *some],
         ["check-driver", spec],
         ["replay", str(toy_trace), "--engine", f"{spec} --bug"],
-        ["diff", str(toy_trace), spec],
-        ["matrix", "builds", f"{spec} --bug", *some],
+        ["replay", str(toy_trace), "--engine", spec, "--against", str(toy_trace)],
+        ["matrix", f"{spec} --bug", *some],
         ["show", str(toy_trace)],
     ):
         status([*argv, *as_json])

@@ -19,17 +19,17 @@ HEAR: tuple[tuple[str, ...], ...] = (
     ("replay", SCRIPT, "--engine", "cmd:driver"),
     ("replay", SCRIPT, "--engine", "cmd:driver", "--out", OUT, "--log", OUT + ".jsonl"),
     ("replay", SCRIPT, "--engine", "cmd:driver", "--json"),
-    ("diff", "reference", "cmd:driver", "--trace", SCRIPT),
+    ("replay", SCRIPT, "--engine", "reference", "--against", "cmd:driver"),
 )
 CHECK = ("check-driver", "cmd:driver")
 
 
 def message(rng: Random) -> Input:
-    """What a driver answers, for `replay`, `diff` and `check-driver`."""
+    """What a driver answers, for `replay` and `check-driver`."""
     life = rng.choice(list(seeds.LIVES))
     lines = list(conversations.answers(life))
     argv = rng.choice(HEAR)
-    if argv[0] == "replay" and rng.randrange(3) == 0:
+    if "--against" not in argv and rng.randrange(3) == 0:
         config = seeds.LIVES[life][0].to_json()
         shown = [index for index, line in enumerate(lines) if b'"snapshots":[{' in line]
         index = rng.choice(shown)
@@ -77,7 +77,7 @@ def driver(rng: Random) -> Input:
     """A driver that turns on us, for `run` and `check-driver`; its seed is the input."""
     seed = str(rng.randrange(10**9))
     command = f"{shlex.quote(sys.executable)} -m {__package__}.hostile {seed}"
-    times = ("--step-timeout", "0.5", "--start-timeout", "2")
+    times = ("--step-timeout", "0.5")
     engine = ("--engine", f"cmd:{command}", "--config", "p1-one", "--out", OUT)
     limits = ("--examples", "4", "--steps", "6", "--seconds", "2")
     argv: tuple[str, ...] = ("run", *engine, *times, *limits)

@@ -28,17 +28,16 @@ READ_TRACE: tuple[tuple[str, ...], ...] = (
     ("show", FILE, "--format", "pytest"),
     ("show", FILE, "--format", "issue"),
     ("show", FILE, FILE, "--all", "--out", OUT),
-    ("diff", FILE, "reference"),
-    ("diff", "reference", "reference:leak-full", "--trace", FILE, "--json"),
-    ("diff", FILE, FILE),
+    ("replay", FILE, "--engine", "reference", "--against", FILE),
+    ("replay", FILE, "--engine", "reference", "--against", "reference:leak-full", "--json"),
 )
 
 
 def trace(rng: Random) -> Input:
-    """A file for `replay`, `show` and `diff`."""
+    """A file for `replay` and `show`."""
     data = rng.choice(list(seeds.files("traces").values()))
     argv = rng.choice(READ_TRACE)
-    if argv[0] in ("show", "diff") and rng.randrange(2):
+    if (argv[0] == "show" or "--against" in argv) and rng.randrange(2):
         document = json.loads(data)
         frames = [each for state in document["states"] for each in state.get("iterations", [])]
         part = rng.choice(frames) if frames else document

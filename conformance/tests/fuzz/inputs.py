@@ -33,7 +33,7 @@ def make(kind: str, rng: Random) -> Input:
 def untouched() -> list[Input]:
     """The whole corpus as it is, each with what reads it."""
     found = [
-        Input("traces", data, argv, right="reference" in argv and argv[0] == "replay")
+        Input("traces", data, argv, right="reference" in argv and "--against" not in argv)
         for name, data in seeds.files("traces").items()
         for argv in READ_TRACE
         if not name.startswith("spec-") or argv == ("show", FILE)
@@ -52,6 +52,6 @@ def untouched() -> list[Input]:
         Input("messages", b"".join(conversations.answers(life)), argv, life, right=True)
         for life in seeds.LIVES
         for argv in HEAR
-        if argv[0] == "replay"
+        if "--against" not in argv
     ]
     return found

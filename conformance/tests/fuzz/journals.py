@@ -11,7 +11,7 @@ from tests.fuzz.files import joined, reordered
 from tests.fuzz.given import FOLDER, OUT, Input, any_odd, text_changed
 from tests.fuzz.mutations import broken
 
-REPORT = ("campaign", "--journal", FOLDER, "--report")
+REPORT = ("campaign", "--journal", FOLDER)
 
 
 def reading(data: bytes) -> list[tuple[str, ...]]:

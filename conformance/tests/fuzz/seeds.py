@@ -158,7 +158,7 @@ BUGS = {
 }
 """Mutants that are found on these ways or not: some traces are counterexamples."""
 SPEC_MUTANT = "22213-double-count"
-"""What `prove mutant` makes a trace of: of the spec alone, with states and no commands."""
+"""What `prove --mutant` makes a trace of: of the spec alone, with states and no commands."""
 
 
 CAMPAIGN = ("--config", "p1-one", "--config", "p4-draft", "--steps", "8", "--task", "2")

@@ -56,7 +56,7 @@ class Phase:
 def stuck(place: str, *more: str) -> Phase:
     def arguments(folder: Path) -> list[str]:
         engine = "cmd:" + shlex.join([sys.executable, str(STUCK), place, str(folder)])
-        long = ["--step-timeout", "60", "--start-timeout", "60", "--out", str(folder / "out")]
+        long = ["--step-timeout", "60", "--out", str(folder / "out")]
         return ["run", "--engine", engine, *long, *more]
 
     return Phase(arguments, lambda folder, _: (folder / "reached").exists(), 1.0)
@@ -99,16 +99,7 @@ PHASES = {
         {1},
     ),
     "matrix": Phase(
-        into(
-            "matrix",
-            "builds",
-            f"a={LEAK}",
-            "b=reference",
-            "--config",
-            "p1-draft",
-            "--examples",
-            "400",
-        ),
+        into("matrix", f"a={LEAK}", "b=reference", "--config", "p1-draft", "--examples", "400"),
         lambda folder, _: bool(traces(folder)),
         2.0,
     ),

@@ -1,7 +1,7 @@
 """Options of a server on a real build: the search reaches each, and finds what is wrong there.
 
 Faults are put into the build itself (`broken_options.py`). Known bugs of the release are mended in
-both, and what its idle sessions hold is set aside.
+both, and what its idle sessions hold is ignored.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_an_option_is_at_work_and_nothing_is_found(
 def test_a_fault_there_is_found(
     fault: str, config: str, examples: int, clauses: set[str], python_of: Callable[[str], Path]
 ) -> None:
-    program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault} --mend=all"
+    program = f"cmd:env PYTHONPATH={DRIVER} {python_of(NEW)} {BROKEN} {fault} --patch=all"
     with closing(EngineSpec(program, step_timeout=60, start_timeout=300).open()) as build:
         outcome = searched(build, config, examples)
     assert outcome.trace is not None

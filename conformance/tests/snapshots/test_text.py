@@ -66,7 +66,7 @@ def test_show_as_an_issue(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["diff", DETAILED, "reference"]) == 1
+    assert status(["replay", DETAILED, "--against", "reference"]) == 1
     compare("diff", capsys.readouterr().out)
 
 

@@ -2,7 +2,7 @@
 EXTENDS Integers, FiniteSets, TLC
 
 (* The accounting of KV in an LLM serving engine, with several actors. Generated from
-   slotproof's model/ by `slotproof docs --tla`: do not edit. Lengths are tokens. *)
+   slotproof's model/ by `slotproof docs`: do not edit. Lengths are tokens. *)
 
 CONSTANTS
   P, has_swa, W, width, reserve, aligned_reuse, retract_keeps,

@@ -41,7 +41,7 @@ class Exhibit:
     sentence: str
     make: Callable[[], Spec]
     depth: int
-    """Transitions of the shortest counterexample, by proof (`prove mutant`; pinned in a test)."""
+    """Transitions of the shortest counterexample, by proof (`prove --mutant`; pinned in a test)."""
     page_size: int = 1
     """The smallest at which there is one."""
 

@@ -82,7 +82,7 @@ def _module(spec: Spec) -> Iterator[str]:
     yield "EXTENDS Integers, FiniteSets, TLC"
     yield ""
     yield "(* The accounting of KV in an LLM serving engine, with several actors. Generated from"
-    yield "   slotproof's model/ by `slotproof docs --tla`: do not edit. Lengths are tokens. *)"
+    yield "   slotproof's model/ by `slotproof docs`: do not edit. Lengths are tokens. *)"
     yield ""
     yield "CONSTANTS"
     constants = ["P", *(identifier(var.name) for var in (*state.CONFIG, *state.TOTALS))]

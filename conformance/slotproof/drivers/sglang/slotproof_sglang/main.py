@@ -53,5 +53,5 @@ def main() -> None:
     """Serve until the end of input."""
     parser = argparse.ArgumentParser(description="The SGLang driver: JSON lines on its pipes.")
     words = f"repair a known bug: {', '.join(mends.names())}, or {mends.ALL} that fit"
-    parser.add_argument("--mend", action="append", default=[], metavar="NAME", help=words)
-    Driver(parser.parse_args().mend).run()
+    parser.add_argument("--patch", action="append", default=[], metavar="NAME", help=words)
+    Driver(parser.parse_args().patch).run()

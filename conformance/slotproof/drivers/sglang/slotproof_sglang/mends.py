@@ -95,12 +95,12 @@ def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
     asked = list(dict.fromkeys(asked))
     for name in asked:
         if name not in (ALL, *names()):
-            raise UsageError(f"there is no mend {name!r}; there are: {', '.join(names())}")
+            raise UsageError(f"there is no patch {name!r}; there are: {', '.join(names())}")
     if not asked:
         return []
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise UsageError(f"there is no {package} to mend")
+        raise UsageError(f"there is no {package} to patch")
     source = Source(Path(spec.origin).parents[1])
     done = []
     for name in names():
@@ -109,7 +109,7 @@ def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
             if reason is None:
                 done.append(name)
             elif name in asked:
-                raise UsageError(f"the mend {name!r} does not fit this build: {reason}")
+                raise UsageError(f"the patch {name!r} does not fit this build: {reason}")
     # Behind the recorder's finder (sitecustomize.py), which asks those that come after it.
     sys.meta_path.insert(sys.meta_path.index(importlib.machinery.PathFinder), Mended(source))
     return done
