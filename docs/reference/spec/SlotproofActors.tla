@@ -22,7 +22,6 @@ PhaseMatched == 2
 PhaseParked == 3
 PhaseRunning == 4
 NoRow == -1
-
 Min(a, b) == IF a <= b THEN a ELSE b
 Max(a, b) == IF a >= b THEN a ELSE b
 IfSwa(n) == IF has_swa THEN n ELSE 0
@@ -42,6 +41,7 @@ Tokens == {n * P : n \in 0 .. (full_total \div P)}
 SwaTokens == IF has_swa THEN Tokens ELSE {0}
 Lines == 0 .. rows_total - 1
 Places == {n * P : n \in 0 .. (width + P - 1) \div P}
+
 SlotPrivate(x) ==
   Ceil(x.slot_A) - x.slot_Q
 SlotPrivateSwa(x) ==
@@ -253,65 +253,96 @@ Within(y) ==
 
 Near == TLCGet("level") <= Depth
 Permuted == Permutations(Actors)
+
 INV_SUM_FULL(x) ==
+  \* equation
   /\ x.full_available + x.full_evictable + x.full_protected + Held(x) + Uncached(x) + x.frame_held + x.frame_uncached = full_total
+  \* nonnegative
   /\ 0 <= x.full_available
   /\ 0 <= x.full_evictable
   /\ 0 <= x.full_protected
   /\ 0 <= Held(x) + Uncached(x)
 INV_SUM_SWA(x) ==
+  \* equation
   /\ x.swa_available + x.swa_evictable + x.swa_protected + SwaHeld(x) + SwaUncached(x) + x.frame_swa_held + x.frame_swa_uncached = swa_total
+  \* nonnegative
   /\ 0 <= x.swa_available
   /\ 0 <= x.swa_evictable
   /\ 0 <= x.swa_protected
   /\ 0 <= SwaHeld(x) + SwaUncached(x)
 INV_ROWS(x) ==
+  \* equation
   /\ x.rows_free + SlotRows(x) + ReqRows(x) + x.frame_rows = rows_total
+  \* present
   /\ 0 <= x.rows_free
   /\ (x.slot_holding <=> x.slot_row # NoRow)
+  \* distinct
   /\ (x.slot_holding /\ HasKv(x) /\ ~x.slot_lent => x.slot_row # x.req_row)
+  \* numbered
   /\ NoRow <= x.slot_row
   /\ NoRow <= x.req_row
 INV_ONCE(x) ==
+  \* never_both
   /\ (OnLoan(x) => Held(x) = 0)
   /\ (OnLoan(x) => x.slot_lent)
+  \* never_neither
   /\ (x.slot_lent => OnLoan(x))
   /\ (x.slot_holding /\ ~OnLoan(x) => Held(x) = SlotPrivate(x))
 INV_INFLIGHT(x) ==
+  \* iff
   /\ (x.session_inflight <=> x.req_kind = KindTurn)
 INV_ORDER(x) ==
+  \* slot
   /\ 0 <= x.slot_Q /\ x.slot_Q <= x.slot_C /\ x.slot_C <= x.slot_A /\ x.slot_A <= width
+  \* req
   /\ 0 <= x.req_Q /\ x.req_Q <= x.req_C /\ x.req_C <= x.req_A /\ x.req_A <= width
 INV_ALIGN(x) ==
+  \* slot
   /\ Aligned(x.slot_Q)
+  \* req
   /\ Aligned(x.req_Q)
+  \* free
   /\ Aligned(x.full_available)
   /\ Aligned(x.swa_available)
+  \* tree
   /\ Aligned(x.full_evictable)
   /\ Aligned(x.full_protected)
   /\ Aligned(x.swa_evictable)
   /\ Aligned(x.swa_protected)
 INV_CURSOR(x) ==
+  \* slot
   /\ 0 <= x.slot_E /\ x.slot_E <= x.slot_A
   /\ Aligned(x.slot_E)
+  \* req
   /\ 0 <= x.req_E /\ x.req_E <= x.req_A
   /\ Aligned(x.req_E)
+  \* no_window
   /\ has_swa \/ (x.slot_E = 0 /\ x.req_E = 0)
 INV_WINDOW(x) ==
+  \* req
   /\ (has_swa /\ HasKv(x) => x.req_E <= Max(0, x.req_C - W))
 INV_COVER(x) ==
+  \* idle
   /\ (x.slot_holding /\ ~x.session_inflight => x.slot_C <= x.session_history)
+  \* waiting
   /\ (x.slot_holding /\ x.session_inflight /\ ~x.slot_lent => x.slot_C <= Known(x))
+  \* req
   /\ (HasKv(x) => x.req_C <= Known(x) + (IF overlap /\ x.req_phase = PhaseRunning THEN 1 ELSE 0))
 INV_LOCK(x) ==
+  \* slot
   /\ (x.slot_locked <=> x.slot_holding)
+  \* req
   /\ (x.req_locked <=> HasKv(x) /\ ~x.slot_lent)
+  \* covered
   /\ (HasKv(x) => x.req_Q <= x.full_protected)
   /\ (x.slot_holding => x.slot_Q <= x.full_protected)
   /\ x.frame_lock_max <= x.full_protected
+  \* bounded
   /\ x.full_protected <= x.frame_lock_sum + LockSum(x)
+  \* swa_bounded
   /\ x.swa_protected <= x.frame_lock_sum + LockSum(x)
 INV_DRAIN(x) ==
+  \* drained
   /\ (/\ ~x.session_open
       /\ x.req_kind = KindNone
       /\ x.frame_held + x.frame_uncached = 0
@@ -321,46 +352,74 @@ INV_DRAIN(x) ==
          /\ x.swa_available + x.swa_evictable = swa_total
          /\ x.rows_free = rows_total
 INV_ABSENT(x) ==
+  \* session
   /\ \/ x.session_open
      \/ ~x.slot_holding /\ ~x.session_inflight /\ ~x.session_closing /\ x.session_history = 0
+  \* slot
   /\ x.slot_holding \/ (~x.slot_lent /\ x.slot_C = 0 /\ x.slot_A = 0 /\ x.slot_Q = 0 /\ x.slot_E = 0)
+  \* req
   /\ (x.req_kind = KindNone => x.req_phase = PhaseAbsent /\ x.req_prompt = 0 /\ x.req_output = 0)
+  \* kv
   /\ HasKv(x) \/ (x.req_row = NoRow /\ x.req_C = 0 /\ x.req_A = 0 /\ x.req_Q = 0 /\ x.req_E = 0)
 INV_KIND(x) ==
+  \* range
   /\ KindNone <= x.req_kind /\ x.req_kind <= KindPlain
   /\ PhaseAbsent <= x.req_phase /\ x.req_phase <= PhaseRunning
+  \* both
   /\ (x.req_kind = KindNone <=> x.req_phase = PhaseAbsent)
+  \* alone
   /\ (x.req_kind = KindPlain => ~x.session_open)
 INV_PHASE(x) ==
+  \* matched
   /\ (~x.slot_lent /\ x.req_phase = PhaseMatched => x.req_row = NoRow /\ x.req_A = x.req_Q)
+  \* row
   /\ (PhaseParked <= x.req_phase => x.req_row # NoRow)
+  \* parked
   /\ (x.req_phase = PhaseParked => x.req_C < Known(x))
 INV_LOAN(x) ==
+  \* lent
   /\ (x.req_kind = KindTurn /\ HasKv(x) /\ x.slot_holding => x.slot_lent)
+  \* prefix
   /\ (x.slot_lent => x.req_Q = x.slot_Q)
+  \* same
   /\ x.slot_lent /\ x.req_phase = PhaseMatched => x.req_C = x.slot_C /\ x.req_A = x.slot_A /\ x.req_E = x.slot_E
 INV_TOKENS(x) ==
+  \* counted
   /\ 0 <= x.session_history
   /\ 0 <= x.req_prompt
   /\ 0 <= x.req_output
+  \* prompt
   /\ (x.req_kind = KindTurn => x.session_history <= x.req_prompt)
 INV_ROWS_STEP(x, y) ==
+  \* stays
   /\ (y.slot_holding => y.slot_row = (IF x.slot_holding THEN x.slot_row ELSE x.req_row))
+  \* req
   /\ (HasKv(x) /\ HasKv(y) /\ x.req_row # NoRow => y.req_row = x.req_row)
 INV_ALIGN_STEP(x, y) ==
+  \* full
   /\ Aligned(y.full_available - x.full_available)
+  \* swa
   /\ Aligned(y.swa_available - x.swa_available)
+  \* reuse
   /\ (x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ aligned_reuse => Aligned(y.req_C))
 INV_INFLIGHT_STEP(x, y) ==
+  \* clears
   /\ (x.session_inflight /\ ~y.session_inflight => y.req_kind # KindTurn)
+  \* keeps
   /\ (x.session_inflight /\ y.session_inflight => y.req_prompt = x.req_prompt)
+  \* defers
   /\ (~x.session_closing /\ y.session_closing => x.session_inflight)
+  \* closes
   /\ (x.session_closing /\ ~x.session_inflight => ~y.session_inflight)
+  \* ends
   /\ (x.session_open /\ ~y.session_open => ~x.session_inflight)
+  \* remembers
   /\ (x.session_closing /\ y.session_open => y.session_closing)
 INV_HISTORY(x, y) ==
+  \* sampled
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          y.session_history <= Known(x)
+  \* only_at_finish
   /\ x.session_open /\ y.session_open /\ y.session_history # x.session_history =>
          /\ x.session_inflight
          /\ ~y.session_inflight
@@ -368,58 +427,81 @@ INV_HISTORY(x, y) ==
          /\ x.req_prompt <= y.session_history
          /\ y.slot_holding
          /\ ~y.slot_lent
+  \* begins
   /\ (~x.session_open => ~(y.session_open /\ y.session_history # x.session_history))
 INV_LIFE_STEP(x, y) ==
+  \* kind
   /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => y.req_kind = x.req_kind)
+  \* prompt
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_kind = KindPlain =>
          y.req_prompt = x.req_prompt
+  \* begins
   /\ (x.req_kind = KindNone => y.req_phase <= PhaseWaiting)
+  \* matched
   /\ (y.req_phase = PhaseMatched => x.req_phase <= PhaseMatched)
+  \* runs
   /\ (y.req_phase = PhaseRunning => HasKv(x))
+  \* parked
   /\ (y.req_phase = PhaseParked => Begun(x))
 INV_COVER_STEP(x, y) ==
+  \* keeps
   /\ (x.req_kind # KindNone /\ y.req_kind # KindNone => x.req_output <= y.req_output)
+  \* samples
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_output < y.req_output =>
          Known(y) - 1 <= y.req_C
+  \* decodes
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind # KindNone
       /\ x.req_phase = PhaseRunning
       /\ x.req_C < y.req_C) =>
          Known(x) - 1 <= x.req_C
+  \* finishes
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
       /\ y.session_open
       /\ x.session_history < y.session_history) =>
          x.req_prompt <= x.req_C
+  \* computes
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ OwnC(x) < OwnC(y) =>
          /\ y.req_phase = PhaseRunning
          /\ OwnE(y) = OwnE(x)
          /\ OwnQ(y) = OwnQ(x)
+  \* prefills
   /\ (x.req_phase # PhaseRunning /\ y.req_phase = PhaseRunning => y.req_C <= Known(x))
+  \* rounds
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ x.req_phase = PhaseRunning /\ HasKv(y) =>
          \/ y.req_C <= x.req_C + y.req_output - x.req_output
          \/ overlap /\ y.req_C <= Known(x) + 1
+  \* tells
   /\ x.req_kind # KindNone /\ y.req_kind # KindNone /\ 0 < y.req_output - x.req_output =>
          /\ y.req_phase = PhaseRunning
          /\ OwnE(y) = OwnE(x)
          /\ OwnQ(y) = OwnQ(x)
          /\ overlap \/ x.req_phase # PhaseRunning \/ OwnC(x) < OwnC(y)
 INV_KEEP_STEP(x, y) ==
+  \* reserve
   /\ (x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched => y.req_C + reserve <= Known(x))
+  \* restores
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched =>
          Min(OwnC(x), Cut(Reusable(x), OwnE(x))) <= OwnC(y)
+  \* ends
   /\ ActorHasKv(x) /\ ActorHasKv(y) /\ x.req_kind # KindNone /\ y.req_kind = KindNone =>
          Min(OwnC(x), Cut(y.session_history, OwnE(x))) <= OwnC(y)
+  \* runs
   /\ (/\ ActorHasKv(x)
       /\ ActorHasKv(y)
       /\ ~(x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched)
       /\ ~(x.req_kind # KindNone /\ y.req_kind = KindNone)) =>
          OwnC(x) <= OwnC(y)
+  \* refused
   /\ (HasKv(x) /\ ~Begun(x) /\ y.req_phase = PhaseWaiting => y.slot_holding <=> x.slot_holding)
 INV_CURSOR_STEP(x, y) ==
+  \* up
   /\ (ActorHasKv(x) /\ ActorHasKv(y) /\ OwnE(x) < OwnE(y) => Begun(x) /\ PhaseParked <= y.req_phase)
+  \* back
   /\ (ActorHasKv(x) /\ ActorHasKv(y) => Min(OwnE(x), OwnC(y)) <= OwnE(y))
 INV_QUEUED_STEP(x, y) ==
+  \* slot
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
       /\ x.req_phase = PhaseWaiting
@@ -428,24 +510,33 @@ INV_QUEUED_STEP(x, y) ==
          /\ y.slot_A = x.slot_A
          /\ y.full_available = x.full_available
 INV_LOCK_STEP(x, y) ==
+  \* rises
   /\ y.full_protected - x.full_protected <= Max(0, LockSum(y) - LockSum(x))
+  \* falls
   /\ 0 - (y.full_protected - x.full_protected) <= Max(0, LockSum(x) - LockSum(y))
+  \* swa_rises
   /\ y.swa_protected - x.swa_protected <= (IF PhaseParked <= x.req_phase /\ PhaseParked <= y.req_phase THEN LockSum(y) ELSE Max(0, LockSum(y) - LockSum(x)))
+  \* swa_falls
   /\ 0 - (y.swa_protected - x.swa_protected) <= (IF PhaseParked <= x.req_phase /\ PhaseParked <= y.req_phase THEN LockSum(x) ELSE Max(0, LockSum(x) - LockSum(y)))
+  \* window
   /\ has_swa /\ x.req_phase = PhaseWaiting /\ y.req_phase = PhaseMatched /\ ~x.slot_holding =>
          y.req_Q - Floor(Max(0, y.req_Q - W)) <= y.swa_protected
 INV_PUBLISH_STEP(x, y) ==
+  \* turn
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
       /\ x.req_kind = KindTurn
       /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
          PhaseParked <= x.req_phase
+  \* plain
   /\ (/\ x.req_kind # KindNone
       /\ y.req_kind = KindNone
       /\ x.req_kind = KindPlain
       /\ 0 < y.full_evictable + y.full_protected - x.full_evictable - x.full_protected) =>
          x.req_phase = PhaseRunning
+  \* committed
   /\ y.full_evictable + y.full_protected - x.full_evictable - x.full_protected <= (IF ActorHasKv(x) THEN Max(0, Floor(Min(OwnC(x), IF HasKv(x) \/ x.session_inflight THEN Known(x) ELSE x.session_history)) - OwnQ(x)) ELSE 0)
+  \* swa_committed
   /\ y.swa_evictable + y.swa_protected - x.swa_evictable - x.swa_protected <= (IF ActorHasKv(x) THEN Max(0, Floor(Min(OwnC(x), IF HasKv(x) \/ x.session_inflight THEN Known(x) ELSE x.session_history)) - Max(OwnQ(x), OwnE(x))) ELSE 0)
 StatesHold(x) ==
   /\ INV_SUM_FULL(x) \/ Not("INV-SUM-FULL")
@@ -496,6 +587,7 @@ Holds ==
      \/ Not("INV-ROW")
 \* T-OPEN. A client opens a session: empty history, no slot, nothing in flight.
 T_OPEN(a, x) ==
+  \* closed
   /\ ~x.session_open
   /\ x.req_kind = KindNone
   /\ LET y == [x EXCEPT !.session_open = TRUE, !.session_closing = FALSE, !.session_inflight = FALSE, !.session_history = 0] IN
@@ -510,17 +602,23 @@ T_OPEN(a, x) ==
 
 \* T-CLOSE. A session with nothing in flight is closed: its slot is released at once.
 T_CLOSE(a, x) ==
+  \* open
   /\ x.session_open
   /\ ~x.session_closing
+  \* idle
   /\ ~x.session_inflight
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= SlotLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.session_open = FALSE, !.session_closing = FALSE, !.session_history = 0, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, SlotRows(x))] IN
@@ -535,8 +633,10 @@ T_CLOSE(a, x) ==
 
 \* T-CLOSE-DEFER. A close that finds a turn in flight waits for it; no new turn is taken.
 T_CLOSE_DEFER(a, x) ==
+  \* open
   /\ x.session_open
   /\ ~x.session_closing
+  \* busy
   /\ x.session_inflight
   /\ LET y == [x EXCEPT !.session_closing = TRUE] IN
      /\ Within(y)
@@ -550,16 +650,22 @@ T_CLOSE_DEFER(a, x) ==
 
 \* T-REAP. A deferred close happens, or an idle session times out (time is environment).
 T_REAP(a, x) ==
+  \* open
   /\ x.session_open
+  \* idle
   /\ ~x.session_inflight
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= SlotLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.session_open = FALSE, !.session_closing = FALSE, !.session_history = 0, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, SlotRows(x))] IN
@@ -574,10 +680,13 @@ T_REAP(a, x) ==
 
 \* T-SUBMIT. A turn is queued: its prompt is the history and new tokens; it is now in flight.
 T_SUBMIT(a, x) ==
+  \* open
   /\ x.session_open
   /\ ~x.session_closing
+  \* idle
   /\ ~x.session_inflight
   /\ \E new \in News :
+     \* nonempty
      /\ 0 <= new
      /\ 1 <= x.session_history + new
      /\ LET y == [x EXCEPT !.req_kind = KindTurn, !.req_phase = PhaseWaiting, !.req_prompt = x.session_history + new, !.req_output = 0, !.session_inflight = TRUE] IN
@@ -592,9 +701,12 @@ T_SUBMIT(a, x) ==
 
 \* T-REJECT. A turn while one is in flight becomes a stub: turn, slot and history stay as they are.
 T_REJECT(a, x) ==
+  \* open
   /\ x.session_open
+  \* busy
   /\ x.session_inflight \/ x.session_closing
   /\ \E prompt \in Prompts :
+     \* prompt
      /\ 0 <= prompt
      /\ LET y == x IN
         /\ Within(y)
@@ -610,10 +722,14 @@ T_REJECT(a, x) ==
 
 \* T-DOOM. A turn known to be aborted leaves its session before it is matched; the slot is untouched.
 T_DOOM(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* waiting
   /\ x.req_phase = PhaseWaiting
+  \* covered
   /\ (x.slot_holding => x.slot_C <= x.session_history)
   /\ \E prompt \in Prompts :
+     \* prompt
      /\ 0 <= prompt
      /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
         /\ Within(y)
@@ -629,10 +745,13 @@ T_DOOM(a, x) ==
 
 \* T-PLAIN-SUBMIT. A request without a session is queued.
 T_PLAIN_SUBMIT(a, x) ==
+  \* new
   /\ x.req_kind = KindNone
+  \* no_session
   /\ ~x.session_open
   /\ ~x.session_inflight
   /\ \E prompt \in Prompts :
+     \* nonempty
      /\ 1 <= prompt
      /\ LET y == [x EXCEPT !.req_kind = KindPlain, !.req_phase = PhaseWaiting, !.req_prompt = prompt, !.req_output = 0] IN
         /\ Within(y)
@@ -646,20 +765,28 @@ T_PLAIN_SUBMIT(a, x) ==
 
 \* T-MATCH. A request without a slot to restore locks what the tree has of its prompt: Q = m; in the sliding-window pool, at least its window.
 T_MATCH(a, x) ==
+  \* waiting
   /\ x.req_phase = PhaseWaiting
+  \* no_slot
   /\ x.req_kind = KindPlain \/ (x.req_kind = KindTurn /\ ~x.slot_holding)
   /\ \E m \in Tokens :
+     \* m
      /\ 0 <= m /\ m <= Known(x) - reserve
      /\ Aligned(m)
      /\ m <= width
      /\ \E u \in Tokens :
+        \* u
         /\ 0 <= u /\ u <= m /\ m <= x.full_protected + u
         /\ Aligned(u)
+        \* full_evictable
         /\ Max(0, u) <= x.full_evictable
         /\ \E swa_u \in SwaTokens :
+           \* swa_u
            /\ 0 <= swa_u /\ swa_u <= IfSwa(m)
            /\ Aligned(swa_u)
+           \* window
            /\ IfSwa(m - Floor(Max(0, m - W))) <= x.swa_protected + swa_u
+           \* swa_evictable
            /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable
            /\ LET y == [x EXCEPT !.req_phase = PhaseMatched, !.req_C = m, !.req_A = m, !.req_Q = m, !.req_E = 0, !.req_locked = TRUE, !.full_evictable = x.full_evictable - Max(0, u), !.full_protected = x.full_protected + Max(0, u), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_u)), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u))] IN
               /\ Within(y)
@@ -673,11 +800,16 @@ T_MATCH(a, x) ==
 
 \* T-RESTORE. The slot's KV goes on loan to its turn, after free_tail cut it to what is reusable: whole pages past that are freed.
 T_RESTORE(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
   /\ x.req_phase = PhaseWaiting
+  \* holding
   /\ x.slot_holding
+  \* not_lent
   /\ ~x.slot_lent
+  \* prefix
   /\ x.slot_Q <= Reusable(x)
+  \* window
   /\ Min(x.slot_E, Cut(Reusable(x), x.slot_E)) <= Max(0, Cut(Reusable(x), x.slot_E) - W)
   /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(Reusable(x), x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), !.slot_E = Min(x.slot_E, Cut(Reusable(x), x.slot_E)), !.req_C = Min(x.slot_C, Cut(Reusable(x), x.slot_E)), !.req_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), !.req_E = Min(x.slot_E, Cut(Reusable(x), x.slot_E)), !.req_row = x.slot_row, !.req_Q = x.slot_Q, !.req_locked = FALSE, !.slot_lent = TRUE, !.req_phase = PhaseMatched, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= Reusable(x) THEN x.slot_A ELSE Cut(Reusable(x), x.slot_E)), x.slot_E)))] IN
      /\ Within(y)
@@ -691,16 +823,22 @@ T_RESTORE(a, x) ==
 
 \* T-DISCARD. The slot is released while the session stays open: memory pressure, no reusable prefix, or a lost window.
 T_DISCARD(a, x) ==
+  \* holding
   /\ x.slot_holding
+  \* not_lent
   /\ ~x.slot_lent
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= SlotLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(SlotLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - SlotLocks(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.full_available = x.full_available + Max(0, SlotPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(x.slot_Q, x.slot_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, 1)] IN
@@ -715,15 +853,20 @@ T_DISCARD(a, x) ==
 
 \* T-REFUSE. No budget for a matched request this time: it waits again, the slot is as free_tail left it, nothing is on loan; without a slot the lock is dropped.
 T_REFUSE(a, x) ==
+  \* matched
   /\ x.req_phase = PhaseMatched
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= ReqLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
         /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.slot_lent = FALSE, !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u))] IN
@@ -738,17 +881,24 @@ T_REFUSE(a, x) ==
 
 \* T-EXTEND. Prefill up to position t; when nothing is left to prefill one token may be sampled.
 T_EXTEND(a, x) ==
+  \* matched
   /\ x.req_phase = PhaseMatched \/ x.req_phase = PhaseParked
+  \* a_row
   /\ Max(0, IF x.req_row = NoRow THEN 1 ELSE 0) <= x.rows_free
   /\ \E t \in 0 .. width :
+     \* t
      /\ x.req_C <= t /\ t <= Known(x)
      /\ t <= width
+     \* full_available
      /\ Max(0, Ceil(t) - Ceil(x.req_A)) <= x.full_available
+     \* swa_available
      /\ IfSwa(Max(0, Ceil(t) - Ceil(x.req_A))) <= x.swa_available
      /\ \E sampled \in {0, 1} :
+        \* sampled
         /\ 0 <= sampled /\ sampled <= 1
         /\ (sampled = 1 => t = Known(x))
         /\ \E row \in Lines :
+           \* row
            /\ 0 <= row
            /\ (x.req_row # NoRow => row = x.req_row)
            /\ LET y == [x EXCEPT !.req_phase = PhaseRunning, !.req_output = x.req_output + sampled, !.req_row = row, !.req_C = t, !.req_A = Max(x.req_A, t), !.rows_free = x.rows_free - Max(0, IF x.req_row = NoRow THEN 1 ELSE 0), !.full_available = x.full_available - Max(0, Ceil(t) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(t) - Ceil(x.req_A)))] IN
@@ -764,7 +914,9 @@ T_EXTEND(a, x) ==
 
 \* T-PARK. Between two chunks of its prefill a request is parked: in no batch, but it keeps its KV.
 T_PARK(a, x) ==
+  \* running
   /\ x.req_phase = PhaseRunning
+  \* unfinished
   /\ x.req_C < Known(x)
   /\ LET y == [x EXCEPT !.req_phase = PhaseParked] IN
      /\ Within(y)
@@ -778,29 +930,41 @@ T_PARK(a, x) ==
 
 \* T-INSERT. Valid KV of a request without a slot is shared up to q: where the tree has these tokens already, the row's pages are freed and it points to the tree's; the rest becomes the tree's. [0, q) is locked, in the sliding-window pool at least its window. Where loans publish, so is that of a turn that has its slot on loan: the slot then describes the same KV as the turn.
 T_INSERT(a, x) ==
+  \* begun
   /\ Begun(x)
+  \* not_lent
   /\ (x.slot_lent => loan_publishes)
   /\ \E q \in Tokens :
+     \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
      /\ \E dup \in Tokens :
+        \* dup
         /\ 0 <= dup /\ dup <= q - x.req_Q
         /\ Aligned(dup)
         /\ \E swa_dup \in SwaTokens :
+           \* swa_dup
            /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
            /\ Aligned(swa_dup)
            /\ \E u \in Tokens :
+              \* u
               /\ q - x.req_Q - dup <= u /\ u <= q - x.req_Q
               /\ Aligned(u)
+              \* protects
               /\ q <= x.full_protected + u
+              \* full_evictable
               /\ Max(0, u) <= x.full_evictable + Max(0, q - (x.req_Q + dup))
               /\ \E swa_u \in SwaTokens :
+                 \* swa_u
                  /\ 0 <= swa_u /\ swa_u <= IfSwa(q)
                  /\ Aligned(swa_u)
+                 \* swa_evictable
                  /\ IfSwa(Max(0, swa_u)) <= x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup)))
                  /\ \E swa_x \in SwaTokens :
+                    \* swa_x
                     /\ 0 <= swa_x /\ swa_x <= IfSwa(x.req_Q)
                     /\ Aligned(swa_x)
+                    \* swa_bounded
                     /\ swa_x <= x.swa_protected
                     /\ x.swa_protected - swa_x + swa_u <= x.frame_lock_sum + q
                     /\ LET y == [x EXCEPT !.req_Q = q, !.slot_Q = (IF x.slot_lent THEN q ELSE x.slot_Q), !.slot_C = (IF x.slot_lent THEN x.req_C ELSE x.slot_C), !.slot_A = (IF x.slot_lent THEN x.req_A ELSE x.slot_A), !.slot_E = (IF x.slot_lent THEN x.req_E ELSE x.slot_E), !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) - Max(0, u) + Max(0, 0), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) - IfSwa(Max(0, swa_u)) + IfSwa(Max(0, swa_x)), !.full_protected = x.full_protected + Max(0, u) - Max(0, 0), !.swa_protected = x.swa_protected + IfSwa(Max(0, swa_u)) - IfSwa(Max(0, swa_x))] IN
@@ -815,15 +979,23 @@ T_INSERT(a, x) ==
 
 \* T-DECODE. One decoding round: d tokens allocated, k committed. Plain decoding has d = k = 1; a speculative round may commit from slack allocated before.
 T_DECODE(a, x) ==
+  \* overlap
   /\ ~overlap
+  \* running
   /\ x.req_phase = PhaseRunning
+  \* prefilled
   /\ Known(x) - 1 <= x.req_C
   /\ \E d \in Drafts :
+     \* d
      /\ 0 <= d
+     \* width
      /\ x.req_A + d <= width
+     \* full_available
      /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
+     \* swa_available
      /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
      /\ \E k \in Drafts :
+        \* k
         /\ 0 <= k
         /\ x.req_C + k <= x.req_A + d
         /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.req_output = x.req_output + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
@@ -838,17 +1010,26 @@ T_DECODE(a, x) ==
 
 \* T-LAUNCH. A decoding round is launched before the result of the one before is known: d tokens allocated, KV for k computed, of which one token may not be known yet.
 T_LAUNCH(a, x) ==
+  \* overlap
   /\ overlap
+  \* running
   /\ x.req_phase = PhaseRunning
+  \* prefilled
   /\ Known(x) - 1 <= x.req_C
   /\ \E d \in Drafts :
+     \* d
      /\ 0 <= d
+     \* width
      /\ x.req_A + d <= width
+     \* full_available
      /\ Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)) <= x.full_available
+     \* swa_available
      /\ IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A))) <= x.swa_available
      /\ \E k \in Drafts :
+        \* k
         /\ 0 <= k
         /\ x.req_C + k <= x.req_A + d
+        \* ahead
         /\ x.req_C + k <= Known(x) + 1
         /\ LET y == [x EXCEPT !.req_A = x.req_A + d, !.req_C = x.req_C + k, !.full_available = x.full_available - Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)), !.swa_available = x.swa_available - IfSwa(Max(0, Ceil(x.req_A + d) - Ceil(x.req_A)))] IN
            /\ Within(y)
@@ -862,12 +1043,16 @@ T_LAUNCH(a, x) ==
 
 \* T-RESULT. The result of a round that was launched reaches the scheduler: n tokens become known, k of them by a speculative round, whose KV counts from now on.
 T_RESULT(a, x) ==
+  \* overlap
   /\ overlap
+  \* running
   /\ x.req_phase = PhaseRunning
   /\ \E k \in Drafts :
+     \* k
      /\ 0 <= k
      /\ x.req_C + k <= x.req_A
      /\ \E n \in Tokens :
+        \* n
         /\ k <= n
         /\ Known(x) + n <= x.req_C + k + 1
         /\ LET y == [x EXCEPT !.req_C = x.req_C + k, !.req_output = x.req_output + n] IN
@@ -882,9 +1067,11 @@ T_RESULT(a, x) ==
 
 \* T-SWA-ADVANCE. The SWA cursor moves up to e: no later token's window reaches below it.
 T_SWA_ADVANCE(a, x) ==
+  \* swa
   /\ has_swa
   /\ Begun(x)
   /\ \E e \in Tokens :
+     \* e
      /\ x.req_E < e /\ e <= Floor(x.req_C - W)
      /\ Aligned(e)
      /\ LET y == [x EXCEPT !.req_E = e, !.full_available = x.full_available + Max(0, 0), !.swa_available = x.swa_available + IfSwa(Max(0, e - Max(x.req_Q, x.req_E)))] IN
@@ -899,11 +1086,15 @@ T_SWA_ADVANCE(a, x) ==
 
 \* T-SAVE. A turn finishes with F output tokens: what speculation left past them is trimmed, its KV goes to the slot, the history grows, nothing is in flight.
 T_SAVE(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
   /\ x.session_inflight
+  \* running
   /\ x.req_phase = PhaseRunning
+  \* prefilled
   /\ x.req_prompt <= x.req_C
   /\ \E F \in 0 .. MaxOutput :
+     \* F
      /\ 0 <= F /\ F <= x.req_output
      /\ x.req_Q <= x.req_prompt + F
      /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = Min(x.req_C, Cut(x.req_prompt + F, x.req_E)), !.slot_A = Min(x.req_A, IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), !.slot_E = Min(x.req_E, Cut(x.req_prompt + F, x.req_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.session_history = x.req_prompt + F, !.full_available = x.full_available + Max(0, Ceil(x.req_A) - Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(Ceil(IF keeps_slack /\ x.req_E <= x.req_prompt + F THEN x.req_A ELSE Cut(x.req_prompt + F, x.req_E)), x.req_E)))] IN
@@ -918,17 +1109,24 @@ T_SAVE(a, x) ==
 
 \* T-ABORT. A matched, parked or running turn is aborted: all its KV, its row and its lock go back and the slot disappears; the history stays as after the last finished turn.
 T_ABORT(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* has_kv
   /\ HasKv(x)
+  \* own_slot
   /\ (x.slot_holding => x.slot_lent)
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= LocksEither(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -943,28 +1141,40 @@ T_ABORT(a, x) ==
 
 \* T-ABORT-PUBLISH. A running or parked turn is aborted as by T-ABORT, but [Q, q) goes to the tree, or is freed where the tree had it.
 T_ABORT_PUBLISH(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* has_kv
   /\ HasKv(x)
+  \* own_slot
   /\ (x.slot_holding => x.slot_lent)
+  \* begun
   /\ Begun(x)
+  \* publishes
   /\ abort_publishes
   /\ \E q \in Tokens :
+     \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
      /\ \E dup \in Tokens :
+        \* dup
         /\ 0 <= dup /\ dup <= q - x.req_Q
         /\ Aligned(dup)
         /\ \E swa_dup \in SwaTokens :
+           \* swa_dup
            /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
            /\ Aligned(swa_dup)
            /\ \E u \in Tokens :
+              \* u
               /\ 0 <= u /\ u <= LocksEither(x)
               /\ Aligned(u)
+              \* u_others
               /\ x.frame_lock_max <= x.full_protected - u
               /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
               /\ \E swa_u \in SwaTokens :
+                 \* swa_u
                  /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
                  /\ Aligned(swa_u)
+                 \* swa_u_others
                  /\ 0 <= x.swa_protected - swa_u
                  /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
                  /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -979,17 +1189,24 @@ T_ABORT_PUBLISH(a, x) ==
 
 \* T-OOM. A turn that is alone and outgrows the pool ends as an abort with a message.
 T_OOM(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* has_kv
   /\ HasKv(x)
+  \* own_slot
   /\ (x.slot_holding => x.slot_lent)
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= LocksEither(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -1004,9 +1221,13 @@ T_OOM(a, x) ==
 
 \* T-ABORT-WAITING. A queued turn is aborted: it holds nothing and frees nothing.
 T_ABORT_WAITING(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* waiting
   /\ x.req_phase = PhaseWaiting
+  \* not_lent
   /\ ~x.slot_lent
+  \* covered
   /\ (x.slot_holding => x.slot_C <= x.session_history)
   /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE] IN
      /\ Within(y)
@@ -1020,11 +1241,16 @@ T_ABORT_WAITING(a, x) ==
 
 \* T-ABORT-PARTIAL. A queued turn that a retract left with a partial slot is aborted: the slot is cut to the history (where that is impossible it is discarded first).
 T_ABORT_PARTIAL(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* waiting
   /\ x.req_phase = PhaseWaiting
+  \* not_lent
   /\ ~x.slot_lent
+  \* partial
   /\ x.slot_holding
   /\ x.session_history < x.slot_C
+  \* possible
   /\ x.slot_Q <= x.session_history
   /\ LET y == [x EXCEPT !.slot_C = Min(x.slot_C, Cut(x.session_history, x.slot_E)), !.slot_A = Min(x.slot_A, IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), !.slot_E = Min(x.slot_E, Cut(x.session_history, x.slot_E)), !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.session_inflight = FALSE, !.full_available = x.full_available + Max(0, Ceil(x.slot_A) - Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E))), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.slot_A) - Max(Ceil(IF keeps_slack /\ x.slot_E <= x.session_history THEN x.slot_A ELSE Cut(x.session_history, x.slot_E)), x.slot_E)))] IN
      /\ Within(y)
@@ -1038,9 +1264,13 @@ T_ABORT_PARTIAL(a, x) ==
 
 \* T-RETRACT. A turn is taken out of the batch, or from between two chunks, and keeps its KV in the slot, made if absent; it waits and is still in flight.
 T_RETRACT(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* begun
   /\ Begun(x)
+  \* keeps
   /\ retract_keeps
+  \* covered
   /\ x.req_C <= Known(x)
   /\ LET y == [x EXCEPT !.slot_holding = TRUE, !.slot_lent = FALSE, !.slot_row = x.req_row, !.slot_Q = x.req_Q, !.slot_locked = TRUE, !.slot_C = x.req_C, !.slot_A = x.req_A, !.slot_E = x.req_E, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE] IN
      /\ Within(y)
@@ -1054,17 +1284,24 @@ T_RETRACT(a, x) ==
 
 \* T-RETRACT-WIPE. A turn is taken out of the batch, or from between two chunks, and gives up all its KV and its slot; it waits and is still in flight.
 T_RETRACT_WIPE(a, x) ==
+  \* turn
   /\ x.req_kind = KindTurn
+  \* begun
   /\ Begun(x)
+  \* wipes
   /\ ~retract_keeps
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= LocksEither(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(LocksEither(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - LocksEither(x)
         /\ LET y == [x EXCEPT !.slot_holding = FALSE, !.slot_lent = FALSE, !.slot_row = NoRow, !.slot_C = 0, !.slot_A = 0, !.slot_Q = 0, !.slot_E = 0, !.slot_locked = FALSE, !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -1080,12 +1317,16 @@ T_RETRACT_WIPE(a, x) ==
 \* T-EVICT. The tree gives up unlocked pages.
 T_EVICT(a, x) ==
   /\ \E n \in Tokens :
+     \* n
      /\ 0 <= n
      /\ Aligned(n)
+     \* full_evictable
      /\ Max(0, n) <= x.full_evictable
      /\ \E swa_n \in SwaTokens :
+        \* swa_n
         /\ 0 <= swa_n
         /\ Aligned(swa_n)
+        \* swa_evictable
         /\ IfSwa(Max(0, swa_n)) <= x.swa_evictable
         /\ LET y == [x EXCEPT !.full_evictable = x.full_evictable - Max(0, n), !.full_available = x.full_available + Max(0, n), !.swa_evictable = x.swa_evictable - IfSwa(Max(0, swa_n)), !.swa_available = x.swa_available + IfSwa(Max(0, swa_n))] IN
            /\ Within(y)
@@ -1099,25 +1340,34 @@ T_EVICT(a, x) ==
 
 \* T-PLAIN-FINISH. A request without a session ends: prompt and output go to the tree up to q, the rest is freed, its lock and its row are given back.
 T_PLAIN_FINISH(a, x) ==
+  \* plain
   /\ x.req_kind = KindPlain
+  \* running
   /\ x.req_phase = PhaseRunning
   /\ \E q \in Tokens :
+     \* q
      /\ x.req_Q <= q /\ q <= Floor(Min(x.req_C, Known(x)))
      /\ Aligned(q)
      /\ \E dup \in Tokens :
+        \* dup
         /\ 0 <= dup /\ dup <= q - x.req_Q
         /\ Aligned(dup)
         /\ \E swa_dup \in SwaTokens :
+           \* swa_dup
            /\ 0 <= swa_dup /\ swa_dup <= Max(0, x.req_Q + dup - Max(x.req_Q, x.req_E))
            /\ Aligned(swa_dup)
            /\ \E u \in Tokens :
+              \* u
               /\ 0 <= u /\ u <= ReqLocks(x)
               /\ Aligned(u)
+              \* u_others
               /\ x.frame_lock_max <= x.full_protected - u
               /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
               /\ \E swa_u \in SwaTokens :
+                 \* swa_u
                  /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
                  /\ Aligned(swa_u)
+                 \* swa_u_others
                  /\ 0 <= x.swa_protected - swa_u
                  /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
                  /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, x.req_Q + dup - x.req_Q) + Max(0, Ceil(x.req_A) - q), !.swa_available = x.swa_available + IfSwa(Max(0, Max(x.req_Q, x.req_E) + swa_dup - Max(x.req_Q, x.req_E))) + IfSwa(Max(0, Ceil(x.req_A) - Max(q, x.req_E))), !.full_evictable = x.full_evictable + Max(0, q - (x.req_Q + dup)) + Max(0, u), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, q - (Max(x.req_Q, x.req_E) + swa_dup))) + IfSwa(Max(0, swa_u)), !.full_protected = x.full_protected - Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -1132,15 +1382,20 @@ T_PLAIN_FINISH(a, x) ==
 
 \* T-PLAIN-ABORT. A request without a session is aborted, queued or running: whatever it holds goes back.
 T_PLAIN_ABORT(a, x) ==
+  \* plain
   /\ x.req_kind = KindPlain
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= ReqLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
         /\ LET y == [x EXCEPT !.req_kind = KindNone, !.req_phase = PhaseAbsent, !.req_prompt = 0, !.req_output = 0, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
@@ -1155,16 +1410,22 @@ T_PLAIN_ABORT(a, x) ==
 
 \* T-PLAIN-RETRACT. A request without a session is taken out of the batch, or from between two chunks, and gives everything back; it waits.
 T_PLAIN_RETRACT(a, x) ==
+  \* plain
   /\ x.req_kind = KindPlain
+  \* begun
   /\ Begun(x)
   /\ \E u \in Tokens :
+     \* u
      /\ 0 <= u /\ u <= ReqLocks(x)
      /\ Aligned(u)
+     \* u_others
      /\ x.frame_lock_max <= x.full_protected - u
      /\ x.full_protected - u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
      /\ \E swa_u \in SwaTokens :
+        \* swa_u
         /\ 0 <= swa_u /\ swa_u <= IfSwa(ReqLocks(x))
         /\ Aligned(swa_u)
+        \* swa_u_others
         /\ 0 <= x.swa_protected - swa_u
         /\ x.swa_protected - swa_u <= x.frame_lock_sum + LockSum(x) - ReqLocks(x)
         /\ LET y == [x EXCEPT !.req_phase = PhaseWaiting, !.req_row = NoRow, !.req_C = 0, !.req_A = 0, !.req_Q = 0, !.req_E = 0, !.req_locked = FALSE, !.full_available = x.full_available + Max(0, ReqPrivate(x)), !.swa_available = x.swa_available + IfSwa(Max(0, Ceil(x.req_A) - Max(x.req_Q, x.req_E))), !.full_protected = x.full_protected - Max(0, u), !.full_evictable = x.full_evictable + Max(0, u), !.swa_protected = x.swa_protected - IfSwa(Max(0, swa_u)), !.swa_evictable = x.swa_evictable + IfSwa(Max(0, swa_u)), !.rows_free = x.rows_free + Max(0, IF x.req_row # NoRow THEN 1 ELSE 0)] IN
