@@ -12,6 +12,7 @@ from slotproof.environments import uv
 from slotproof.environments.families import EnvironmentProblem, parse
 from slotproof.environments.store import Entry, Store
 from slotproof.protocol.family import Family, Recipe
+from slotproof.support.files import write_whole
 from slotproof.support.terminal import complain
 
 Check = Callable[[Path, Family], str]
@@ -57,7 +58,7 @@ def environment(
         entry = Entry(family.name, release, version, shared, folder)
         _must(family.name, _uv(store, "venv", "--python", program, str(entry.path)))
         _install_release(entry, recipe, store)
-        (entry.site / "slotproof-shared.pth").write_text(f"{store.folder / shared}\n")
+        write_whole(entry.site / "slotproof-shared.pth", f"{store.folder / shared}\n")
         if not there:
             _install_shared(store.work / shared, entry, recipe, store)
             store.publish(Entry("", "", version, "", store.work / shared))

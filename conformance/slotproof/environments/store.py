@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 
 from slotproof.environments.families import EnvironmentProblem
 from slotproof.support import bounds, jsontext
+from slotproof.support.files import write_whole
 from slotproof.support.terminal import complain, json_text
 
 MARKER = "slotproof-environment.json"
@@ -146,7 +147,7 @@ class Store:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         complete = replace(entry, path=self.folder / entry.path.name, made=now)
         fields = {key: value for key, value in asdict(complete).items() if key != "path"}
-        (entry.path / MARKER).write_text(json_text({"format": 1, **fields}), encoding="utf-8")
+        write_whole(entry.path / MARKER, json_text({"format": 1, **fields}))
         if _read(complete.path):
             self.remove(complete)
         try:

@@ -18,12 +18,10 @@ TEMPORARY = ".slotproof-*.tmp"
 """What temporary files are called, as a pattern: only a kill leaves one."""
 
 
-def write_whole(path: Path, text: str, beside: Path | None = None) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file at once, in UTF-8; its folder is made if it is missing. Raises ``OSError``.
 
-    ``beside`` is another folder of the same file system for the temporary file, where the file's
-    own must hold nothing else. A lone surrogate, which has no UTF-8, is written as its escape:
-    in JSON that is the same string.
+    A lone surrogate, which has no UTF-8, is written as its escape: in JSON that is the same string.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "a.md"
@@ -37,7 +35,7 @@ def write_whole(path: Path, text: str, beside: Path | None = None) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     # Mode x: made anew or not at all, through no link; with the permissions of any new file.
-    temporary = (beside or path.parent) / TEMPORARY.replace("*", secrets.token_hex(8))
+    temporary = path.parent / TEMPORARY.replace("*", secrets.token_hex(8))
     with temporary.open("xb") as file:
         try:
             file.write(data)

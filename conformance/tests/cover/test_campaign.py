@@ -165,12 +165,12 @@ def test_configurations_that_the_engine_can_not_take_are_named() -> None:
     assert "                p16 left out: page size 16 is not offered" in lines
 
 
-def test_what_a_driver_has_mended_is_told() -> None:
+def test_what_a_driver_has_patched_is_told() -> None:
     plan = Plan({"p1": CONFIGS["p1"]}, examples=1)
-    mended = replace(InProcessEngine().capabilities, mends=("one", "two"))
+    patched = replace(InProcessEngine().capabilities, mends=("one", "two"))
     outcome = campaign.run(InProcessEngine(), "reference", plan)
-    lines = list(report.text(report.summary(outcome, plan, mended)))
-    assert lines[1] == "mended          one, two"
+    lines = list(report.text(report.summary(outcome, plan, patched)))
+    assert lines[1] == "patched         one, two"
 
 
 def test_no_possible_configuration_is_unusable() -> None:
