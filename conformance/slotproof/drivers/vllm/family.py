@@ -20,7 +20,7 @@ def _lacks(trace: Played, index: int) -> str | None:
 
 def _sent(trace: Played, index: int) -> Command | None:
     """A session is one request to vLLM, there from its first turn on. None times out."""
-    command = trace.rows[index].command
+    command: Command = trace.rows[index].command
     sent = [row.command for row in trace.rows[:index] if row.command["do"] == "submit"]
     match command["do"]:
         case "open" | "tick":
