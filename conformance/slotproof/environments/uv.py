@@ -10,8 +10,6 @@ from collections.abc import Collection
 from functools import cache
 from subprocess import CompletedProcess
 
-import uv
-
 from slotproof.environments.families import EnvironmentProblem
 from slotproof.support import children
 
@@ -40,6 +38,8 @@ def run(*arguments: str, keep_open: Collection[int] = (), **variables: str) -> D
 
     uv and all that it starts are killed if this is interrupted.
     """
+    import uv  # a machine with a GPU and no network may lack it: there no environment is made
+
     try:
         argv = [uv.find_uv_bin(), *arguments]
         # A project in the current folder has no say, and uv takes no Python from the network.
