@@ -38,7 +38,7 @@ def test_it_fits(
     assert not again.is_checked(), "it stays as it was left"
     assert shown.locator("svg polyline").count() == 3
     assert shown.locator(".finding").count() == len(pages.state().findings.all()) > 5
-    assert shown.locator("h2:text('Known') ~ .finding").all_inner_texts() == [
+    assert shown.locator("h2:text('Findings in the baseline') ~ .finding").all_inner_texts() == [
         each.inner_text() for each in shown.locator(".known").all()
     ], "new ones stand before"
     assert shown.locator(".known").count() == 1
