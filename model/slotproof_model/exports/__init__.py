@@ -1,1 +1,1 @@
-"""The spec for other provers: SMT-LIB for cvc5, TLA+ for TLC."""
+"""The spec in TLA+, for TLC."""

@@ -76,7 +76,7 @@ class Result:
 
     @property
     def needed(self) -> bool:
-        """Whether neither framing nor the effect alone, whatever the state was, is the proof.
+        """Return False if framing or the effect alone, whatever the state was, is the proof.
         Proofs about other actors have no cores.
 
         >>> cores = (("INV-ONCE.never_both",), ("guard.running",))
