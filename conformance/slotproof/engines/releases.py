@@ -32,7 +32,7 @@ def starts(python: Path, family: Family) -> str:
 def of_release(name: str) -> Entry:
     """The environment that ``ENGINE==RELEASE`` is to be started in.
 
-    A damaged one is the user's to mend. Raises :class:`EngineUnusable`.
+    Only the user repairs a damaged environment. Raises :class:`EngineUnusable`.
     """
     store = Store(default_folder())
     try:

@@ -2,7 +2,7 @@
 
 A trace of ``sglang 0.5.18`` in the file ``sglang-0.5.18-one-token-history.itf.json`` is about
 ``one-token-history``; traces of several builds with the same name are one finding. Traces that were
-found with mends say nothing of a build as it is, and are left out.
+found with patches say nothing of a build as it is, and are left out.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Family:
 
     @property
     def mends(self) -> dict[str, str]:
-        """Known bugs of its builds that the driver can repair, and what each mend does."""
+        """Known bugs of its builds that the driver can patch, and what each patch does."""
         found = sorted((self.driver.parent / "mends").glob("*.diff"))
         texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in found)
         return {name: text.partition("\n")[0] for name, text in texts}

@@ -1,4 +1,4 @@
-"""Mends: known bugs of a build, repaired in the driver's process."""
+"""Patches: known bugs of a build, repaired in the driver's process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ The first counts two.
 
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A build `toy_build` of one module, and its mends; the folder of these."""
+    """Return the folder with the patches of a build `toy_build`, which has one module."""
     inner = tmp_path / "site" / "toy_build" / "inner"
     inner.mkdir(parents=True)
     for package in (inner, inner.parent):

@@ -1,5 +1,5 @@
 """Scripts made from traces: each prints its finding's state with SGLang alone, and another state
-where the finding is mended."""
+where the finding is patched."""
 
 from __future__ import annotations
 

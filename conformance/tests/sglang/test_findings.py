@@ -1,5 +1,5 @@
 """The scripts of `docs/findings/scripts`: each shows its finding on the release it is of, with
-SGLang alone, and none where the finding is mended. Traces are replayed in `test_builds.py`."""
+SGLang alone, and none where the finding is patched. Traces are replayed in `test_builds.py`."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Mends on real builds: with them a finding's trace is clean. That it violates without them is
+"""Patches on real builds: with them a finding's trace is clean. That it violates without them is
 tested in `test_builds.py` and `test_gate.py`."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_FOR = {
         "swa-deferred-free",
     },
 }
-"""Mends of bugs that a release has not."""
+"""Patches of bugs that a release does not have."""
 NOT_MENDED = {
     "sglang-0.5.23-waits-rows",
     "sglang-0.5.23-waits-swa",
@@ -37,7 +37,7 @@ NOT_MENDED = {
     "sglang-0.5.18-aborted-for-others",
     "sglang-0.5.23-aborted-for-others",
 }
-"""Of which their pages say that there is none."""
+"""Findings whose pages say that there is no patch."""
 TRACES = [
     (release, path)
     for release in NOT_FOR
@@ -49,7 +49,7 @@ TRACES = [
 
 @pytest.fixture(scope="module")
 def mended() -> Iterator[Callable[[str], Engine]]:
-    """A release with all mends that fit."""
+    """Return a release with all patches that fit."""
     engines: dict[str, Engine] = {}
 
     def once(release: str) -> Engine:

@@ -1,6 +1,6 @@
 """Options of a server on a real build: the search reaches each, and finds what is wrong there.
 
-Faults are put into the build itself (`broken_options.py`). Known bugs of the release are mended in
+Faults are put into the build itself (`broken_options.py`). Known bugs of the release are patched in
 both, and what its idle sessions hold is ignored.
 """
 
@@ -27,7 +27,7 @@ DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_options.py")
 NEW = "0.5.23"
 WAITS = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved", "INV-ANSWER.aborts")
-"""Known, and without a mend."""
+"""Clauses of known bugs that have no patch."""
 AT_WORK = {
     "p1-priority": 15,
     "p4-queue": 15,
@@ -124,7 +124,7 @@ ENDED: dict[str, list[Command]] = {
 def test_a_session_whose_turn_the_engine_ended_is_free(
     config: str, release: str, mends: tuple[str, ...], there: bool, start: Callable[..., Engine]
 ) -> None:
-    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more; not mended."""
+    """INV-INFLIGHT.iff: up to 0.5.18 it stays marked, and takes no turn any more; not patched."""
     opened: Command = {"do": "open", "session": "s1"}
     setup = Setup(chosen([config])[config])
     log = play(start(f"sglang=={release}", mends), setup, [opened, *ENDED[config]]).log

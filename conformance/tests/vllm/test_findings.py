@@ -29,7 +29,7 @@ OPTIONS = ("turns-alone", "priority")
 WITH = [(each, path) for each in OPTIONS for path in sorted((FINDINGS / each).glob("vllm-*.json"))]
 DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "vllm"
 BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
-"""The ends, and the releases around which most was mended."""
+"""The ends, and the releases around which most was patched."""
 NEW = BUILDS[-1]
 
 LAST = {

@@ -21,7 +21,7 @@ RELEASE = "0.33.0"
 def test_the_file_for_vllms_tests_runs_as_written(
     python_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    """Traces of what was mended pass, and a search, here for some seconds, finds nothing."""
+    """Traces of what was patched pass, and a search, here for some seconds, finds nothing."""
     ((name, code),) = re.findall(
         r'^```python title="tests/(.*?)"\n(.*?)^```',
         (DOCS / "how-to" / "test-vllm.md").read_text(),

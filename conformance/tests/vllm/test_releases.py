@@ -246,7 +246,7 @@ def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
 def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEngine) -> None:
     """Each configuration that it takes, for some seconds."""
     if build.version != NEW:
-        pytest.skip("it finds what is mended since")
+        pytest.skip("it finds what is patched since")
     plainly = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
     modes = ("p1-draft", "p4-rounds", "p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
     configs = {name: CONFIGS[name] for name in (*plainly, *modes)}

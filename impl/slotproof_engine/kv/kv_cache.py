@@ -233,7 +233,7 @@ class KVCache:
         [Q, Q + dup)     the tree had it: the row's own pages are freed
         [Q + dup, upto)  the tree's from now on, unlocked
 
-        The row still points to the freed pages: ``point_to`` mends that.
+        The row still points to the freed pages: ``point_to`` corrects that.
         """
         lo, row = req.cache_protected_len, req.req_pool_idx
         pages = {

@@ -25,7 +25,7 @@ class Driver(serving.Driver):
         super().__init__()
         self.templates = processes.Templates()
         self.asked = asked
-        #: Mends that are in place.
+        #: Patches that are in place.
         self.mended: list[str] = []
 
     def load(self) -> str:

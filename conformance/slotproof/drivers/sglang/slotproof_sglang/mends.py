@@ -1,9 +1,9 @@
-"""Known bugs of a build, repaired in this process: what comes after them is found then.
+"""Patch known bugs of a build in this process, so that a search finds what lies behind them.
 
-A mend is a file of `mends/`: what it does in a sentence, then a unified diff of the build's source,
-as `patch -p1` takes it. Where releases differ there are several, `NAME.LAYOUT.diff`; the first that
-fits is taken. A hunk fits where its text is in the file exactly once, whatever its line numbers.
-Nothing is written: modules are compiled from the changed text as they are imported.
+A patch is a file of `mends/`. It has a sentence on what it does, then a unified diff of the build's
+source, as `patch -p1` takes it. Where releases differ there are several, `NAME.LAYOUT.diff`; the
+first that fits is taken. A hunk fits where its text is in the file exactly once, whatever its line
+numbers. Nothing is written: modules are compiled from the changed text as they are imported.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Hunks = list[tuple[str, str, str]]
 
 
 def variants(name: str) -> list[Path]:
-    """The files of a mend."""
+    """Return the files of a patch."""
     return sorted(FOLDER.glob(f"{name}.diff")) + sorted(FOLDER.glob(f"{name}.*.diff"))
 
 
 def names() -> list[str]:
-    """All mends."""
+    """Return the names of all patches."""
     return sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.diff")})
 
 
@@ -68,7 +68,7 @@ class Source:
         return self.changed.get(file) or path.read_text(encoding="utf-8")
 
     def mend(self, name: str) -> str | None:
-        """Change what a mend changes; why it does not fit, if so."""
+        """Apply a patch, or return the reason why it does not fit."""
         reasons = [self._apply(hunks(path.read_text("utf-8"))) for path in variants(name)]
         if None in reasons:
             return None
@@ -88,7 +88,7 @@ class Source:
 
 
 def apply(asked: Iterable[str], package: str = "sglang") -> list[str]:
-    """Have the build imported with these mends; their names. Before the build is imported.
+    """Patch the build before its import, and return the names of the patches.
 
     Raises `UsageError`, one line, for one that does not exist or fit.
     """
