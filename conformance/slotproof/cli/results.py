@@ -1,4 +1,4 @@
-"""What a gate found, for other programs: JUnit XML, annotations and a summary on GitHub.
+"""Findings of a gate for other programs: JUnit XML, annotations and a summary on GitHub.
 
 All of it is made from the summary that ``slotproof gate --json`` prints.
 """

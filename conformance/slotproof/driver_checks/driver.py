@@ -204,7 +204,7 @@ class Driver:
         return Setup(config).choices(offered).choices
 
     def offered(self) -> Capabilities:
-        """What it offers; :class:`NotAsked` where that is not known."""
+        """Return what it offers; raise :class:`NotAsked` where that is not known."""
         if self.capabilities is None:
             raise NotAsked("the capabilities are not known")
         return self.capabilities

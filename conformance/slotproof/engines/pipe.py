@@ -108,7 +108,7 @@ class Pipe:
 
 
 def _ready(descriptor: int, event: int, deadline: float) -> bool:
-    """Whether it can be read or written in time; `select.select` is for numbers below 1024."""
+    """Wait until it can be read or written; `select.select` is for numbers below 1024."""
     poll, left = select.poll(), deadline - time.monotonic()
     poll.register(descriptor, event)
     return left > 0 and bool(poll.poll(math.ceil(left * 1000)))

@@ -86,17 +86,17 @@ class EngineSpec:
         if patches is None:
             patches = mends_for(text, default_patches)
         return cls(
-            text,
-            Path(where) if at and is_build else None,
-            where if at and not is_build else "cpu",
-            step_timeout,
-            max(START_TIMEOUT, step_timeout),
-            (*patches,),
+            text=text,
+            python=Path(where) if at and is_build else None,
+            device=where if at and not is_build else "cpu",
+            step_timeout=step_timeout,
+            start_timeout=max(START_TIMEOUT, step_timeout),
+            mends=tuple(patches),
         )
 
     @property
     def where(self) -> str:
-        """What follows the engine's name: ``@PYTHON``, ``@DEVICE`` or nothing."""
+        """The part after the engine's name: ``@PYTHON``, ``@DEVICE`` or nothing."""
         if self.python is not None:
             return f"@{self.python}"
         return f"@{self.device}" if self.device != "cpu" else ""

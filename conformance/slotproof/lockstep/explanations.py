@@ -53,7 +53,7 @@ class _Turn:
 
 
 def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explanation, ...] | None:
-    """Of the iteration that a referee judged last, the plainest first. ``None``: the spec agrees
+    """Explain the iteration that a referee judged last, plainest first. ``None``: the spec agrees
     with the engine's state, or the engine tells no events. ``seen_first``: the example before it
     was made small, which shows the same and more.
 

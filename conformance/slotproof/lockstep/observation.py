@@ -244,5 +244,6 @@ class Observation:
 
     def record(self) -> ObservationRecord:
         """To be asked for once the oracles have looked."""
-        holders = self.owners, self.shares
-        return ObservationRecord(self.config, self.snapshot, *holders, self.differences)
+        return ObservationRecord(
+            self.config, self.snapshot, self.owners, self.shares, self.differences
+        )

@@ -18,19 +18,19 @@ from slotproof_model.spec.transition import Transition
 from slotproof_model.spec.transitions import TRANSITIONS
 
 
-def those(holds: Callable[[Transition], object]) -> frozenset[str]:
+def transitions_where(holds: Callable[[Transition], object]) -> frozenset[str]:
     """The transitions of which that holds, by name."""
     return frozenset(name for name, each in TRANSITIONS.items() if holds(each))
 
 
 def moving(move: Move) -> frozenset[str]:
     """The transitions that make such a move of memory."""
-    return those(lambda each: any(made.move is move for made in each.memory))
+    return transitions_where(lambda each: any(made.move is move for made in each.memory))
 
 
 PUBLISHES, EVICTS = moving(Move.TO_TREE), moving(Move.EVICT)
-_ADMITS = those(lambda each: each.stage == "match")
-_DOOMS = those(lambda each: each.detaches is not None)
+_ADMITS = transitions_where(lambda each: each.stage == "match")
+_DOOMS = transitions_where(lambda each: each.detaches is not None)
 _EVICTS = {"full": "n", "swa": "swa_n"}
 """By pool, the parameter that says how many tokens."""
 Pages = tuple[int, ...]

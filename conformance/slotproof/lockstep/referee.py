@@ -213,9 +213,18 @@ class Referee:
             self.constants = replace(self.constants, width=snapshot["rows"]["width"])
         after = abstract(snapshot, self.constants)
         before = self.world or abstract(with_totals(self.snapshot, snapshot), self.constants)
-        known = self.config, self.engine.capabilities, self.client, self.coverage
-        worlds = snapshot, after, self.snapshot, before
-        seen = Observation(*known, *worlds, recompute, self.published)
+        seen = Observation(
+            config=self.config,
+            capabilities=self.engine.capabilities,
+            client=self.client,
+            coverage=self.coverage,
+            snapshot=snapshot,
+            world=after,
+            previous=self.snapshot,
+            before=before,
+            recompute=recompute,
+            published=self.published,
+        )
         violations = [
             replace(each, oracle=name)
             for name, oracle in self.looking(snapshot).items()

@@ -157,7 +157,7 @@ def _opened(path: Path) -> Any:
 
 
 def shown(path: Path) -> str:
-    """What to call it.
+    """Return what to call it.
 
     >>> shown(STDIN), shown(Path("log.jsonl"))
     ('standard input', 'log.jsonl')

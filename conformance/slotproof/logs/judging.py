@@ -195,9 +195,16 @@ class Judge:
         return self._found(self.recording, self.log.number, [])
 
     def _found(self, recording: Recording, line: int, violations: list[Violation]) -> LogFinding:
-        file, rows = str(self.log.file), list(recording.rows)
-        place = recording.commands, recording.file, line - recording.before
-        return LogFinding(file, line, self.verdict.header, violations, rows, *place)
+        return LogFinding(
+            file=str(self.log.file),
+            line=line,
+            header=self.verdict.header,
+            violations=violations,
+            rows=list(recording.rows),
+            commands=recording.commands,
+            part=recording.file,
+            at=line - recording.before,
+        )
 
     def _read(self, line: Line) -> LogFinding | None:
         """Judge the next line; return what can't be explained of it."""

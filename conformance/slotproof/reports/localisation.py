@@ -40,7 +40,7 @@ class Place:
 
     @property
     def sentence(self) -> str:
-        """Of the spec."""
+        """The spec's sentence about the transition."""
         return TRANSITIONS[self.event.partition(" ")[0]].sentence
 
     @property
@@ -78,9 +78,12 @@ class Suspects:
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        named = {"transitions": self.places, "also": self.also_places}
-        placed = {key: list(map(asdict, places)) for key, places in named.items()}
-        return {"why": self.why, "how": self.how, **placed}
+        return {
+            "why": self.why,
+            "how": self.how,
+            "transitions": [asdict(each) for each in self.places],
+            "also": [asdict(each) for each in self.also_places],
+        }
 
 
 def suspects(view: View) -> list[Suspects]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
@@ -24,10 +23,6 @@ from slotproof.traces.frames import ACTORS, Frame
 from slotproof.traces.record import Record, Recorded, Row, place
 from slotproof_model.spec.invariants import INVARIANTS
 
-_WRAPPED: dict[str, Any] = {
-    **dict.fromkeys(("initial_indent", "subsequent_indent"), " " * 7),
-    **dict.fromkeys(("break_long_words", "break_on_hyphens"), False),
-}
 SAID = 12
 """Lines shown of what a driver said when it failed; the trace has more."""
 
@@ -192,7 +187,14 @@ def table(rows: Sequence[Row], before: int = 0, previous: Row | None = None) -> 
     for number, row in enumerate(rows, before + 1):
         yield f"{number:>3}  {describe(row.command)}"
         if row.transitions:
-            yield from textwrap.wrap(" ".join(row.transitions), 95, **_WRAPPED)
+            yield from textwrap.wrap(
+                " ".join(row.transitions),
+                width=95,
+                initial_indent=" " * 7,
+                subsequent_indent=" " * 7,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
         for name, figures in row.pools.items():
             if figures != previous.pools.get(name):
                 yield f"       {name}: {_equation(figures)}"

@@ -1,4 +1,4 @@
-"""What every form of a trace shows: derived once, for text, Markdown and HTML."""
+"""Facts that every form of a trace shows: derived once, for text, Markdown and HTML."""
 
 from __future__ import annotations
 

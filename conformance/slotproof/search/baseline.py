@@ -51,7 +51,7 @@ class Grouped(TypedDict):
 
 @shape
 class File(TypedDict):
-    slotproof_baseline: Literal[VERSION]  # type: ignore[valid-type]
+    slotproof_baseline: Literal[2]
     groups: Annotated[list[Grouped], FailFast()]
 
 

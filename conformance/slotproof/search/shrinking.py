@@ -90,7 +90,7 @@ class _Shrinking:
         return self.result(commands, log, minimal)
 
     def result(self, commands: list[Command], log: Log, minimal: bool) -> Finding:
-        """What is left, with plain names and as little ignored as it needs."""
+        """Return what is left, with plain names and as little ignored as it needs."""
         try:
             for named in (renamed(commands), commands):
                 for set_aside in (self.plan.set_aside, self.set_aside):

@@ -63,7 +63,8 @@ def between(old: Mapping[str, Any], new: Mapping[str, Any], *place: str) -> Iter
         if len(place) < 2:
             yield from between(was or {}, now or {}, *place, name)
         elif was != now:
-            yield Change._make((*place, name, was, now))
+            section, of = place
+            yield Change(section, of, name, was, now)
 
 
 def text(changes: list[Change], revision: str) -> str:

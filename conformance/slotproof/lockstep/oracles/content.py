@@ -40,8 +40,15 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
                 should = known[position] if position < len(known) else None
                 words = "position {at} of {owners} holds the KV of token {engine} at {stamped}, "
                 words += f"not of {'its token' if should is None else should} at {{at}}"
-                said = {"owners": (owner.holder,), "at": position, "stamped": stamped}
-                yield violated("INV-CONTENT.stamp", words, spec=should, engine=token, **said)
+                yield violated(
+                    "INV-CONTENT.stamp",
+                    words,
+                    owners=(owner.holder,),
+                    at=position,
+                    stamped=stamped,
+                    spec=should,
+                    engine=token,
+                )
                 return
 
 

@@ -42,8 +42,14 @@ def judge(seen: Observation) -> Iterator[Violation]:
                 "{pool}: the engine counts held {held} and uncached {uncached}, ownership gives "
                 "{own[0]} and {own[1]}"
             )
-            said = {"held": reported["held"], "uncached": reported["uncached"]}
-            yield violated("INV-ONCE.reported", words, pool=pool, own=expected, **said)
+            yield violated(
+                "INV-ONCE.reported",
+                words,
+                pool=pool,
+                own=expected,
+                held=reported["held"],
+                uncached=reported["uncached"],
+            )
     yield from _held_rows(seen)
     _count(seen)
 
@@ -82,9 +88,15 @@ def _sum(
     """The equation of a pool, where it does not add up."""
     terms = [share[term] for term in TERMS]
     words = f"{{pool}}: {{terms}} = {{engine}}, not {{spec}} ({' + '.join(TERMS)})"
-    shown = {"pool": EQUATIONS[invariant], "spec": share["total"], "engine": sum(terms)}
-    added, clause = " + ".join(map(str, terms)), f"{invariant}.{conjunct}"
-    return violated(clause, words, terms=added, transition=writer, **shown)
+    return violated(
+        f"{invariant}.{conjunct}",
+        words,
+        pool=EQUATIONS[invariant],
+        terms=" + ".join(map(str, terms)),
+        spec=share["total"],
+        engine=sum(terms),
+        transition=writer,
+    )
 
 
 def _count(seen: Observation) -> None:

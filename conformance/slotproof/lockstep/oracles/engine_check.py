@@ -9,12 +9,12 @@ from typing import Any
 from slotproof.lockstep.observation import TERMS, Observation, Violation, all_of, violated
 from slotproof.lockstep.oracles import owners
 from slotproof.lockstep.oracles.counts import EQUATIONS, expected_report
-from slotproof.lockstep.published import moving, those
+from slotproof.lockstep.published import moving, transitions_where
 from slotproof.protocol.snapshot import CheckerView
 from slotproof_model.spec.memory import Move
 from slotproof_model.spec.state import NO_ROW
 
-BATCHES = those(lambda each: each.stage == "run") & moving(Move.ALLOC)
+BATCHES = transitions_where(lambda each: each.stage == "run") & moving(Move.ALLOC)
 """A batch ran, though nobody may be in it any more: all have finished, or are between chunks."""
 KEPT = 100
 """Lines that an engine keeps at least, where it keeps any."""
@@ -46,10 +46,17 @@ def judge(seen: Observation) -> Iterator[Violation]:
         wrong = [name for name in mine if mine[name] != theirs[name]]
         if wrong:
             words = "{pool}: the check says {theirs}, ownership gives {mine} ({names})"
-            both = {"theirs": tuple(theirs[name] for name in mine), "mine": tuple(mine.values())}
-            first = {"variable": f"{pool}.{wrong[0]}", "names": ", ".join(mine), "pool": pool}
-            spec, engine = mine[wrong[0]], theirs[wrong[0]]
-            yield violated("INV-CHECKER.figures", words, spec=spec, engine=engine, **both, **first)
+            yield violated(
+                "INV-CHECKER.figures",
+                words,
+                pool=pool,
+                variable=f"{pool}.{wrong[0]}",
+                spec=mine[wrong[0]],
+                engine=theirs[wrong[0]],
+                theirs=tuple(theirs[name] for name in mine),
+                mine=tuple(mine.values()),
+                names=", ".join(mine),
+            )
     yield from _counted(seen, check)
     yield from _log(check, seen.previous["checker"].get("kept", 0))
     broken = {invariant for _, invariant, _ in seen.broken}
@@ -83,13 +90,28 @@ def _log(check: CheckerView, before: int) -> Iterator[Violation]:
     logged, kept = check.get("logged"), check.get("kept")
     if logged is None or kept is None:
         return
-    said = {"level": check["level"], "logged": logged, "kept": kept, "before": before}
+    level = check["level"]
     words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before; {due}"
     if check["verdict"] == "leak":
         least = min(before + 1, KEPT)
         if logged < least:
-            yield violated("INV-CHECKER.dump", words, **said, due=f"{least} are to be logged")
-    elif (logged, kept) != (0, max(kept, before, 1)) if check["level"] == 1 else not logged:
+            yield violated(
+                "INV-CHECKER.dump",
+                words,
+                level=level,
+                logged=logged,
+                kept=kept,
+                before=before,
+                due=f"{least} are to be logged",
+            )
+    elif (logged, kept) != (0, max(kept, before, 1)) if level == 1 else not logged:
         most = f"0 are to be logged, {max(before, 1)} kept"
-        due = most if check["level"] == 1 else "each check is to be logged"
-        yield violated("INV-CHECKER.level", words, **said, due=due)
+        yield violated(
+            "INV-CHECKER.level",
+            words,
+            level=level,
+            logged=logged,
+            kept=kept,
+            before=before,
+            due=most if level == 1 else "each check is to be logged",
+        )

@@ -24,9 +24,15 @@ def judge(seen: Observation) -> Iterator[Violation]:
             words = "{session} remembers other tokens than its client ({spec} of them)" + _HASHES
         else:
             continue
-        told, known = len(expected), session["history"]
-        hashes = {"said": session["hash"], "right": token_hash(expected)}
-        yield violated("INV-HISTORY.history", words, session=sid, spec=told, engine=known, **hashes)
+        yield violated(
+            "INV-HISTORY.history",
+            words,
+            session=sid,
+            spec=len(expected),
+            engine=session["history"],
+            said=session["hash"],
+            right=token_hash(expected),
+        )
     turns: Counter[str] = Counter()
     for rid, request in seen.snapshot["requests"].items():
         whose = request["session"]
@@ -38,9 +44,16 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if prompt is not None and differ(request["hash"], prompt):
             words = "the prompt of {rid} has {engine} tokens; history and new tokens are {spec}"
             words += "" if len(prompt) != request["prompt"] else ", and others" + _HASHES
-            hashes = {"said": request["hash"], "right": token_hash(prompt)}
-            said = {"spec": len(prompt), "engine": request["prompt"], "session": whose, "rid": rid}
-            yield violated("INV-HISTORY.prompt", words, **said, **hashes)
+            yield violated(
+                "INV-HISTORY.prompt",
+                words,
+                session=whose,
+                rid=rid,
+                spec=len(prompt),
+                engine=request["prompt"],
+                said=request["hash"],
+                right=token_hash(prompt),
+            )
     seen.coverage.checked["INV-INFLIGHT"] += 1
     for sid, count in turns.items():
         if count > 1:

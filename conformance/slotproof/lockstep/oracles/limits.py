@@ -26,7 +26,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
             length, most = params["t"] - begins.pop(rid), seen.config.chunk
             if length > most:
                 words = "{rid}: {engine} tokens are prefilled at once; {spec} may"
-                whose = {"session": sid, "rid": rid}
-                yield violated("INV-LIMIT.chunk", words, **whose, spec=most, engine=length)
+                yield violated(
+                    "INV-LIMIT.chunk", words, session=sid, rid=rid, spec=most, engine=length
+                )
         else:
             begins.pop(rid, None)

@@ -34,8 +34,15 @@ def judge(seen: Observation) -> Iterator[Violation]:
             least.update(_pages(seen, owner, pool, start))
         for page, locks in tree:
             if not least[page] <= locks <= most[page]:
-                shown = {"pool": pool, "page": page, "spec": most[page], "engine": locks}
-                yield violated("INV-LOCK.count", _WORDS[pool], least=least[page], **shown)
+                yield violated(
+                    "INV-LOCK.count",
+                    _WORDS[pool],
+                    pool=pool,
+                    page=page,
+                    spec=most[page],
+                    least=least[page],
+                    engine=locks,
+                )
                 break
 
 

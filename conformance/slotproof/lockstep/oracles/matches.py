@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, violated
-from slotproof.lockstep.published import PUBLISHES, known_tokens, those
+from slotproof.lockstep.published import PUBLISHES, known_tokens, transitions_where
 from slotproof.protocol.snapshot import RequestView
 
-_EVERYS = those(lambda each: each.course == "every request")
-(MATCHES,) = (_EVERYS - PUBLISHES) & those(lambda each: each.stage == "match")
-(SHARES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "run")
-(LEAVES,) = _EVERYS & PUBLISHES & those(lambda each: each.stage == "finish")
+_EVERYS = transitions_where(lambda each: each.course == "every request")
+(MATCHES,) = (_EVERYS - PUBLISHES) & transitions_where(lambda each: each.stage == "match")
+(SHARES,) = _EVERYS & PUBLISHES & transitions_where(lambda each: each.stage == "run")
+(LEAVES,) = _EVERYS & PUBLISHES & transitions_where(lambda each: each.stage == "finish")
 """What a request without a slot does with the tree: it matches, shares its prompt, and leaves what
 it has when it ends."""
 WHOLE = "whole matches"
@@ -34,8 +34,9 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-MATCH"] += there > 0
         if matched < there:
             words = "{rid} matched {engine} tokens of its prompt, and {spec} are in the tree"
-            shown = {"rid": rid, "transition": MATCHES, "spec": there, "engine": matched}
-            yield violated("INV-MATCH.all", words, **shown)
+            yield violated(
+                "INV-MATCH.all", words, rid=rid, transition=MATCHES, spec=there, engine=matched
+            )
     published.learn(seen.previous, now, seen.client)
     if not seen.config.window:  # what has left its window can't be shared
         yield from _shared(seen)
@@ -73,5 +74,6 @@ def _left(seen: Observation) -> Iterator[Violation]:
             whole, left = seen.published.whole(sum(map(len, both)) - late), params.get("q", 0)
             if left < whole:
                 words = "{rid} ended and left {engine} of its tokens in the tree, not {spec}"
-                shown = {"rid": rid, "transition": LEAVES, "spec": whole, "engine": left}
-                yield violated("INV-MATCH.left", words, **shown)
+                yield violated(
+                    "INV-MATCH.left", words, rid=rid, transition=LEAVES, spec=whole, engine=left
+                )

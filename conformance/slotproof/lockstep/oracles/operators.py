@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slotproof.lockstep.observation import Observation, Violation, running, violated
-from slotproof.lockstep.published import those
+from slotproof.lockstep.published import transitions_where
 from slotproof_model.spec.state import PARKED, req
 
-RETRACTS = those(lambda each: each.stage == "retract" and req.phase.name in each.effect)
-PARKS = those(lambda each: getattr(each.effect.get(req.phase.name), "value", None) == PARKED)
-EVICTS = those(lambda each: not each.has_actor)
-ADMITS = those(lambda each: each.stage == "match" and each.course.startswith("every"))
+RETRACTS = transitions_where(lambda each: each.stage == "retract" and req.phase.name in each.effect)
+PARKS = transitions_where(
+    lambda each: getattr(each.effect.get(req.phase.name), "value", None) == PARKED
+)
+EVICTS = transitions_where(lambda each: not each.has_actor)
+ADMITS = transitions_where(lambda each: each.stage == "match" and each.course.startswith("every"))
 TOLD = "commands to the engine"
 """Where a driver says that it can't have retract, accept, evict or pause done as they are meant."""
 PATIENCE = 5

@@ -57,15 +57,24 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         page, holders = min(shared.items())
         words = _BELONGS + (f" (and {len(shared) - 1} more)" if len(shared) > 1 else "")
         yield violated("INV-OWNER.shared", words, pool=pool, page=page, owners=holders)
-    figures = {"pool": pool, "spec": count, "engine": len(owners)}
-    missing = count - len(owners)
-    if missing < 0:
+    owned = len(owners)
+    if owned > count:
         words = "{pool}: {engine} pages have an owner, {more} more than the {spec} of the pool"
-        yield violated("INV-OWNER.shared", words, more=-missing, **figures)
-    if missing > 0:
+        yield violated(
+            "INV-OWNER.shared", words, pool=pool, spec=count, engine=owned, more=owned - count
+        )
+    if owned < count:
         words = "{pool}: {lost} of {spec} pages belong to nobody ({tokens} tokens): {which}"
-        shown = {"lost": missing, "tokens": missing * size, "which": _pages(owners, count)}
-        yield violated("INV-OWNER.lost", words, **shown, **figures)
+        yield violated(
+            "INV-OWNER.lost",
+            words,
+            pool=pool,
+            spec=count,
+            engine=owned,
+            lost=count - owned,
+            tokens=(count - owned) * size,
+            which=_pages(owners, count),
+        )
 
 
 def _pages(owned: Collection[int], count: int) -> str:
@@ -114,16 +123,31 @@ def _row(seen: Observation, pool: str, owner: Owner, tree: dict[int, int]) -> It
     size = seen.config.page_size
     indices = row_indices(seen.snapshot, owner, pool)
     pages = seen.snapshot["pools"][pool]["total"] // size
-    whose = {"pool": pool, "owners": (owner.holder,)}
     if len(indices) < owner.A:
         words = "{pool}: row {row} of {owners} shows {engine} of {spec} positions"
-        shown = {"row": owner.row, "spec": owner.A, "engine": len(indices)}
-        yield violated("INV-BACKED.private", words, **whose, **shown)
+        yield violated(
+            "INV-BACKED.private",
+            words,
+            pool=pool,
+            owners=(owner.holder,),
+            row=owner.row,
+            spec=owner.A,
+            engine=len(indices),
+        )
     for position, clause in _wrong(seen, pool, owner, indices, tree):
         index = indices[position]
         words = "{pool}: position {position} of {owners} " + _WORDS[clause]
-        at = {"position": position, "index": index, "cursor": owner.E, "pages": pages}
-        yield violated(clause, words, page=index // size if index >= 0 else None, **whose, **at)
+        yield violated(
+            clause,
+            words,
+            pool=pool,
+            owners=(owner.holder,),
+            position=position,
+            index=index,
+            page=index // size if index >= 0 else None,
+            pages=pages,
+            cursor=owner.E,
+        )
         return
 
 

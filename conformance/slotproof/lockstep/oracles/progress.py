@@ -23,8 +23,14 @@ def judge(seen: Observation) -> Iterator[Violation]:
         client.unheard += 1
     if client.unheard == PATIENCE:
         words = "{n} commands wait in the inbox, none was read for {steps} steps; first: {first}"
-        said = {"n": len(client.unread), "steps": PATIENCE, "first": describe(client.unread[0])}
-        yield violated("INV-PROGRESS.stalled", words, pins="read", **said)
+        yield violated(
+            "INV-PROGRESS.stalled",
+            words,
+            n=len(client.unread),
+            steps=PATIENCE,
+            first=describe(client.unread[0]),
+            pins="read",
+        )
     requests = snapshot["requests"]
     if requests:
         seen.coverage.checked["INV-PROGRESS"] += 1
@@ -36,15 +42,24 @@ def judge(seen: Observation) -> Iterator[Violation]:
         phase = requests[rid]["phase"]
         pins, why = _pinned(seen, rid) if waiting else (phase, "it stands still")
         words = "{rid} is {phase}, and nothing changed for {steps} steps: {why}; {have}"
-        said = {"rid": rid, "phase": phase, "steps": PATIENCE, "why": why, "have": _have(seen)}
-        yield violated("INV-PROGRESS.stalled", words, pins=pins, **said)
+        yield violated(
+            "INV-PROGRESS.stalled",
+            words,
+            rid=rid,
+            phase=phase,
+            steps=PATIENCE,
+            pins=pins,
+            why=why,
+            have=_have(seen),
+        )
     yield from _starved(seen, runs)
     flushed = any(command["do"] == "flush" for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
         words = "the slot of {session} is discarded, and nobody needs its room; {have}"
         session, by = seen.given_up[0]
-        said = {"session": session, "transition": by, "have": _have(seen)}
-        yield violated("INV-PROGRESS.discarded", words, **said)
+        yield violated(
+            "INV-PROGRESS.discarded", words, session=session, transition=by, have=_have(seen)
+        )
 
 
 def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:

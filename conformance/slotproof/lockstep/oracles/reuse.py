@@ -15,10 +15,23 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-REUSE"] += 1
         unlocked = {page for page, locks in seen.snapshot["tree"].get(pool, ()) if locks == 0}
         unused, queued = unlocked | set(view["free"]), set(queue)
-        figures = {"pool": pool, "spec": len(unused), "engine": len(queued)}
         if unused - queued:
             words = "{pool}: nobody uses page {page}, and it is in no queue: it is never given out"
-            yield violated("INV-REUSE.all", words, page=min(unused - queued), **figures)
+            yield violated(
+                "INV-REUSE.all",
+                words,
+                pool=pool,
+                page=min(unused - queued),
+                spec=len(unused),
+                engine=len(queued),
+            )
         if queued - unused:
             words = "{pool}: page {page} may be given out, and it is in use"
-            yield violated("INV-REUSE.unused", words, page=min(queued - unused), **figures)
+            yield violated(
+                "INV-REUSE.unused",
+                words,
+                pool=pool,
+                page=min(queued - unused),
+                spec=len(unused),
+                engine=len(queued),
+            )

@@ -11,7 +11,7 @@ from functools import cache
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.figures import figures
 from slotproof.lockstep.observation import Observation, Violation, actor_of, violated
-from slotproof.lockstep.published import those
+from slotproof.lockstep.published import transitions_where
 from slotproof.protocol.snapshot import Event
 from slotproof_model.evaluation.evaluate import compiled
 from slotproof_model.evaluation.layout import LAYOUT, OWN, POOLS, Vector
@@ -24,11 +24,15 @@ from slotproof_model.text.idioms import words_of
 _PROVED = tuple(name for name, each in STEPS.items() if not each.observed)
 """Step invariants that are formulas and nothing else; the others have an oracle of their own."""
 
-_GIVES_UP = those(lambda each: each.stage == "match" and slot.holding.name in each.effect)
-_AFTER = those(lambda each: each.stage == "abort" and not each.memory)
+_GIVES_UP = transitions_where(
+    lambda each: each.stage == "match" and slot.holding.name in each.effect
+)
+_AFTER = transitions_where(lambda each: each.stage == "abort" and not each.memory)
 """What may follow where a queued turn is aborted."""
-(_PARTIAL,) = those(lambda each: each.stage == "abort" and each.memory and not each.names)
-(_RESTORE,) = those(lambda each: each.course == "every later turn")
+(_PARTIAL,) = transitions_where(
+    lambda each: each.stage == "abort" and each.memory and not each.names
+)
+(_RESTORE,) = transitions_where(lambda each: each.course == "every later turn")
 
 _REUSES, _compiled = reusable > 0, cache(compiled)
 _LENT = OWN["slot.lent"]
@@ -77,9 +81,20 @@ def follow(
             why = _why(problem, transition, page, before, world.vector(key), params)
             who = " of ".join(name for name in (rid, sid) if name)
             words = "{detail}{why} ({who})" if not why else "{detail}: {why} ({who})"
-            said = {"transition": transition, "session": sid, "rid": rid, **problem._asdict()}
-            clause = f"{problem.invariant}.{problem.conjunct}"
-            yield violated(clause, words, why=why, who=who, **said)
+            yield violated(
+                f"{problem.invariant}.{problem.conjunct}",
+                words,
+                detail=problem.detail,
+                why=why,
+                who=who,
+                transition=transition,
+                session=sid,
+                rid=rid,
+                guard=problem.guard,
+                variable=problem.variable,
+                spec=problem.spec,
+                engine=problem.engine,
+            )
 
 
 def _why(
@@ -145,5 +160,14 @@ def _differs(
     if variable is None:
         words = f"{{what}} exists only in {'the engine' if spec is None else 'the spec'}"
     what = " ".join(filter(None, (session or rid, variable)))
-    where = {"transition": writer, "variable": variable, "session": session, "rid": rid}
-    return violated("INV-STEP.state", words, what=what, spec=spec, engine=engine, **where)
+    return violated(
+        "INV-STEP.state",
+        words,
+        what=what,
+        spec=spec,
+        engine=engine,
+        transition=writer,
+        variable=variable,
+        session=session,
+        rid=rid,
+    )

@@ -20,7 +20,7 @@ REHEARSAL: list[dict[str, Any]] = [
     {"do": "close", "session": "s"},
     {"do": "step", "n": 1},
 ]
-"""What a build is tried with before the driver says hello."""
+"""Commands that a build is tried with before the driver says hello."""
 
 
 class Driver:
