@@ -53,7 +53,7 @@ def prove(
     if progress and mutant:
         raise UsageProblem("--mutant goes alone: leave out --progress")
     mode = "--progress" if progress else "--mutant" if mutant else ""
-    given = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
+    given: dict[str, object] = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
     given |= {"--without": without, "--profile": profile, "--depth": depth is not None}
     for name, value in given.items():
         if value and mode not in _MODES[name]:
