@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from slotproof_model.proofs.prove import Result, Vacuity
 
 INIT = "INIT"
-SIZE_HELP = "A page size; may be repeated. Default: 1, 4, 16, 64; --mutant: 1, 4; --progress: any."
+SIZE_HELP = "A page size; repeatable. Default: 1, 4, 16, 64; --mutant: 1, 4; --progress: also any."
 WITHOUT_HELP = "With --progress: an engine never takes this step; may be repeated."
 PROFILE_HELP = "With --progress: the profile of an engine."
+DEPTH_HELP = "With --mutant: transitions at most. Default: 9."
 MUTANT_HELP = f"Search the counterexample of a known bug; {ITSELF}: of the spec itself."
 
 _MODES = {
@@ -31,6 +32,7 @@ _MODES = {
     "--any": ("", "--progress"),
     "--without": ("--progress",),
     "--profile": ("--progress",),
+    "--depth": ("--mutant",),
 }
 """The proofs that an option goes with."""
 
@@ -44,15 +46,16 @@ def prove(
     without: list[str] | None = option("--without TRANSITION", "Proof", WITHOUT_HELP),
     profile: str | None = option("--profile PROFILE", "Proof", PROFILE_HELP),
     mutant: str | None = option("--mutant NAME", "Proof", MUTANT_HELP),
-    depth: int = option("--depth N", "Proof", "With --mutant: transitions at most.", 9),
+    depth: int | None = option("--depth N", "Proof", DEPTH_HELP),
     as_json: bool = JSON,
 ) -> int:
     """Prove the spec's invariants, at some page sizes or at any."""
     if progress and mutant:
         raise UsageProblem("--mutant goes alone: leave out --progress")
     mode = "--progress" if progress else "--mutant" if mutant else ""
-    given = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
-    for name, value in (given | {"--without": without, "--profile": profile}).items():
+    given: dict[str, object] = {"--transition": transition, "--jobs": jobs, "--any": any_page_size}
+    given |= {"--without": without, "--profile": profile, "--depth": depth is not None}
+    for name, value in given.items():
         if value and mode not in _MODES[name]:
             fits = " and ".join(each or "the proof of the invariants" for each in _MODES[name])
             raise UsageProblem(f"{name} goes with {fits}")
@@ -68,7 +71,8 @@ def prove(
     sizes += [None] * any_page_size
     if mutant is not None:
         some = [size for size in sizes if size is not None]
-        return prove_mutant(mutant, some or [1, 4], number(depth, 1, "--depth"), as_json)
+        most = 9 if depth is None else number(depth, 1, "--depth")
+        return prove_mutant(mutant, some or [1, 4], most, as_json)
     if progress:
         default = [*proofs.PAGE_SIZES, None]
         return prove_progress(sizes or default, without or [], known_profile(profile), as_json)

@@ -108,7 +108,7 @@ class Log:
             self.file, self.number = file, 0
             try:
                 with _opened(file) as stream:
-                    for line in self._read(stream, begun):
+                    for line in self._read(stream):
                         begun = True
                         yield line
             except BadLog:
@@ -120,7 +120,7 @@ class Log:
         if not begun:
             raise BadLog(f"{shown(self.file)}: the log is empty")
 
-    def _read(self, stream: BinaryIO, begun: bool) -> Iterator[Line]:
+    def _read(self, stream: BinaryIO) -> Iterator[Line]:
         while True:
             with interrupts.released():
                 raw = stream.readline(bounds.LINE_BYTES + 1)
@@ -129,14 +129,13 @@ class Log:
             number = self.number + 1
             if len(raw) > bounds.LINE_BYTES:
                 raise self.bad(number, f"longer than {bounds.LINE_BYTES} bytes")
-            begun = begun or self.number > 0
             try:
                 line = _parsed(number, jsontext.parse(raw))
             except jsontext.BadJson as bad:
-                if begun and not raw.endswith(b"\n"):
+                if number > 1 and not raw.endswith(b"\n"):
                     self.cut = number
                     return
-                raise self.bad(number, f"{bad}{'' if begun else f': {NO_LOG}'}") from None
+                raise self.bad(number, f"{bad}{'' if number > 1 else f': {NO_LOG}'}") from None
             except ValueError as error:
                 raise self.bad(number, str(error)) from None
             self.number = number

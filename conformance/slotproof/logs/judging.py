@@ -118,9 +118,9 @@ class Verdict:
 
 
 def validate(
-    log: str | Path | list[Path], profile: str | None = None, set_aside: Collection[str] = ()
+    log: str | Path | list[Path], profile: str | None = None, ignore: Collection[str] = ()
 ) -> Verdict:
-    """Judge a log to its end.
+    """Judge a log to its end; violations of the clauses to ignore are counted only.
 
     Raises :class:`~slotproof.logs.format.BadLog` with one line.
 
@@ -136,7 +136,7 @@ def validate(
     >>> verdict.line, [violation.clause for violation in verdict.violations]
     (2, ['INV-STEP.unknown'])
     """
-    return judged(log if isinstance(log, list) else [Path(log)], profile, set_aside).verdict
+    return judged(log if isinstance(log, list) else [Path(log)], profile, ignore).verdict
 
 
 def judged(log: list[Path], profile: str | None = None, set_aside: Collection[str] = ()) -> Judge:

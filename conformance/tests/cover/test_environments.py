@@ -208,7 +208,8 @@ def test_no_space_is_told_before_anything_is_fetched(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(10**9, 10**9, 10**6))
-    assert "about 3 MB are needed in " in problem(store)
+    text = problem(store)
+    assert "about 3 MB are needed in " in text and text.endswith(", 1 are free")
     assert not any("install" in line for line in commands)
 
 
@@ -237,6 +238,9 @@ def test_the_driver_is_what_is_started(
     monkeypatch.setitem(FAMILIES, "tiny", replace(TINY, driver=tmp_path / "none.py"))
     text = problem(store, "1.1", check=STARTS)
     assert "tiny==1.1 does not start here: the driver does not start" in text
+    (tmp_path / "none.py").write_text("import tiny")
+    wheel(tmp_path / "wheels", "torch", "2", "raise ImportError('libgomp')")
+    assert "ImportError: libgomp" in problem(store, "1.1", check=STARTS, again=True)
 
 
 # What is there ---------------------------------------------------------------------
@@ -255,6 +259,16 @@ def test_a_folder_that_is_not_ours_is_never_touched(store: Store) -> None:
     with pytest.raises(EnvironmentProblem, match=r"tiny-1\.0 is in the way: slotproof did not"):
         make(store)
     assert thesis.read_text() == "years of work"
+
+
+def test_releases_are_in_their_order_and_odd_numbers_are_none(store: Store) -> None:
+    """Digits of other scripts are no digits."""
+    for release in ("1.10", "1.9", "1.²", "1.٣"):
+        fields = {"engine": "tiny", "release": release, "python_version": HERE, "shared": "x"}
+        (store.folder / release).mkdir(parents=True)
+        (store.folder / release / MARKER).write_text(json.dumps({"format": 1, **fields}))
+    assert [entry.name for entry in store.entries()] == ["tiny==1.9", "tiny==1.10"]
+    assert status(["env", "list"]) == 0
 
 
 def test_what_a_kill_left_goes_and_what_a_link_leads_to_stays(

@@ -110,7 +110,7 @@ def trace() -> Trace:
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_a_replay_says_nothing_either(failing: bool, trace: Trace) -> None:
-    """``replay`` and ``diff``: the interrupt comes through, nothing else does."""
+    """``replay`` and ``replay --against``: the interrupt comes through, nothing else does."""
     for again in (
         lambda engine: play(engine, trace.setup, trace.commands),
         lambda engine: sides.play(engine, trace),

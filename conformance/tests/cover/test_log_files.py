@@ -138,10 +138,12 @@ def test_settings_that_make_no_sense(name: str, value: str) -> None:
 def test_what_is_no_recording(tmp_path: Path) -> None:
     """One line: an engine's own text, a file that goes on from nowhere."""
     text = tmp_path / "server.log"
-    text.write_text("[12:00:00] pool memory leak detected! [full] total=64\n")
+    text.write_text("[12:00:00] pool memory leak detected! [full] total=64")
     with pytest.raises(BadLog, match=r"line 1: not JSON: .*: docs/how-to/validate-a-log\.md$"):
         judging.validate(text)
     Recording(tmp_path / "a", 1 << 20, 2).turns(1)
+    with pytest.raises(BadLog, match=r"server\.log: line 1: not JSON"):
+        judging.validate([tmp_path / "a.000001", text])
     header = lines_of(tmp_path / "a.000001")[0]
     known = {"sessions": {}, "requests": {}, "paused": False}
     header["continues"] = {"file": 2, "lines": 3, "iter": 4, "clients": known}

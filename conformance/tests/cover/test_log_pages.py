@@ -278,6 +278,7 @@ def test_an_out_that_is_no_place(tmp_path: Path, capfd: pytest.CaptureFixture[st
     for argv in (["validate", *map(str, files)], ["show", str(files[-1])]):
         for out, text in (
             (files[-1], "is the log itself"),
+            *[(files[0], "is the log itself")] * (argv[0] == "validate"),
             (link, "is the log itself"),
             (tmp_path, "is a folder"),
             (files[0] / "x", "can't be written to"),

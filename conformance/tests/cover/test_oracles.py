@@ -612,6 +612,13 @@ def test_a_row_is_as_wide_as_the_engine_says(width: int, clauses: set[str]) -> N
     assert {each.clause for each in found if each.invariant == "INV-ORDER"} == clauses
 
 
+def test_only_the_oracle_of_the_check_sees_that_it_did_not_run(scene: Any, commands: Any) -> None:
+    """All oracles together; a bug beside the mutant of tests/alone.py."""
+    made = make(scene, commands, "lent")
+    made.snapshot["checker"]["ran"] = False
+    assert made.clauses() == {"INV-CHECKER.ran"}
+
+
 def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
     """INV-CHECKER.ran speaks of checks that are on, and of batches that were there."""
     made = make(scene, commands, "lent")

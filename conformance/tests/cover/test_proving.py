@@ -132,6 +132,8 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
         (["--progress", "--jobs", "2"], "--jobs goes with the proof of the invariants"),
         (["--progress", "--mutant", "spec"], "--mutant goes alone"),
         (["--mutant", "spec", "--any"], "--any goes with the proof of the invariants and --progr"),
+        (["--depth", "2"], "--depth goes with --mutant"),
+        (["--progress", "--depth", "0"], "--depth goes with --mutant"),
         (["--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
     ],
 )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -41,6 +42,15 @@ def test_what_it_exports_has_an_example() -> None:
         assert doctest.DocTestParser().get_examples(text), name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         slotproof.nothing  # noqa: B018
+
+
+def test_members_on_the_page_exist() -> None:
+    page = (ROOT / "docs" / "reference" / "api" / "slotproof.md").read_text()
+    listed = re.findall(r"::: (\S+)\n.*members: \[(.*)\]", page)
+    assert len(listed) == 3
+    for name, members in listed:
+        there = dir(resolve_name(name))
+        assert [each for each in members.split(", ") if each not in there] == [], name
 
 
 def test_a_command_returns_what_happened() -> None:
