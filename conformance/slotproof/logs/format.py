@@ -108,7 +108,7 @@ class Log:
             self.file, self.number = file, 0
             try:
                 with _opened(file) as stream:
-                    for line in self._read(stream):
+                    for line in self._read(stream, begun):
                         begun = True
                         yield line
             except BadLog:
@@ -120,7 +120,7 @@ class Log:
         if not begun:
             raise BadLog(f"{shown(self.file)}: the log is empty")
 
-    def _read(self, stream: BinaryIO) -> Iterator[Line]:
+    def _read(self, stream: BinaryIO, begun: bool) -> Iterator[Line]:
         while True:
             with interrupts.released():
                 raw = stream.readline(bounds.LINE_BYTES + 1)
@@ -132,7 +132,9 @@ class Log:
             try:
                 line = _parsed(number, jsontext.parse(raw))
             except jsontext.BadJson as bad:
-                if number > 1 and not raw.endswith(b"\n"):
+                # A recorder may be killed within the header of its next file.
+                header = begun and raw.startswith(b"{")
+                if (number > 1 or header) and not raw.endswith(b"\n"):
                     self.cut = number
                     return
                 raise self.bad(number, f"{bad}{'' if number > 1 else f': {NO_LOG}'}") from None

@@ -144,6 +144,9 @@ def test_what_is_no_recording(tmp_path: Path) -> None:
     Recording(tmp_path / "a", 1 << 20, 2).turns(1)
     with pytest.raises(BadLog, match=r"server\.log: line 1: not JSON"):
         judging.validate([tmp_path / "a.000001", text])
+    torn = tmp_path / "torn"
+    torn.write_text('{"slotproof-log": 3, "eng')
+    assert judging.validate([tmp_path / "a.000001", torn]).cut == 1
     header = lines_of(tmp_path / "a.000001")[0]
     known = {"sessions": {}, "requests": {}, "paused": False}
     header["continues"] = {"file": 2, "lines": 3, "iter": 4, "clients": known}
