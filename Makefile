@@ -83,7 +83,7 @@ check: lint types
 test: lint types
 	$(PYTEST) --durations=20 -m "$(WITHIN) and $(BROWSER)"
 	@echo "$(BROWSER_SAYS)"
-	@echo "Mutants, builds of engines, kills, interrupts, fuzz: make test-all, or make test-changed"
+	@echo "Mutants, builds of engines, kills, interrupts, fuzz, all of the spec: make test-all, or make test-changed"
 
 test-all: lint types $(ENVIRONMENTS)
 	$(BIN)/python -m tests.parts $(WITHOUT) $(PARTS)

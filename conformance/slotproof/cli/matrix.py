@@ -99,8 +99,8 @@ def _named(folder: Path | None) -> list[NamedFinding]:
 
 
 def _status(columns: list[Build]) -> int:
-    """Return 1 if anything was found, 3 if a build ended early."""
+    """Return 1 if anything was found, 3 if a build ended early or did not run."""
     known = any(seen.cell.kind == "bad" for each in columns for seen in each.replayed.values())
     if known or any(each.findings for each in columns):
         return FOUND
-    return INCONCLUSIVE if any(each.cut for each in columns) else CONFORMS
+    return INCONCLUSIVE if any(each.cut or each.problem for each in columns) else CONFORMS

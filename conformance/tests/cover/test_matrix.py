@@ -133,7 +133,11 @@ def test_a_build_is_asked_for_named_findings_of_its_own_family() -> None:
     assert asked == {"sglang": {"sglang"}, "vllm": {"vllm"}, "reference": {"sglang", "vllm"}}
 
 
-def test_what_is_set_aside_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_build_that_did_not_run_is_not_green(tmp_path: Path) -> None:
+    assert status(["matrix", "reference", "nobody", *SMALL, "--out", str(tmp_path)]) == 3
+
+
+def test_what_is_ignored_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["matrix", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
     status([*argv, "--ignore", "INV-SUM-FULL.reported"])
     document = json.loads(capsys.readouterr().out)
