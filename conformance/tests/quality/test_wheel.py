@@ -132,7 +132,7 @@ print(json.dumps([slotproof.__version__, quick, there, names]))
     trace = ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json"
     assert "<!doctype html>" in ran([command, "show", "--format", "html", trace], tmp_path).lower()
     alone = ran([command, "show", "--format", "script", trace], tmp_path)
-    assert "class Engine:" in alone and alone.endswith("\nmain(finding)\n")
+    assert "class Engine:" in alone and alone.endswith("\nmain(finding, judged=False)\n")
     missing = ran([command, "run", "--engine", "reference"], tmp_path, status=2)
     assert "pip install 'slotproof[reference]'" in missing
     toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
