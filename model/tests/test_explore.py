@@ -23,7 +23,7 @@ from tests.checks.__main__ import main
 from tests.checks.explore import DEFAULT, Explored, default, explore, report, told
 from tests.checks.pages import PAGED, count_pages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 COUNTS = {
     "two-sessions": (31086, 412931, 31),
