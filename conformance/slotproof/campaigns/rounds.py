@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from slotproof.campaigns.lines import Head
 from slotproof.campaigns.state import CampaignState
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.guided import Explore, share
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
+from slotproof.search.symptoms import AcceptedFindings
 
 
 def deal(head: Head, number: int, left: int | None) -> list[tuple[str, int]]:

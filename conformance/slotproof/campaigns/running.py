@@ -12,10 +12,10 @@ from slotproof.campaigns.journal import Journal
 from slotproof.campaigns.lines import explored_line, finding_line
 from slotproof.campaigns.state import CampaignState, Round
 from slotproof.engines.base import EngineFailed, EngineUnusable
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
 from slotproof.search.schedule import Clock
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Workers
 from slotproof.support import interrupts
 

@@ -43,11 +43,11 @@ from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.gate import Gate
 from slotproof.search.guided import MOST
 from slotproof.search.plan import Plan
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Workers, workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import complain, labelled, say_all, say_json

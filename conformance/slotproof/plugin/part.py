@@ -16,12 +16,12 @@ from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import LEAST, planned
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.support.files import slug
 from slotproof.support.terminal import plain
 from slotproof.traces.itf import BadTrace

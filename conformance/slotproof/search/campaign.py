@@ -21,13 +21,13 @@ from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.config import SERVED, EngineConfig
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Clock, ExampleBatch, Schedule
 from slotproof.search.shrinking import Shrink
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Here, Workers
 from slotproof.support import interrupts
 

@@ -21,13 +21,13 @@ from slotproof.engines.base import Engine
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import OutOfTime, Referee
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.findings import Mark
 from slotproof.search.judging import Judging, Notes, Tell
 from slotproof.search.machine import machine_for
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import ExampleBatch, Stop
 from slotproof.search.sending import Leave
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.support import bounds, garbage, interrupts
 
 _SEEDS = 1009

@@ -1,7 +1,7 @@
 """A gate: what is known of a build is replayed, the build is searched, and what is new is told.
 
 A finding is known if a group of the baseline lists its identity, or has its cause
-(:mod:`slotproof.search.causes`), or if it is not reached where the same commands are
+(:mod:`slotproof.search.symptoms`), or if it is not reached where the same commands are
 given more slowly: then a known finding comes first, of which it is a consequence within the same
 iteration. All else is new. What could not be made small is not judged.
 """
@@ -20,10 +20,10 @@ from slotproof.lockstep.referee import Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import AcceptedFindings, Bug, Cause, cause, near, same
 from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
+from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, near, same, symptoms
 from slotproof.support import interrupts
 from slotproof.traces.record import rows_of
 
@@ -43,7 +43,7 @@ class Replayed:
     was: str
     """The clause that it was kept for."""
     detail: str = ""
-    cause: Cause | None = None
+    cause: Symptoms | None = None
     finding: Finding | None = None
     """Where it breaks more, or something else, than it did."""
 
@@ -124,7 +124,7 @@ class Gate:
         new = [each.clause for each in _beyond(seen.trace.violations, known)]
         same_place = len(seen.trace.rows) == len(trace.rows)
         if was in broken and same_place and not new:  # else it shows nothing of that bug
-            made = cause(seen.trace, seen.mark)
+            made = symptoms(seen.trace, seen.mark)
             return Replayed(group, file, STILL_THERE, was, seen.id, made)
         detail = f"it breaks {', '.join(dict.fromkeys(new or broken))} now"
         if not same_place:
@@ -160,7 +160,7 @@ class Gate:
 
     # What is known --------------------------------------------------------------
 
-    def causes(self, group: Group) -> list[Cause]:
+    def causes(self, group: Group) -> list[Symptoms]:
         """What the traces of a group show on this build."""
         return [each.cause for each in self.replayed if each.group is group and each.cause]
 
@@ -206,7 +206,7 @@ class Gate:
         for group in self.groups:
             if finding.id in group.seen_as and self.bare(group):
                 return Judged(finding, group, f"{finding.id} is listed")
-        found = cause(finding.trace, finding.mark)
+        found = symptoms(finding.trace, finding.mark)
         known = self._known(found)
         if known is not None:
             return Judged(finding, *known)
@@ -221,7 +221,7 @@ class Gate:
         most, name = max(close, key=lambda each: each[0], default=(0, ""))
         return Judged(finding, why=f"it may belong to {name}" if most else "")
 
-    def _known(self, found: Cause) -> tuple[Group, str] | None:
+    def _known(self, found: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:
             why = same(found, self.causes(group))
             if why is not None:
@@ -234,7 +234,7 @@ class Gate:
             first = self._seen(trace, commands)
             if first is None:
                 continue
-            made = cause(first.trace, first.mark)
+            made = symptoms(first.trace, first.mark)
             known = self._known(replace(made, minimal=True))
             if known is not None:
                 group, _ = known
@@ -248,7 +248,7 @@ class Gate:
         there stays. ``keep`` puts a trace beside the baseline, and says where: that of what is
         new, or was hard to tell."""
         result = self.baseline
-        added: dict[str, list[Cause]] = {}
+        added: dict[str, list[Symptoms]] = {}
         for each in self.replayed:
             if each.cause is not None:
                 result = result.with_seen(each.group.name, [each.cause.mark.id])
@@ -262,10 +262,10 @@ class Gate:
         return result
 
     def _added(
-        self, to: Baseline, finding: Finding, added: dict[str, list[Cause]], file: str | None
+        self, to: Baseline, finding: Finding, added: dict[str, list[Symptoms]], file: str | None
     ) -> Baseline:
         """With a new finding: in one group with those that have its cause."""
-        made = cause(finding.trace, finding.mark)
+        made = symptoms(finding.trace, finding.mark)
         name = next((each for each, known in added.items() if same(made, known)), None)
         if name is not None:
             added[name].append(made)

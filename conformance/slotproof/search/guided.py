@@ -19,7 +19,6 @@ from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, OutOfTime, Referee
 from slotproof.reports.trace import Trace
 from slotproof.search.actions import Action, Drawing
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.features import Features, features
 from slotproof.search.findings import Mark, lead, mark
 from slotproof.search.judging import Judging, Notes, Tell
@@ -27,6 +26,7 @@ from slotproof.search.plan import Plan
 from slotproof.search.rules import clients_for, rules_of
 from slotproof.search.schedule import Stop
 from slotproof.search.sending import Leave
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.support import garbage, interrupts
 
 FRESH = 0.25

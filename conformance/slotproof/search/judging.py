@@ -10,9 +10,9 @@ from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
 from slotproof.reports.trace import Trace
-from slotproof.search.causes import AcceptedFindings, cause
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
+from slotproof.search.symptoms import AcceptedFindings, symptoms
 from slotproof.traces.record import rows_of
 
 Tell = Callable[[Finding | int], None]
@@ -64,7 +64,7 @@ class Judging:
 
     def recognised(self, trace: Trace, found: Mark) -> bool:
         """Whether it is accepted, known, or was seen in this task."""
-        if self.accepted.recognises(cause(trace, found)):
+        if self.accepted.recognises(symptoms(trace, found)):
             self.notes.accepted.add(found.id)
             return True
         seen = any(each.id == found.id for each in self.notes.findings)

@@ -21,12 +21,12 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
-from slotproof.search.causes import AcceptedFindings
 from slotproof.search.examples import Search, _Examples
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import ExampleBatch
+from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Processes
 
 pytestmark = pytest.mark.slow

@@ -17,8 +17,8 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.search import baseline, gate as gates
 from slotproof.search.baseline import Baseline, Group
-from slotproof.search.causes import AcceptedFindings, Bug, Cause, same
 from slotproof.search.findings import Mark
+from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same
 
 NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"
@@ -226,13 +226,13 @@ def test_an_update_keeps_the_trace_that_is_there(
 # What is one bug ---------------------------------------------------------------------------------
 
 
-def known(id_: str = "INV-INFLIGHT.iff@T-REJECT", what: str = "", **more: Any) -> Cause:
+def known(id_: str = "INV-INFLIGHT.iff@T-REJECT", what: str = "", **more: Any) -> Symptoms:
     clause, _, at = id_.partition("@")
     mark = Mark(clause, (at,), "step", what)
     names = ("telling", "guards", "departs", "changes")
     fields = {name: frozenset(more.pop(name, ())) for name in names}
     clauses = frozenset(more.pop("clauses", [clause]))
-    return Cause(mark, clauses=clauses, minimal=more.pop("minimal", True), **fields)
+    return Symptoms(mark, clauses=clauses, minimal=more.pop("minimal", True), **fields)
 
 
 CLAIM = known(telling=["T-REJECT"], departs=["session.inflight"], changes=["it also sets it"])

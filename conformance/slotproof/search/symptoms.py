@@ -39,7 +39,7 @@ ACTOR = "an actor"
 
 
 @dataclass(frozen=True)
-class Cause:
+class Symptoms:
     """What a trace says of the bug behind it."""
 
     mark: Mark
@@ -71,7 +71,7 @@ def _stated(clause: str) -> bool:
     return invariant == "INV-STEP" or conjunct in INVARIANTS[invariant].conjuncts
 
 
-def cause(trace: Trace, mark: Mark) -> Cause:
+def symptoms(trace: Trace, mark: Mark) -> Symptoms:
     """What a trace with its states says. Its own finding is marked so."""
     differs = [
         each for row in trace.rows[-1:] for frame in row.frames[-1:] for each in frame.differs
@@ -79,7 +79,7 @@ def cause(trace: Trace, mark: Mark) -> Cause:
     happened = {name for row in trace.rows for name in row.transitions}
     only_told = Violation(*_split(mark.clause)).reporting
     told = [each for each in trace.violations if only_told or not each.reporting]
-    return Cause(
+    return Symptoms(
         mark,
         frozenset(happened - LATER),
         frozenset(f"{each.transition} against “{each.guard}”" for each in told if each.guard),
@@ -109,10 +109,10 @@ class Bug:
 
     ids: frozenset[str]
     """Identities that it was seen under."""
-    causes: tuple[Cause, ...]
+    causes: tuple[Symptoms, ...]
     """What its traces show."""
 
-    def shown(self, found: Cause) -> bool:
+    def shown(self, found: Symptoms) -> bool:
         """Whether an example, as it was drawn, shows it, among whatever else happened: all that one
         of its traces needs has happened, and nothing is wrong that the bug does not do."""
         return (
@@ -134,12 +134,12 @@ class AcceptedFindings:
     """Identities without a trace that says more."""
     bugs: tuple[Bug, ...] = ()
 
-    def recognises(self, found: Cause) -> bool:
+    def recognises(self, found: Symptoms) -> bool:
         """Whether an example, as it was drawn, shows one of them."""
         return found.mark.id in self.ids or any(each.shown(found) for each in self.bugs)
 
 
-def same(found: Cause, known: Collection[Cause]) -> str | None:
+def same(found: Symptoms, known: Collection[Symptoms]) -> str | None:
     """Why a finding has the cause of these traces, which are of one bug; ``None`` if it has not."""
     clauses = frozenset().union(*(each.clauses for each in known))
     seen = frozenset().union(*(each.seen for each in known))
@@ -165,7 +165,7 @@ def _all(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
-def near(found: Cause, known: Collection[Cause]) -> int:
+def near(found: Symptoms, known: Collection[Symptoms]) -> int:
     """How much a finding has in common with traces of a bug that is not known to be its cause: a
     proposal for who has to look."""
     return max(
