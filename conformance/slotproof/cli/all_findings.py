@@ -1,24 +1,40 @@
-"""Every distinct finding: what ``slotproof run --all`` and ``campaign`` say at the end."""
+"""Every finding, by cause: what ``slotproof run --all`` and ``campaign`` print at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slotproof.campaigns import sure
 from slotproof.search import report
-from slotproof.search.campaign import Outcome
+from slotproof.search.causes import Cause
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.support.terminal import labelled
 
 
 def said(
-    summary: dict[str, Any], outcome: Outcome, folder: Folder
+    summary: dict[str, Any], found: Sequence[Cause], folder: Folder
 ) -> tuple[dict[str, Any], Iterator[str]]:
-    """The summary with every finding, as JSON and as text."""
-    summary = {**summary, "findings": [as_json(each, folder) for each in outcome.findings]}
+    """Return the summary with every cause and its findings, and the same as text."""
+    summary = {**summary, "causes": [cause_as_json(each, folder) for each in found]}
     return summary, _text(summary)
+
+
+def cause_as_json(
+    cause: Cause, folder: Folder, why: Mapping[int, str] | None = None
+) -> dict[str, Any]:
+    """Return a cause with its findings. ``why`` has notes by the ``id`` of a finding's trace."""
+    notes = why or {}
+    return {
+        "name": cause.name,
+        "why": cause.why,
+        "patch": cause.patch or None,
+        "findings": [
+            {**as_json(each, folder), "why": notes.get(id(each.trace), "")}
+            for each in cause.findings
+        ],
+    }
 
 
 def as_json(each: Finding, folder: Folder) -> dict[str, Any]:
@@ -37,9 +53,23 @@ def as_json(each: Finding, folder: Folder) -> dict[str, Any]:
     }
 
 
-def lines(each: Mapping[str, Any]) -> Iterator[str]:
-    """The same for people."""
-    yield f"{each['id']}"
+def lines(cause: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a cause: its plainest finding whole, the others by identity."""
+    first, *others = cause["findings"]
+    yield cause["name"]
+    if cause["why"]:
+        yield labelled("", cause["why"])
+    if first["id"] != cause["name"]:
+        yield labelled("", first["id"])
+    yield from _finding(first)
+    if first["why"]:
+        yield labelled("", first["why"])
+    for each in others:
+        trace = each["problem"] or each["trace"]
+        yield labelled("also seen as", f"{each['id']}, {each['commands']} commands: {trace}")
+
+
+def _finding(each: Mapping[str, Any]) -> Iterator[str]:
     yield labelled("", each["detail"])
     short = "" if each["minimal"] else ", not minimal"
     number = each["first_example"]
@@ -54,17 +84,28 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
     yield from report.text(summary)
     if "how_sure" in summary:
         yield from sure.text(summary["how_sure"])
-    for each in summary["findings"]:
+    for each in summary["causes"]:
         yield ""
         yield from lines(each)
-    if summary["findings"]:
+    if summary["causes"]:
         yield ""
     yield _verdict(summary)
 
 
 def _verdict(summary: dict[str, Any]) -> str:
-    count = len(summary["findings"])
-    if not count:
+    causes = summary["causes"]
+    if not causes:
         return report.verdict({**summary, "violated": []})
     cut = f", {summary['unearned']}" if summary["unearned"] else ""
-    return f"{count} {'finding' if count == 1 else 'findings'}{cut} (seed {summary['seed']})"
+    return f"{counted(causes)}{cut} (seed {summary['seed']})"
+
+
+def counted(causes: Sequence[Mapping[str, Any]], new: str = "") -> str:
+    """Return the number of causes, and of findings where these are more.
+
+    >>> counted([{"findings": [1, 2]}], "new ")
+    '1 new cause, seen as 2 findings'
+    """
+    count, findings = len(causes), sum(len(each["findings"]) for each in causes)
+    more = f", seen as {findings} findings" if findings > count else ""
+    return f"{count} {new}{'cause' if count == 1 else 'causes'}{more}"

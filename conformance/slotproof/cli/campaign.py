@@ -43,6 +43,7 @@ from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome
+from slotproof.search.causes import causes
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.gate import Gate
 from slotproof.search.guided import MOST
@@ -303,7 +304,7 @@ def _said(
     summary["journal"] = str(folder)
     summary["baseline"] = state.judged
     summary["page"] = str(following.path)
-    summary, lines = said(summary, outcome, following.traces)
+    summary, lines = said(summary, causes(outcome.findings), following.traces)
     if not reports_only:
         following.sweep()
         following.write(state, ended=_ended(ended, plan))

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from slotproof.cli import results
-from slotproof.cli.all_findings import as_json as finding_as_json, lines
+from slotproof.cli.all_findings import as_json as finding_as_json, cause_as_json, counted, lines
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import (
     CONFIG,
@@ -113,6 +113,7 @@ def gate(
         head = compared.look(spec, entries, plan, workers, folder, tell)
         if before is not None:
             compared.against(spec_of_base, before.gate.name, head, folder)
+        compared.by_patches(spec, head, tell)
     summary = _summary(head, before, folder)
     if update:
         _update(head.gate, head.judged, path)
@@ -176,11 +177,21 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
             }
             for group, status in statuses
         ],
-        "new": [_told(each, folder) for each in judged if each.new],
+        "new": _new(head, folder),
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
         "search": head.searched,
         "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
     }
+
+
+def _new(head: Looked, folder: Folder) -> list[dict[str, Any]]:
+    """The causes of what is new. Where it belongs to a patch, nobody has to guess a group."""
+    notes = {
+        id(each.finding.trace): each.why
+        for each in head.judged
+        if each.finding.id not in head.gate.removed
+    }
+    return [cause_as_json(each, folder, notes) for each in head.gate.new(head.judged)]
 
 
 def _base(before: Looked) -> dict[str, Any]:
@@ -232,6 +243,11 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
             f"{base['engine']}: {base['commands']} commands in {base['examples']} examples, "
             f"{count} finding{'' if count == 1 else 's'}",
         )
+    for cause in summary["new"]:
+        yield ""
+        yield from lines(cause)
+    if summary["new"]:
+        yield ""
     for each in summary["groups"]:
         yield labelled(each["status"], f"{each['name']}: {each['reason'] or 'no reason is given'}")
         for trace in each["traces"]:
@@ -250,13 +266,6 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     yield from (labelled("warning", each) for each in _warnings(summary))
     for each in summary["not_judged"]:
         yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")
-    for each in summary["new"]:
-        yield ""
-        yield from lines(each)
-        if each["why"]:
-            yield labelled("", each["why"])
-    if summary["new"]:
-        yield ""
     yield _verdict(summary)
 
 
@@ -281,7 +290,7 @@ def _verdict(summary: dict[str, Any]) -> str:
     seed = f"(seed {search['seed']})"
     if summary["new"]:
         added = ", added to the baseline: explain it" if summary["added"] else ""
-        return f"{len(summary['new'])} new{added}, {known} {seed}"
+        return f"{counted(summary['new'], 'new ')}{added}, {known} {seed}"
     if summary["status"] == FOUND:
         return f"mended: nothing new, {known} {seed}"
     if summary["status"] == CONFORMS:

@@ -35,8 +35,8 @@ def junit(summary: Mapping[str, Any]) -> str:
             tried = trace["status"] != "not tried"
             told = f"{trace['status']} {trace['detail']}".strip()
             case("known", name, "" if tried else "skipped", told, told if tried else "")
-    for each in summary["new"]:
-        case("new", each["id"], "failure", _words(each))
+    for cause in summary["new"]:
+        case("new", cause["name"], "failure", _cause_words(cause))
     for each in summary["not_judged"]:
         case("not_judged", each["id"], "error", _words(each))
     search = summary["search"]
@@ -56,6 +56,14 @@ def junit(summary: Mapping[str, Any]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(whole, encoding="unicode")}\n'
 
 
+def _cause_words(cause: Mapping[str, Any]) -> str:
+    """The plainest finding of a cause in a few lines, then the identities of the others."""
+    first, *others = cause["findings"]
+    lines = [_words(first), cause["why"]]
+    lines += [f"also seen as {each['id']}: {each['problem'] or each['trace']}" for each in others]
+    return "\n".join(filter(None, lines))
+
+
 def _words(each: Mapping[str, Any]) -> str:
     """A finding in a few lines."""
     parts = (each["detail"], each["why"], each["problem"] or each["trace"])
@@ -66,8 +74,8 @@ def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
     """Lines that a GitHub job shows beside itself; none elsewhere."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
-    for each in summary["new"]:
-        yield _annotation("error", f"new: {each['id']}", _words(each))
+    for cause in summary["new"]:
+        yield _annotation("error", f"new: {cause['name']}", _cause_words(cause))
     for each in summary["not_judged"]:
         yield _annotation("warning", f"not judged: {each['id']}", _words(each))
     for group in summary["groups"]:
@@ -92,7 +100,7 @@ def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    rows = [("new", each["id"], each["detail"]) for each in summary["new"]]
+    rows = [("new", each["name"], each["findings"][0]["detail"]) for each in summary["new"]]
     rows += [("not judged", each["id"], each["why"]) for each in summary["not_judged"]]
     rows += [(each["status"], each["name"], each["reason"]) for each in summary["groups"]]
     lines = [f"### slotproof gate: {_cell(summary['engine'])}", "", _cell(verdict), ""]

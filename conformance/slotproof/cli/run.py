@@ -40,9 +40,13 @@ from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign, report
 from slotproof.search.campaign import Outcome
+from slotproof.search.causes import Cause, causes
+from slotproof.search.compared import PATCHES
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
+from slotproof.search.patches import Trials
 from slotproof.search.plan import EXAMPLES, Plan
+from slotproof.search.schedule import Clock
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, labelled, say_all, say_json
@@ -93,11 +97,12 @@ def run(
         outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)
+        found = _causes(outcome, wanted, not as_json)
     lines: Iterator[str | Painted]
     if everything:
-        summary, lines = said(summary, outcome, folder)
+        summary, lines = said(summary, found, folder)
     else:
-        summary, lines = _few(summary, outcome, folder, wanted)
+        summary, lines = _few(summary, outcome, found, folder, wanted)
     if as_json:
         say_json(summary)
     else:
@@ -116,22 +121,34 @@ def _campaign(
         return campaign.run(engine, spec.text, plan, tell, keep, workers)
 
 
+def _causes(outcome: Outcome, spec: EngineSpec, bar: bool) -> list[Cause]:
+    """Try patches of known bugs on the findings, and group them by cause."""
+    if outcome.interrupted or outcome.unusable:
+        return causes(outcome.findings)
+    with progress_bar(bar) as tell:
+        trials = Trials(spec, Clock(PATCHES).over, lambda done, all_: tell("patches", done, all_))
+        return causes(outcome.findings, trials.removed(outcome.findings), trials.words)
+
+
 def _few(
-    summary: dict[str, Any], outcome: Outcome, folder: Folder, spec: EngineSpec
+    summary: dict[str, Any], outcome: Outcome, found: list[Cause], folder: Folder, spec: EngineSpec
 ) -> tuple[dict[str, Any], Iterator[str | Painted]]:
     """The summary with the plainest finding whole, and the others by name; as JSON and as text."""
     first, trace = next(iter(outcome.findings), None), outcome.trace
+    of = {each.id: cause for cause in found for each in cause.findings}
     summary = {
         **summary,
         "others": [
             {
                 "id": each.id,
+                "cause": of[each.id].name,
                 "clause": each.mark.clause,
                 "commands": len(each.trace.rows),
                 "trace": str(folder.paths[each.id]),
             }
             for each in outcome.findings[1:]
         ],
+        "cause": first and {"name": of[first.id].name, "why": of[first.id].why},
         "shortest": report.compare(trace) if trace is not None else None,
         "trace": folder.path(first) if first is not None else None,
         "itf": forms.document(trace) if trace is not None else None,
@@ -149,11 +166,14 @@ def _few_text(
         yield labelled("trace", folder.problem(first) or path)
         page = f"slotproof show {shlex.quote(path)} --out page.html"
         yield labelled("page", page)
+    if summary["cause"] and summary["cause"]["why"]:
+        yield labelled("cause", f"{summary['cause']['name']}: {summary['cause']['why']}")
     if summary["shortest"] is not None:
         yield labelled("shortest", summary["shortest"]["text"])
     for other in summary["others"]:
         found = f"{other['id']} in {text.commands(other['commands'])}: {other['trace']}"
-        yield labelled("also found", found)
+        same = summary["cause"]["name"] == other["cause"]
+        yield labelled("also seen as" if same else "also found", found)
     yield from report.text(summary)
     yield report.verdict(summary)
 

@@ -23,7 +23,7 @@ from slotproof_model.evaluation.world import World
 from slotproof_model.spec.transitions import TRANSITIONS
 
 MOST = 3
-"""Kept at most."""
+"""Shown at most."""
 EVENTS = 100
 """Of an iteration with more nothing is explained; an engine may tell any number."""
 EARLIER = 50
@@ -53,8 +53,9 @@ class _Turn:
 
 
 def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explanation, ...] | None:
-    """Explain the iteration that a referee judged last, plainest first. ``None``: the spec agrees
-    with the engine's state, or the engine tells no events. ``seen_first``: the example before it
+    """Explain the iteration that a referee judged last, plainest first; of changes of one place the
+    plainest, then the others. ``None``: the spec agrees with the engine's state, or the engine
+    tells no events. ``seen_first``: the example before it
     was made small, which shows the same and more.
 
     >>> from slotproof.engines.reference import InProcessEngine
@@ -75,7 +76,7 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explan
     if _lands(last, table):
         return None
     long = _turns(seen_first) if seen_first is not None else []
-    found = []
+    found: list[tuple[Deviation, bool]] = []
     wrong = _wrong(last)
     added = [*([name] for name in wrong), *([wrong] if len(wrong) == 2 else [])]
     for id_ in dict.fromkeys(event[0] for event in last.events if event[0] in TRANSITIONS):
@@ -91,9 +92,10 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explan
                 held = all(_lands(turn, other) for turn in (*evidence, *long[-1:]))
                 found.append((each, held))
     found.sort(key=lambda one: (not one[1], one[0].rank))
-    return tuple(
-        Explanation(each.id, each.words, always) for each, always in _distinct(found)[:MOST]
-    )
+    plain = _distinct(found)
+    more = [one for one in found if one not in plain]
+    every = [Explanation(each.id, each.words, always) for each, always in [*plain, *more]]
+    return tuple(dict.fromkeys(every))
 
 
 def _turns(referee: Referee) -> list[_Turn]:

@@ -16,6 +16,7 @@ from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
 from slotproof.search.campaign import Outcome, run
+from slotproof.search.causes import causes
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
@@ -130,13 +131,16 @@ class Part:
         return f"{slug(words)}.itf.json"
 
     def _text(self, new: list[Judged], folder: Folder) -> str:
+        """Return the plainest finding of each cause whole, the others by identity."""
         parts = []
-        for each in (one.finding for one in new):
+        for cause in causes([one.finding for one in new]):
+            each, *others = cause.findings
             path, problem = str(folder.paths[each.id]), folder.problem(each)
             if problem is None:
                 self.record("slotproof_trace", path)
             self.record("slotproof_clause", each.mark.clause)
             parts.append(f"{text.render(each.trace, path)}trace: {problem or path}")
+            parts[-1] += "".join(f"\nalso seen as {one.id}: {folder.path(one)}" for one in others)
         return "\n\n".join(parts)
 
 

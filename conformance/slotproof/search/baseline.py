@@ -144,14 +144,13 @@ class Baseline:
             ),
         )
 
-    def with_new(self, id_: str, engine: str, trace: str | None) -> Baseline:
-        """A group of its own for what is new, which somebody has to explain."""
+    def with_new(self, cause: str, engine: str) -> Baseline:
+        """An empty group for a new cause, which somebody has to explain."""
         there = {each.name for each in self.groups}
-        stem = slug(id_, _NAME_CHARS - 10, also="@_")
+        stem = slug(cause, _NAME_CHARS - 10, also="@_")
         names = (stem if not n else f"{stem}-{n + 1}" for n in range(len(there) + 1))
         name = next(each for each in names if each not in there)
-        new = Group(name, TO_EXPLAIN, engine, (id_,), (trace,) if trace else ())
-        return replace(self, groups=(*self.groups, new))
+        return replace(self, groups=(*self.groups, Group(name, TO_EXPLAIN, engine)))
 
 
 def load(path: Path) -> Baseline:

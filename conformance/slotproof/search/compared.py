@@ -17,9 +17,14 @@ from slotproof.search.campaign import Outcome, Progress
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
+from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
+from slotproof.search.schedule import Clock
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
+
+PATCHES = 180.0
+"""Seconds for trials of patches, after the search."""
 
 
 @dataclass
@@ -91,11 +96,21 @@ def against(base: EngineSpec, name: str, head: Looked, folder: Folder) -> None:
         engine.close()
 
 
+def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
+    """Try patches of known bugs on what belongs to no group."""
+    if interrupts.arrived() or all(each.group for each in looked.judged):
+        return
+    clock = Clock(PATCHES)
+    trials = Trials(spec, clock.over, lambda done, count: tell("patches", done, count))
+    looked.judged = looked.gate.try_patches(looked.judged, trials)
+
+
 def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:
     """A finding in a group of its own, which is in the baseline from now on."""
     file = _file(each.finding, folder, it.baseline)
-    added = it.baseline.with_new(each.finding.id, "*", file)
-    group = replace(added.groups[-1], reason=_reason(name))
+    added = it.baseline.with_new(each.finding.id, "*")
+    ids, traces = (each.finding.id,), (file,) if file else ()
+    group = replace(added.groups[-1], reason=_reason(name), seen_as=ids, traces=traces)
     it.baseline = replace(added, groups=(*added.groups[:-1], group))
     return Judged(each.finding, group, "the base does the same on these commands")
 

@@ -82,11 +82,15 @@ class Mark:
     """Lockstep knows the transition: there is only one."""
 
     @property
+    def reporting(self) -> bool:
+        """Whether the clause is about what the engine says, and not about its memory."""
+        invariant, _, conjunct = self.clause.partition(".")
+        return Violation(invariant, conjunct).reporting
+
+    @property
     def came_back(self) -> bool:
         """A retracted turn, and more than the reporting is wrong: a story of its own."""
-        invariant, _, conjunct = self.clause.partition(".")
-        told = Violation(invariant, conjunct).reporting
-        return not (told or RETRACTED.isdisjoint(self.transitions))
+        return not (self.reporting or RETRACTED.isdisjoint(self.transitions))
 
     @property
     def at(self) -> str:

@@ -3,7 +3,8 @@
 A finding is known if a group of the baseline lists its identity, or has its cause
 (:mod:`slotproof.search.symptoms`), or if it is not reached where the same commands are
 given more slowly: then a known finding comes first, of which it is a consequence within the same
-iteration. All else is new. What could not be made small is not judged.
+iteration; or if a patch of a known bug removes both it and what a trace of the group shows. All
+else is new. What could not be made small is not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from slotproof.lockstep.referee import Referee, play
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
+from slotproof.search.causes import Cause, causes
 from slotproof.search.findings import Finding, lead, mark
+from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
 from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, near, same, symptoms
@@ -82,6 +85,10 @@ class Gate:
     baseline: Baseline
     plan: Plan
     replayed: list[Replayed] = field(default_factory=list)
+    removed: dict[str, str] = field(default_factory=dict)
+    """The patch of a known bug that removes a finding, by its identity."""
+    words: dict[str, str] = field(default_factory=dict)
+    """The sentence of each patch."""
 
     @property
     def groups(self) -> list[Group]:
@@ -221,6 +228,36 @@ class Gate:
         most, name = max(close, key=lambda each: each[0], default=(0, ""))
         return Judged(finding, why=f"it may belong to {name}" if most else "")
 
+    def try_patches(self, judged: list[Judged], trials: Trials) -> list[Judged]:
+        """Try patches on what belongs to no group, and on a trace of each group."""
+        findings = [each.finding for each in judged if each.group is None]
+        self.words |= trials.words
+        self.removed |= trials.removed(findings)
+        shown = {
+            each.group.name: Finding(each.cause.mark, self.baseline.trace(each.file), 0)
+            for each in reversed(self.replayed)
+            if each.cause
+        }
+        groups: dict[str, Group] = {}
+        for patch in dict.fromkeys(self.removed.values()):
+            gone = trials.removes(patch, [*shown.values()])
+            names = {name for name, finding in shown.items() if id(finding) in gone}
+            group = next((each for each in self.groups if each.name in names), None)
+            if group is not None:
+                groups[patch] = group
+        return [self._patched(each, groups) for each in judged]
+
+    def _patched(self, judged: Judged, groups: dict[str, Group]) -> Judged:
+        patch = self.removed.get(judged.finding.id, "")
+        if judged.group is not None or patch not in groups:
+            return judged
+        why = f"the patch {patch} removes it, and what {groups[patch].name} shows"
+        return Judged(judged.finding, groups[patch], why)
+
+    def new(self, judged: list[Judged]) -> list[Cause]:
+        """The causes of what is new."""
+        return causes([each.finding for each in judged if each.new], self.removed, self.words)
+
     def _known(self, found: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:
             why = same(found, self.causes(group))
@@ -244,11 +281,10 @@ class Gate:
     # What becomes of the baseline ------------------------------------------------
 
     def updated(self, judged: list[Judged], keep: Callable[[Finding], str | None]) -> Baseline:
-        """With every identity that was seen, and a group of its own for each that is new. What is
+        """With every identity that was seen, and a group of its own for each new cause. What is
         there stays. ``keep`` puts a trace beside the baseline, and says where: that of what is
         new, or was hard to tell."""
         result = self.baseline
-        added: dict[str, list[Symptoms]] = {}
         for each in self.replayed:
             if each.cause is not None:
                 result = result.with_seen(each.group.name, [each.cause.mark.id])
@@ -257,21 +293,12 @@ class Gate:
                 shape = [keep(one.finding)] if one.slower else []
                 files = [file for file in shape if file]
                 result = result.with_seen(one.group.name, [one.finding.id], files)
-            elif one.new:
-                result = self._added(result, one.finding, added, keep(one.finding))
-        return result
-
-    def _added(
-        self, to: Baseline, finding: Finding, added: dict[str, list[Symptoms]], file: str | None
-    ) -> Baseline:
-        """With a new finding: in one group with those that have its cause."""
-        made = symptoms(finding.trace, finding.mark)
-        name = next((each for each, known in added.items() if same(made, known)), None)
-        if name is not None:
-            added[name].append(made)
-            return to.with_seen(name, [finding.id], [file] if file else [])
-        result = to.with_new(finding.id, self.name, file)
-        added[result.groups[-1].name] = [made]
+        for cause in self.new(judged):
+            result = result.with_new(cause.name, self.name)
+            name = result.groups[-1].name
+            for finding in cause.findings:
+                file = keep(finding)
+                result = result.with_seen(name, [finding.id], [file] if file else [])
         return result
 
     def statuses(self, judged: list[Judged], seen: set[str]) -> Iterator[tuple[Group, str]]:

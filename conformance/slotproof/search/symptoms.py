@@ -29,7 +29,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from slotproof.lockstep.observation import Violation
 from slotproof.reports.trace import Trace
 from slotproof.search.findings import LATER, Mark
 from slotproof_model.spec.invariants import INVARIANTS
@@ -77,8 +76,7 @@ def symptoms(trace: Trace, mark: Mark) -> Symptoms:
         each for row in trace.rows[-1:] for frame in row.frames[-1:] for each in frame.differs
     ]
     happened = {name for row in trace.rows for name in row.transitions}
-    only_told = Violation(*_split(mark.clause)).reporting
-    told = [each for each in trace.violations if only_told or not each.reporting]
+    told = [each for each in trace.violations if mark.reporting or not each.reporting]
     return Symptoms(
         mark,
         frozenset(happened - LATER),
@@ -96,11 +94,6 @@ def _departs(differs: dict[str, Any]) -> str:
     if spec is None or engine is None:
         return str(differs.get("variable", ACTOR))
     return f"{differs['variable']} {'>' if engine > spec else '<'}"
-
-
-def _split(clause: str) -> tuple[str, str]:
-    invariant, _, conjunct = clause.partition(".")
-    return invariant, conjunct
 
 
 @dataclass(frozen=True)

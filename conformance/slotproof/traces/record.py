@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from slotproof.environments.families import FAMILIES
-from slotproof.lockstep.explanations import Explanation
+from slotproof.lockstep.explanations import MOST, Explanation
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration, Setup
 from slotproof.protocol.commands import Command
@@ -100,6 +100,11 @@ class Record:
     """It says what was seen, not only what was sent."""
     recorded: Recorded | None = None
     """It is of a log, and what is known of that."""
+
+    @property
+    def as_if(self) -> tuple[Explanation, ...]:
+        """The explanations that are shown and kept on disk."""
+        return (self.explained or ())[:MOST]
 
     @property
     def commands(self) -> list[Command]:

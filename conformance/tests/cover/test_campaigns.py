@@ -492,15 +492,16 @@ def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFi
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "night", *SMALL]
     code, first = ran(capfd, *argv, "--examples", 15)
     assert code == 1 and first["examples"] == 15 and first["how_sure"]["rounds"] == 5
-    (found,) = first["findings"]
+    (cause,) = first["causes"]
+    (found,) = cause["findings"]
     assert found["id"] == "INV-SUM-FULL.reported@T-RESTORE" and found["minimal"]
     assert Path(found["trace"]).parent == tmp_path / "night" / "traces"
     again = load_trace(Path(found["trace"]))
     assert again.states and len(again.rows) == 5
     code, second = ran(capfd, *argv, "--examples", 25)
-    assert code == 1 and second["examples"] == 25 and second["findings"] == first["findings"]
+    assert code == 1 and second["examples"] == 25 and second["causes"] == first["causes"]
     code, told = ran(capfd, "--journal", tmp_path / "night")
-    assert code == 1 and told["findings"] == second["findings"]
+    assert code == 1 and told["causes"] == second["causes"]
     text = (tmp_path / "night" / "status.html").read_text()
     assert "All examples that were asked for" in text and found["id"] in text
     assert f'href="traces/{Path(found["trace"]).name.replace("@", "%40")}"' in text
@@ -529,7 +530,7 @@ def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixtur
     known.write_text(json.dumps({"slotproof_baseline": 2, "groups": [{**group, **seen}]}))
     argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "j", *SMALL]
     code, said = ran(capfd, *argv, "--examples", 20, "--baseline", known)
-    assert code == 3 and said["findings"] == [], "few examples reach few transitions"
+    assert code == 3 and said["causes"] == [], "few examples reach few transitions"
     error = wrong(["campaign", *map(str, argv), "--examples", "20"], capfd)
     assert "--baseline was " in error and "and is none now" in error
 

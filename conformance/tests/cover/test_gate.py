@@ -59,12 +59,12 @@ def test_the_life_of_a_baseline(
     path = tmp_path / "known" / "b.json"
     path.parent.mkdir()
     code, said = gate(capsys, written(path), "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
-    assert Path(said["new"][0]["trace"]).parent.name == out.name
+    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
+    assert Path(said["new"][0]["findings"][0]["trace"]).parent.name == out.name
     path.unlink()
 
     code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
-    assert code == 0 and [each["id"] for each in said["new"]] == [NOISE], "added is accepted"
+    assert code == 0 and [each["name"] for each in said["new"]] == [NOISE], "added is accepted"
     (group,) = baseline.load(path).groups
     assert group.seen_as == (NOISE,) and group.unexplained
     assert (path.parent / group.traces[0]).exists()
@@ -111,7 +111,8 @@ def test_findings_of_one_bug_become_one_group(
     reason to fail. Another bug is."""
     path = tmp_path / "b.json"
     code, said = gate(capsys, path, "--engine", TAIL, *DRAFT, "--update")
-    assert code == 0 and len(said["new"]) > 1
+    (cause,) = said["new"]
+    assert code == 0 and len(cause["findings"]) > 1 and cause["why"].startswith("as if T-RE")
     for seed in ("4", "5", "6"):  # a baseline of one search knows too few shapes of it
         gate(capsys, path, "--engine", TAIL, *DRAFT, "--seed", seed, "--update")
     for seed in ("1", "2", "3"):
@@ -139,7 +140,7 @@ def test_a_mended_group_accepts_nothing(
     trace.write_text(json.dumps(text))
     path.write_text(json.dumps(document))
     code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     assert said["groups"][0]["traces"][0]["status"] == "mended"
 
 
@@ -174,7 +175,7 @@ def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
     text["#meta"]["slotproof"]["length"] = len(text["states"])
     trace.write_text(json.dumps(text))
     code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
-    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     (told,) = said["groups"][0]["traces"]
     assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
 
@@ -388,7 +389,7 @@ def test_a_strangers_words_are_in_no_identity(
     path = tmp_path / "b.json"
     more = ["--engine", "stranger:Teller", *SMALL]
     code, said = gate(capsys, path, *more, "--update")
-    assert code == 0 and [each["id"] for each in said["new"]] == ["INV-STEP.unknown@event"]
+    assert code == 0 and [each["name"] for each in said["new"]] == ["INV-STEP.unknown@event"]
     files = {each for each in tmp_path.rglob("*") if each.is_file()} - {path}
     assert files and all(each.parent in (out, tmp_path / "b-traces") for each in files)
     code, said = gate(capsys, path, *more)
@@ -397,9 +398,9 @@ def test_a_strangers_words_are_in_no_identity(
 
 def test_an_update_keeps_order_and_reasons() -> None:
     old = Baseline((Group("a", "r", "e*", ("INV-OWNER.lost@T-SAVE",)),))
-    new = old.with_new("INV-OWNER.lost@T-CLOSE", "e 1", "t.json")
+    new = old.with_new("INV-OWNER.lost@T-CLOSE", "e 1")
     assert new.groups[0] == old.groups[0]
     added = new.groups[1]
-    assert added.reason == baseline.TO_EXPLAIN and added.traces == ("t.json",)
-    again = new.with_new("INV-OWNER.lost@T-CLOSE", "e 1", None)
+    assert added.unexplained and added.engine == "e 1"
+    again = new.with_new("INV-OWNER.lost@T-CLOSE", "e 1")
     assert len({each.name for each in again.groups}) == 3

@@ -45,13 +45,13 @@ def test_what_the_base_does_too_is_known(here: Path, capsys: pytest.CaptureFixtu
 
 def test_what_the_head_does_alone_is_new(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = gate(capsys, "--base", "reference", "--engine", DOUBLE, *SMALL)
-    assert code == 1 and [each["id"] for each in said["new"]] == [NOISE]
+    assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     assert said["base"]["findings"] == [] and said["groups"] == []
     assert status(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("engine          reference 1 with 22213-double-count")
     assert lines[1].startswith("base            reference 1: ") and "12 examples" in lines[1]
-    assert lines[-1] == "1 new, 0 known (seed 0)"
+    assert lines[-1] == "1 new cause, 0 known (seed 0)"
 
 
 def test_what_the_head_does_no_more_is_mended(

@@ -29,6 +29,7 @@ NEW: dict[str, Any] = {
     "trace": "out/a b.itf.json",
     "problem": None,
 }
+CAUSE = {"name": NEW["id"], "why": "as if", "patch": None, "findings": [NEW]}
 TRACE = {"file": "t.itf.json", "status": "still there", "detail": NOISE, "id": NOISE}
 SUMMARY: dict[str, Any] = {
     "engine": "<b>mine</b> 1",
@@ -48,7 +49,7 @@ SUMMARY: dict[str, Any] = {
             "unexplained": True,
         },
     ],
-    "new": [NEW],
+    "new": [CAUSE],
     "not_judged": [{**NEW, "minimal": False}],
     "search": {"seed": 3, "examples": 10, "seconds": 1.5},
 }

@@ -88,7 +88,7 @@ def test_a_finding_is_one_whatever_there_was_no_time_for(
 ) -> None:
     argv = ["run", "--engine", f"reference:{NOISE}", "--all", "--out", str(tmp_path), *THREE]
     code, said = document([*argv, "--examples", "1400", "--seconds", "60"], capsys)
-    assert code == FOUND and said["findings"] and said["out_of_time"], said["examples_of"]
+    assert code == FOUND and said["causes"] and said["out_of_time"], said["examples_of"]
 
 
 def test_the_examples_that_were_asked_for_are_all_run(capsys: pytest.CaptureFixture[str]) -> None:

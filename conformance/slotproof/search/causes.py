@@ -1,0 +1,84 @@
+"""Causes: findings of one bug, put together.
+
+Which clause breaks first depends on the other events of an iteration, so one bug has many
+identities. Two findings share a cause if one patch of a known bug removes both
+(:mod:`slotproof.search.patches`), or if one change of the spec explains both. A finding that a
+patch removes shares nothing with a finding that this patch leaves. Findings without patch and
+without explanation share a cause if the same event departs first; crashes and stalls if their words
+are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from types import MappingProxyType
+
+from slotproof.search.findings import Finding
+from slotproof.search.symptoms import symptoms
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The findings of one bug."""
+
+    name: str
+    """The patch that removes them, or the identity of the plainest finding."""
+    why: str
+    """A sentence: the reason to take them for one bug."""
+    findings: tuple[Finding, ...]
+    """The plainest first."""
+    patch: str = ""
+    """The patch of a known bug that removes each of them; empty: none does."""
+
+
+def causes(
+    findings: Sequence[Finding],
+    removed: Mapping[str, str] = MappingProxyType({}),
+    words: Mapping[str, str] = MappingProxyType({}),
+) -> list[Cause]:
+    """Group findings by cause. Causes that no patch removes come first, then the plainest.
+
+    ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch.
+    """
+    groups: list[list[Finding]] = []
+    for finding in findings:
+        linked = [group for group in groups if any(_linked(finding, x, removed) for x in group)]
+        merged = [finding, *(each for group in linked for each in group)]
+        groups = [group for group in groups if group not in linked] + [merged]
+    made = [_cause(group, removed, words) for group in groups]
+    return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
+
+
+def _linked(one: Finding, other: Finding, removed: Mapping[str, str]) -> bool:
+    patches = removed.get(one.id), removed.get(other.id)
+    if any(patches):
+        return patches[0] == patches[1]
+    if one.mark.what or other.mark.what:
+        return (one.mark.clause, one.mark.what) == (other.mark.clause, other.mark.what)
+    if _changes(one) & _changes(other):
+        return True
+    return one.mark.at == other.mark.at and one.mark.reporting == other.mark.reporting
+
+
+def _changes(finding: Finding) -> frozenset[str]:
+    """The changes of the spec that explain it and contradict nothing else of its trace."""
+    return symptoms(finding.trace, finding.mark).changes
+
+
+def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str]) -> Cause:
+    found = tuple(sorted(group, key=lambda each: each.plainness))
+    first = found[0]
+    patch = removed.get(first.id, "")
+    if patch:
+        return Cause(patch, words.get(patch, ""), found, patch)
+    shared = [each.words for each in first.trace.explained or () if each.always]
+    shared = [each for each in shared if all(each in _changes(other) for other in found)]
+    if shared:
+        return Cause(first.id, f"as if {shared[0]}", found)
+    if first.mark.what or len(found) == 1:
+        return Cause(first.id, "", found)
+    linked = any(_changes(one) & _changes(other) for one, other in combinations(found, 2))
+    why = "the same changes explain them" if linked else f"{first.mark.at} departs first"
+    return Cause(first.id, why, found)
