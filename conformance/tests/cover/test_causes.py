@@ -1,0 +1,173 @@
+"""Findings of one bug are one cause, and those of two bugs are two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from slotproof.engines.base import EngineUnusable
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
+from slotproof.environments.families import FAMILIES
+from slotproof.lockstep.explanations import Explanation
+from slotproof.lockstep.observation import Violation
+from slotproof.protocol.config import CONFIGS
+from slotproof.reports.trace import Trace
+from slotproof.search import campaign
+from slotproof.search.baseline import Baseline, Group
+from slotproof.search.causes import Cause, causes
+from slotproof.search.findings import Finding, Mark
+from slotproof.search.gate import Gate, Judged
+from slotproof.search.patches import Trials
+from slotproof.search.plan import Plan
+from slotproof.traces import itf
+
+COUNT, TAIL, CRASH = "22213-double-count", "22862-no-free-tail", "9173-empty-slot-crash"
+WORDS = {
+    "a-count": "Slots on loan are counted once.",
+    "b-other": "Something else is repaired.",
+    "c-tail": "The tail is freed.",
+    "d-count": "Slots on loan are counted once, in another way.",
+}
+REPAIRS = {"a-count": COUNT, "c-tail": TAIL, "d-count": COUNT}
+
+
+def finding(id_: str, what: str = "", *changes: str) -> Finding:
+    clause, _, at = id_.partition("@")
+    explained = tuple(Explanation("T-X", each) for each in changes)
+    invariant, conjunct = clause.split(".")
+    violation = Violation(invariant, conjunct)
+    trace = Trace("e 1", "e", "reference", CONFIGS["p1"], 0, [], [violation], minimal=True)
+    return Finding(Mark(clause, (at,), "step", what), replace(trace, explained=explained), 1)
+
+
+SAVE = finding("INV-OWNER.lost@T-SAVE", "", "T-SAVE frees nothing", "T-SAVE frees less")
+CLOSE = finding("INV-STEP.state@T-CLOSE", "", "T-SAVE frees nothing")
+AGAIN = finding("INV-LOCK.counts@T-SAVE")
+TOLD = finding("INV-ANSWER.most@T-SAVE")
+FULL = finding("INV-PROGRESS.stalled@T-REFUSE:full", "full")
+TICK = finding("INV-PROGRESS.stalled@tick", "full")
+ROWS = finding("INV-PROGRESS.stalled@tick", "rows")
+
+
+def names(found: list[Cause]) -> list[list[str]]:
+    return [[each.id for each in cause.findings] for cause in found]
+
+
+@pytest.mark.parametrize(
+    ("findings", "why"),
+    [
+        ([SAVE, CLOSE], "as if T-SAVE frees nothing"),
+        ([SAVE, AGAIN], "T-SAVE departs first"),
+        ([FULL, TICK], ""),
+        ([CLOSE, SAVE, AGAIN], "the same changes explain them"),
+    ],
+)
+def test_findings_of_one_cause(findings: list[Finding], why: str) -> None:
+    for order in (findings, findings[::-1]):
+        (cause,) = causes(order)
+        assert len(cause.findings) == len(findings) and cause.why == why
+        assert cause.name == cause.findings[0].id
+
+
+@pytest.mark.parametrize("pair", [(SAVE, TOLD), (CLOSE, AGAIN), (FULL, ROWS), (FULL, SAVE)])
+def test_findings_of_two_causes(pair: tuple[Finding, Finding]) -> None:
+    assert len(causes(pair)) == 2
+
+
+def test_a_patch_says_more_than_what_the_findings_look_like() -> None:
+    """It joins what looks different, and parts what looks the same."""
+    found = causes([SAVE, CLOSE, ROWS], {SAVE.id: "p", ROWS.id: "p"}, {"p": "A sentence."})
+    assert names(found) == [[CLOSE.id], [SAVE.id, ROWS.id]], "a cause without a patch comes first"
+    assert (found[1].name, found[1].why, found[1].patch) == ("p", "A sentence.", "p")
+    assert len(causes([SAVE, AGAIN], {SAVE.id: "p", AGAIN.id: "q"})) == 2
+
+
+# Patches -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Patched(EngineSpec):
+    """The reference engine with bugs that patches repair, as a driver's engine has them."""
+
+    starts: Callable[[], None] = lambda: None
+
+    def open(self) -> InProcessEngine:
+        self.starts()
+        bugs = [COUNT, TAIL]
+        asked = list(WORDS) if self.mends == ("all",) else [*self.mends]
+        left = [each for each in bugs if each not in {REPAIRS.get(name) for name in asked}]
+        engine = InProcessEngine("+".join(left) or None)
+        engine.capabilities = replace(engine.capabilities, mends=tuple(sorted(asked)))
+        return engine
+
+
+def trials(spec: EngineSpec, told: Callable[[int, int], None] = lambda *_: None) -> Trials:
+    made = Trials(spec, lambda: False, told)
+    made.words = WORDS
+    return made
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Finding]:
+    plan = Plan({"p1": CONFIGS["p1"]}, examples=60, distinct=None)
+    every: list[Finding] = []
+    for bug in (COUNT, TAIL, CRASH):
+        every += campaign.run(InProcessEngine(bug), f"reference:{bug}", plan).findings[:2]
+    return every
+
+
+def test_each_finding_has_the_patch_that_removes_it(found: list[Finding]) -> None:
+    counts: list[tuple[int, int]] = []
+    here = [each for each in found if CRASH not in each.trace.spec]
+    removed = trials(Patched("reference"), lambda *each: counts.append(each)).removed(here)
+    wanted = {each.id: "a-count" if COUNT in each.trace.spec else "c-tail" for each in here}
+    assert removed == wanted
+    assert [done for done, _ in counts] == list(range(1, len(counts) + 1))
+
+
+def test_a_finding_that_no_patch_removes_has_none(found: list[Finding]) -> None:
+    """Patches that are in place already are not tried."""
+    spec = Patched("reference", mends=("c-tail",))
+    removed = trials(spec).removed([each for each in found if COUNT in each.trace.spec])
+    assert len(removed) == 1 and {*removed.values()} <= {"a-count", "d-count"}
+    assert trials(Patched("reference", mends=("all",))).removed(found) == {}
+
+
+def test_trials_end_without_harm(found: list[Finding]) -> None:
+    """The time is over, or the engine does not start: the findings stay as they are."""
+
+    def fails() -> None:
+        raise EngineUnusable("no engine")
+
+    over = Trials(Patched("reference"), lambda: True, lambda *_: None)
+    over.words = WORDS
+    assert over.removed(found) == {}
+    broken = trials(Patched("reference", starts=fails))
+    assert broken.removed(found) == {} and broken.removes("a-count", found) == set()
+    assert Trials(EngineSpec("reference"), lambda: False, lambda *_: None).words == {}
+
+
+def test_a_patch_that_removes_a_group_makes_its_findings_known(
+    found: list[Finding], tmp_path: Path
+) -> None:
+    """The group's trace goes with the same patch. Another bug stays new."""
+    first, *_ = [each for each in found if COUNT in each.trace.spec]
+    (other, *_) = [each for each in found if TAIL in each.trace.spec]
+    itf.save(first.trace, tmp_path / "t.itf.json")
+    known = Baseline((Group("count", "r", traces=("t.itf.json",)),), tmp_path)
+    gate = Gate(Patched("reference").open(), "e 1", known, Plan({}))
+    gate.replay()
+    same = replace(first, mark=replace(first.mark, clause="INV-ONCE.reported"))
+    judged = gate.try_patches([Judged(same), Judged(other)], trials(Patched("reference")))
+    assert [each.group and each.group.name for each in judged] == ["count", None]
+    assert judged[0].why == "the patch a-count removes it, and what count shows"
+    assert [each.name for each in gate.new(judged)] == ["c-tail"]
+
+
+def test_the_patches_of_a_family_are_tried() -> None:
+    made = Trials(EngineSpec("sglang==0.5.23"), lambda: False, lambda *_: None)
+    assert made.words == FAMILIES["sglang"].mends and made.words
