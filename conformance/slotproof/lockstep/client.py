@@ -295,6 +295,8 @@ class Client:
                 each.waits += free
             if not self.hears_closes:
                 view = shown.get(sid)
+                if view is None and sid in busy and (session.open or session.deferred is not None):
+                    session.deferred = self.clock  # it may keep its name up to that turn's end
                 session.open = view is not None and view["open"] and (not view["closing"] or None)
                 if session.deferred is not None and self.clock - session.deferred <= REAPS:
                     session.open = session.open or None

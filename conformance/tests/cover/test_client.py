@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slotproof.lockstep.client import Client
+from slotproof.protocol.snapshot import SessionView
 
 
 @pytest.fixture
@@ -58,6 +59,36 @@ def test_a_closed_session_is_forgotten(client: Client) -> None:
     assert client.history == {} and client.prompt_of("r1") is None
     finish(client, "r1")
     assert client.history == {}, "a late answer opens nothing"
+
+
+def test_a_session_that_is_reaped_beside_its_turn_may_keep_its_name() -> None:
+    """SGLang 0.5.23: a turn that is too long is no turn of the session, and puts its end off."""
+    client = Client(hears_closes=False)
+    there: SessionView = {
+        "open": True,
+        "closing": False,
+        "inflight": None,
+        "history": 0,
+        "hash": None,
+    }
+
+    def later(seconds: int) -> set[str]:
+        """What may answer an open of it so much later."""
+        client.sends({"do": "tick", "seconds": seconds})
+        client.settle({}, runs=False)
+        client.sends({"do": "open", "session": "s1"})
+        client.reads(1)
+        return client.sessions["s1"].asked.pop().answers
+
+    client.sends({"do": "open", "session": "s1"})
+    sends(client, "r1", [1])
+    client.reads(2)
+    client.hears({"type": "opened", "session": "s1"})
+    client.settle({"s1": there}, runs=True)
+    assert later(301) == {"opened", "refused"}
+    finish(client, "r1", reason="abort")
+    assert later(1) == {"opened", "refused"}, "a reaper comes by each second"
+    assert later(1) == {"opened"}
 
 
 def test_who_was_never_sent_is_not_known(client: Client) -> None:
