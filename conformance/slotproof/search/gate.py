@@ -240,8 +240,8 @@ class Gate:
         }
         groups: dict[str, Group] = {}
         for patch in dict.fromkeys(self.removed.values()):
-            gone = trials.removes(patch, [*shown.values()])
-            names = {name for name, finding in shown.items() if id(finding) in gone}
+            ids = trials.shown_by(patch, [*shown.values()])
+            names = {name for name, finding in shown.items() if id(finding) in ids}
             group = next((each for each in self.groups if each.name in names), None)
             if group is not None:
                 groups[patch] = group
@@ -251,7 +251,7 @@ class Gate:
         patch = self.removed.get(judged.finding.id, "")
         if judged.group is not None or patch not in groups:
             return judged
-        why = f"the patch {patch} removes it, and what {groups[patch].name} shows"
+        why = f"the patch {patch} removes it, and a trace of {groups[patch].name}"
         return Judged(judged.finding, groups[patch], why)
 
     def new(self, judged: list[Judged]) -> list[Cause]:

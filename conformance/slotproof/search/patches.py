@@ -1,20 +1,18 @@
-"""Patches of known bugs, tried on findings: which patch removes which finding.
+"""Patches of known bugs, tried on findings: which bug shows which finding.
 
-The driver of an engine can repair known bugs (``--patch``). A patch removes a finding if the
-commands of its trace no longer violate its clause on the patched build. Where two bugs break one
-clause in one iteration, only both patches do that: then the patch counts after which the clause is
-broken at another transition. Each trial starts the engine with other patches, so n patches are
-tried in groups: the number of a patch in binary says in which groups it is, and the groups that
-remove a finding give the number of the patch. The patch is then tried alone.
+The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if its
+commands still violate its clause, at its transition, where every patch but that of the bug is in
+place, and no longer where every patch is. A trace may show two bugs at once, so a bug is tried
+alone. Each trial starts the engine, so n bugs are tried in groups: the number of a patch in binary
+says in which groups it is, and the groups that show a finding give the number of the patch.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TypeVar
 
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.engines.registry import EngineSpec
@@ -26,11 +24,8 @@ from slotproof.support import interrupts
 
 ALL = "all"
 """Every patch that fits the build."""
-T = TypeVar("T")
-Gone = dict[bool, T]
-"""By whether a finding is gone wholly, or from its transition only."""
 Tell = Callable[[int, int], None]
-"""Told of the trials that are made, and of their number."""
+"""Told of the replays that are made, and of their number."""
 
 
 class Trials:
@@ -41,84 +36,71 @@ class Trials:
         family = FAMILIES.get(spec.text.partition("==")[0])
         self.words = family.mends if family else {}
         """The sentence of each patch."""
+        self.offered: list[str] = []
+        """The patches that fit the build and are not in place."""
         self.done = self.total = 0
 
     def removed(self, findings: Sequence[Finding]) -> dict[str, str]:
-        """Return the patch that removes a finding, by the finding's identity.
+        """Return the patch of the bug that shows a finding, by the finding's identity.
 
-        A finding is missing that no single patch removes, or that no time was left for.
+        A finding is missing that no known bug shows alone, or that no time was left for.
         """
         result: dict[str, str] = {}
-        try:
-            offered = self._offered()
-            self.total = len(findings) * (2 + len(offered).bit_length())
-            some: Gone[set[int]] = {True: set()}
-            if offered:
-                some = self._gone(offered, findings)
-            wanted = [each for each in findings if id(each) in some[True]]
-            codes = {name: number for number, name in enumerate(offered, 1)}
-            patterns: Gone[dict[int, int]] = {True: defaultdict(int), False: defaultdict(int)}
-            for bit in range(len(offered).bit_length()) if wanted else ():
-                group = [name for name, code in codes.items() if code >> bit & 1]
-                for wholly, gone in self._gone(group, wanted).items():
-                    for each in gone:
-                        patterns[wholly][each] |= 1 << bit
-            for wholly, pattern in patterns.items():
-                self._alone(wanted, codes, pattern, wholly, result)
-        except (EngineUnusable, EngineFailed, OutOfTime):
-            pass  # the rest has no patch that is known to remove it
+        with suppress(EngineUnusable, EngineFailed, OutOfTime):  # the rest has no known patch
+            self._removed(findings, result)
         return result
 
-    def _alone(
-        self,
-        wanted: Sequence[Finding],
-        codes: dict[str, int],
-        pattern: dict[int, int],
-        wholly: bool,
-        result: dict[str, str],
-    ) -> None:
-        """Try each patch alone on the findings that it may remove.
+    def _removed(self, findings: Sequence[Finding], result: dict[str, str]) -> None:
+        if not self.words or ALL in self.spec.mends or not findings:
+            return
+        with closing(replace(self.spec, mends=(ALL,)).open()) as engine:
+            fit = engine.capabilities.mends
+        self.offered = [each for each in fit if each not in self.spec.mends]
+        bits = range(len(self.offered).bit_length())
+        self.total = len(findings) * (len(bits) + 2)
+        stay, _ = self._shown((), findings)
+        wanted = [each for each in findings if id(each) not in stay]
+        codes = {name: number for number, name in enumerate(self.offered, 1)}
+        by_clause, by_identity = Counter[int](), Counter[int]()
+        for bit in bits if wanted else ():
+            bugs = [name for name, code in codes.items() if code >> bit & 1]
+            for pattern, shown in zip(
+                (by_clause, by_identity), self._shown(bugs, wanted), strict=True
+            ):
+                pattern.update(dict.fromkeys(shown, 1 << bit))
+        for index, pattern in ((1, by_identity), (0, by_clause)):
+            for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
+                may = [
+                    each
+                    for each in wanted
+                    if each.id not in result and not codes[name] & ~pattern[id(each)]
+                ]
+                shown = self._shown([name], may)[index] if may else set()
+                result |= {each.id: name for each in may if id(each) in shown}
 
-        Where two patches remove a finding each, its pattern has the bits of both.
-        """
-        order = sorted(codes, key=lambda name: -codes[name].bit_count())
-        for name in order:
-            may = [
-                each
-                for each in wanted
-                if each.id not in result and not codes[name] & ~pattern[id(each)]
-            ]
-            gone = self._gone([name], may)[wholly] if may else ()
-            result |= {each.id: name for each in may if id(each) in gone}
-
-    def removes(self, patch: str, findings: Sequence[Finding]) -> set[int]:
-        """Return the ``id`` of each finding that a patch removes."""
+    def shown_by(self, patch: str, findings: Sequence[Finding]) -> set[int]:
+        """Return the ``id`` of each finding that the bug of a patch shows alone."""
         try:
-            return self._gone([patch], findings)[True]
+            return self._shown([patch], findings)[0]
         except (EngineUnusable, EngineFailed, OutOfTime):
             return set()
 
-    def _offered(self) -> list[str]:
-        """The patches that fit the build and are not in place."""
-        if not self.words or ALL in self.spec.mends:
-            return []
-        with closing(replace(self.spec, mends=(ALL,)).open()) as engine:
-            return [each for each in engine.capabilities.mends if each not in self.spec.mends]
-
-    def _gone(self, patches: Collection[str], findings: Iterable[Finding]) -> Gone[set[int]]:
-        """Return the findings, by ``id``, that these patches together remove: wholly, or from their
-        transition."""
-        spec = replace(self.spec, mends=tuple(dict.fromkeys((*self.spec.mends, *patches))))
-        result: Gone[set[int]] = {True: set(), False: set()}
-        with closing(spec.open()) as engine:
-            for each in _by_configuration(findings):
+    def _shown(
+        self, bugs: Collection[str], findings: Iterable[Finding]
+    ) -> tuple[set[int], set[int]]:
+        """Return the findings, by ``id``, that the engine shows with these known bugs alone: those
+        whose clause it violates, and those whose identity it has."""
+        patches = (*self.spec.mends, *(each for each in self.offered if each not in bugs))
+        by_clause, by_identity = set[int](), set[int]()
+        with closing(replace(self.spec, mends=patches).open()) as engine:
+            # In an order in which a driver builds each shape of a scheduler once.
+            for each in sorted(findings, key=lambda each: each.trace.config_name):
                 marks = self._marks(engine, each)
-                clauses = {(mark.clause, mark.what) for mark in marks}
-                if (each.mark.clause, each.mark.what) not in clauses:
-                    result[True].add(id(each))
-                if each.id not in {mark.id for mark in marks}:
-                    result[False].add(id(each))
-        return result
+                if (each.mark.clause, each.mark.what) in {(m.clause, m.what) for m in marks}:
+                    by_clause.add(id(each))
+                if each.id in {mark.id for mark in marks}:
+                    by_identity.add(id(each))
+        return by_clause, by_identity
 
     def _marks(self, engine: Engine, finding: Finding) -> list[Mark]:
         """Return the marks of the violations that the commands of a finding lead to."""
@@ -130,8 +112,3 @@ class Trials:
 
     def _over(self) -> bool:
         return interrupts.arrived() or self.stop()
-
-
-def _by_configuration(findings: Iterable[Finding]) -> list[Finding]:
-    """In an order in which a driver builds each shape of a scheduler once."""
-    return sorted(findings, key=lambda each: each.trace.config_name)
