@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SUITE = "slotproof"
 HERE = Path(__file__).resolve().parent
 MODULE = HERE / "test_conformance.py"
+_PATHS = {MODULE, HERE, HERE.parent}
+ENGINE = pytest.StashKey[Any]()
+"""The engine that was started before the items were collected."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,10 +46,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add("parts", "N", items, type=int, default=5)
     add("seed", "N", "the same seed gives the same run (default: 0)", type=int, default=0)
-    add("profile", "NAME", "the choices the engine made, if not its own")
-    known = "a clause whose violations are known; may be repeated"
-    add("ignore", "CLAUSE", known, action="append", default=[])
-    add("baseline", "FILE", "a baseline of `slotproof gate`: only what is new fails", type=Path)
+    add("profile", "NAME", "override the profile that the engine reports")
+    passed = "pass over violations of this clause; may be repeated"
+    add("ignore", "CLAUSE", passed, action="append", default=[])
+    add(
+        "baseline",
+        "FILE",
+        "a baseline of `slotproof gate`: fail only on findings that are not in it",
+        type=Path,
+    )
     add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
     folder = "where counterexamples are written (default: slotproof-traces)"
     add("out", "FOLDER", folder, type=Path, default=Path("slotproof-traces"))
@@ -55,14 +63,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Wrong usage is told before anything is collected, in one line."""
+    """Report wrong usage in one line, before anything is collected."""
     named = config.getoption("--slotproof-engine") is not None
-    if asked_for(config) and not named:
+    asked = asked_for(config)
+    given = any(f"{arg}".startswith("--slotproof-") for arg in config.invocation_params.args)
+    main_process = not hasattr(config, "workerinput")
+    if asked and not named:
         from slotproof.environments.families import FIRST
 
         raise pytest.UsageError(
             f"{SUITE} needs an engine: --slotproof-engine=reference, {FIRST.name}, "
             "module:factory or “cmd:PROGRAM ARGS”"
+        )
+    if given and not asked and main_process:
+        raise pytest.UsageError(
+            f"--slotproof-… options run nothing without the suite: add --pyargs {SUITE}"
         )
     if named:
         from slotproof.plugin.part import parts
@@ -70,11 +85,34 @@ def pytest_configure(config: pytest.Config) -> None:
 
         parts(config)
         config.pluginmanager.register(Summary(config), "slotproof-summary")
+    if asked and main_process and not (config.option.collectonly or config.option.help):
+        started = config.stash[ENGINE] = _started(config)
+        config.add_cleanup(started.close)
+        if config.getoption("tx", None):  # the workers of pytest-xdist start their own
+            started.close()
+
+
+def _started(config: pytest.Config) -> Any:
+    """Start the engine under test. Raises :class:`pytest.UsageError` with one line."""
+    from slotproof.engines.base import EngineUnusable
+    from slotproof.engines.registry import EngineSpec
+    from slotproof.support.terminal import plain
+
+    option = config.getoption
+    try:
+        argument, timeout = option("--slotproof-engine"), option("--slotproof-step-timeout")
+        return EngineSpec.parse(argument, timeout).open()
+    except EngineUnusable as problem:
+        raise pytest.UsageError(plain(str(problem))) from None
 
 
 def asked_for(config: pytest.Config) -> bool:
-    """Whether the command line names this suite by its package."""
-    names = (arg.split("::")[0] for arg in config.args)
+    """Return whether the command line names this suite: by its package, or an engine and a path."""
+    names = [arg.split("::")[0] for arg in config.args]
+    if config.getoption("--slotproof-engine") is not None:
+        paths = {(config.invocation_params.dir / name).resolve() for name in names}
+        if paths & _PATHS:
+            return True
     wanted = (SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance")
     return bool(config.getoption("pyargs")) and any(name in wanted for name in names)
 
@@ -100,16 +138,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
     """The engine under test, started once for all items of this process."""
-    from slotproof.engines.base import EngineUnusable
-    from slotproof.engines.registry import EngineSpec
-    from slotproof.support.terminal import plain
-
-    option = pytestconfig.getoption
-    spec = EngineSpec.parse(option("--slotproof-engine"), option("--slotproof-step-timeout"))
+    if ENGINE in pytestconfig.stash:
+        yield pytestconfig.stash[ENGINE]
+        return
     try:
-        engine = spec.open()
-    except EngineUnusable as problem:
-        pytest.fail(plain(f"slotproof: {problem}"), pytrace=False)
+        engine = _started(pytestconfig)
+    except pytest.UsageError as problem:
+        pytest.fail(f"slotproof: {problem}", pytrace=False)
     yield engine
     engine.close()
 

@@ -154,11 +154,52 @@ def test_wrong_usage_is_one_line(args: list[str], text: str, pytester: pytest.Py
     assert result.stderr.str().strip().count("\n") == 0
 
 
-def test_an_engine_that_does_not_start(pytester: pytest.Pytester) -> None:
-    """One line for each item, no traceback."""
-    result = run(pytester, *SUITE, "--slotproof-engine=lmdeploy", *SMALL)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["slotproof: unknown engine 'lmdeploy'*"])
+UNUSABLE = [
+    ("lmdeploy", "unknown engine 'lmdeploy'"),
+    ("reference:no-such-bug", "no-such-bug"),
+    ("sglang==9.9.9x", "is no release number"),
+    ("sglang@nowhere/bin/python", "there is no such program"),
+    (f"cmd:{sys.executable} -c 'raise SystemExit(3)'", "the driver exited with status 3"),
+    ("cmd:/nowhere/driver", "/nowhere/driver"),
+]
+
+
+@pytest.mark.parametrize("distributed", [(), ("-n", "2")])
+@pytest.mark.parametrize(("engine", "text"), UNUSABLE)
+def test_an_engine_that_does_not_start(
+    engine: str, text: str, distributed: tuple[str, ...], pytester: pytest.Pytester
+) -> None:
+    """One line and status 4, before an item or a worker is started."""
+    result = run(pytester, *SUITE, f"--slotproof-engine={engine}", *SMALL, *distributed)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert text in result.stderr.str()
+    assert result.stderr.str().strip().count("\n") == 0
+    assert not result.stdout.str().strip()
+
+
+@pytest.mark.parametrize("distributed", [(), ("-n", "2")])
+def test_options_without_the_suite_say_what_is_missing(
+    distributed: tuple[str, ...], pytester: pytest.Pytester
+) -> None:
+    """A command line that names an engine, and not what to run on it, is wrong usage."""
+    pytester.makepyfile("def test_mine(): pass")
+    result = run(pytester, "--slotproof-engine=reference", *distributed)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "add --pyargs slotproof" in result.stderr.str()
+    assert result.stderr.str().strip().count("\n") == 0
+    pytester.makeini("[pytest]\naddopts = --slotproof-engine=reference\n")
+    run(pytester, *distributed).assert_outcomes(passed=1)  # in addopts it waits for the suite
+
+
+def test_the_suite_by_its_path(pytester: pytest.Pytester) -> None:
+    path = Path(__file__).parents[2] / "slotproof" / "plugin" / "test_conformance.py"
+    run(pytester, str(path), "--slotproof-engine=reference", *SMALL).assert_outcomes(passed=2)
+
+
+def test_listing_the_items_starts_no_engine(pytester: pytest.Pytester) -> None:
+    result = run(pytester, *SUITE, "--slotproof-engine=lmdeploy", *SMALL, "--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*test_conforms[[]p1-1of2]"])
 
 
 def test_other_peoples_runs_are_left_alone(pytester: pytest.Pytester) -> None:
