@@ -76,6 +76,8 @@ class Verdict:
     """Engines from their start, or from where the log has them."""
     coverage: Coverage = field(default_factory=Coverage)
     seen: Counter[str] = field(default_factory=Counter)
+    commands: int = 0
+    """Commands of clients and of the scheduler that the log names."""
     lines: int = 0
     """Lines that were judged, or left out up to the next state."""
     cut: int | None = None
@@ -299,6 +301,7 @@ class Recording:
             raise Senseless("a line after the end of the recording")
         self.position += 1
         if line.kind == "command":
+            self.verdict.commands += 1
             return self._command(line)
         if line.kind == "snapshot":
             return self._snapshot(line.value)

@@ -37,7 +37,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "examples": verdict.lives,
         "unseen": verdict.unseen[0],
         "skipped": verdict.skipped,
-        "commands": coverage.commands,
+        "commands": verdict.commands,
         "iterations": verdict.seen["iterations"],
         "with": {part: verdict.seen[part] for part in ("state", "pages", "checker", "content")},
         "transitions": {
@@ -133,7 +133,9 @@ def text(verdict: Verdict) -> Iterator[str]:
         f"{'engine' if report['examples'] == 1 else 'engines'}"
         f"{'' if verdict.unseen[0] else ' from the start'}",
     )
-    yield labelled("commands", f"{report['commands']}, {report['iterations']} iterations")
+    yield labelled(
+        "commands", f"{report['commands'] or 'none recorded'}, {report['iterations']} iterations"
+    )
     transitions = report["transitions"]
     yield labelled("transitions", f"{len(transitions['counts'])} seen")
     if transitions["not_seen"]:

@@ -46,7 +46,7 @@ engine's profile whatever the configuration says."""
 def impossible(
     transitions: frozenset[str], configs: Collection[EngineConfig], profile: str
 ) -> dict[str, str]:
-    """Transitions that no configuration of the run allows an engine of that profile, and what they
+    """Transitions that no configuration of the plan allows an engine of that profile, and what they
     need."""
     of = profile_named(profile).choices
     return {
@@ -63,7 +63,8 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     """Everything a run has to say, as JSON. ``status`` is the exit status."""
     coverage = outcome.coverage
     configs = {name: plan.configs[name] for name in outcome.configs}
-    reached = _reached(outcome, coverage, capabilities, configs.values())
+    able = [each for each in plan.configs.values() if capabilities.refuses(each) is None]
+    reached = _reached(outcome, coverage, capabilities, able)  # also those not reached in time
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
     unearned = next(_unearned(outcome, plan, configs.values(), never), None)

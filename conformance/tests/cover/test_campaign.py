@@ -247,3 +247,16 @@ def test_what_a_profile_does_in_any_configuration(profile: str, never: dict[str,
     """An engine that always wipes does so where `retract` says keep, too."""
     both = frozenset(["T-RETRACT", "T-RETRACT-WIPE"])
     assert report.impossible(both, [CONFIGS["p1"]], profile) == never
+
+
+def test_a_configuration_that_was_not_reached_is_not_missing() -> None:
+    """An interrupted run has not come to it: its transitions were never reached, not impossible."""
+    engine = InProcessEngine()
+    plan = Plan({name: CONFIGS[name] for name in ("p1", "p1-swa")}, examples=4, steps=5)
+    outcome = campaign.run(engine, "reference", plan)
+    outcome.configs.remove("p1-swa")
+    reached = report.summary(outcome, plan, engine.capabilities)["transitions"]
+    assert "a sliding window" not in reached["impossible"].values()
+    del plan.configs["p1-swa"]
+    reached = report.summary(outcome, plan, engine.capabilities)["transitions"]
+    assert reached["impossible"]["T-SWA-ADVANCE"] == "a sliding window"

@@ -235,7 +235,8 @@ def test_steps_need_not_be_announced(record: Any, judge: Judge) -> None:
         if "snapshot" in line:
             line["snapshot"]["iter"] += 100  # idle iterations that nobody wrote down
     snapshots(lines)[-1]["iter"] += 1
-    judge(lines, conforms=True)
+    named = sum("command" in line for line in lines)
+    assert judge(lines, conforms=True)["commands"] == named
 
 
 def test_a_log_that_breaks_off(record: Any, path: Path) -> None:
@@ -411,10 +412,11 @@ def test_run_and_replay_leave_logs(tmp_path: Path, capsys: pytest.CaptureFixture
     log, again = tmp_path / "run.jsonl", tmp_path / "replay.jsonl"
     argv = ["run", "--config", "p1", "--out", str(tmp_path), "--log", str(log)]
     assert status([*argv, "--examples", "3", "--steps", "5", "--json"]) == 3
-    capsys.readouterr()
+    ran = json.loads(capsys.readouterr().out)
     assert status(["validate", str(log), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["examples"] == 3 and document["status"] == 0
+    assert document["commands"] == ran["commands"], "both count what was sent"
     argv += ["--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
     assert status(argv) == 1
     found = json.loads(capsys.readouterr().out)
