@@ -17,16 +17,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slotproof.engines.base import EngineUnusable
     from slotproof.logs.judging import validate
-    from slotproof.reports.scenario import Scenario
-    from slotproof.reports.trace import load_trace
+    from slotproof.reports.scenario import Happened, Scenario, Violated
+    from slotproof.reports.trace import Trace, load_trace
     from slotproof.search.running import run
 
 __version__ = "0.1.0"
-__all__ = ["Scenario", "__version__", "load_trace", "run", "validate"]
+__all__ = [
+    "EngineUnusable",
+    "Happened",
+    "Scenario",
+    "Trace",
+    "Violated",
+    "__version__",
+    "load_trace",
+    "run",
+    "validate",
+]
 
 _PLACES = {
+    "EngineUnusable": ("engines.base", "EngineUnusable"),
+    "Happened": ("reports.scenario", "Happened"),
     "Scenario": ("reports.scenario", "Scenario"),
+    "Trace": ("reports.trace", "Trace"),
+    "Violated": ("reports.scenario", "Violated"),
     "load_trace": ("reports.trace", "load_trace"),
     "run": ("search.running", "run"),
     "validate": ("logs.judging", "validate"),

@@ -16,7 +16,14 @@ from slotproof_model.spec.transitions import TRANSITIONS
 
 
 class EngineUnusable(Exception):
-    """The engine can't start, or not with this configuration. One line; exit status 2."""
+    """The engine can't start, or not with this configuration. One line; exit status 2.
+
+    >>> from slotproof import Scenario
+    >>> Scenario("cmd:")
+    Traceback (most recent call last):
+        ...
+    slotproof.engines.base.EngineUnusable: cmd: names no program
+    """
 
 
 class EngineFailed(Exception):

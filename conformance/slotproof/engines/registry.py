@@ -314,13 +314,3 @@ def is_ours(text: str) -> bool:
     [False, False, False, False]
     """
     return text.partition(":")[0] in MODELS
-
-
-def with_python(text: str, python: Path | None) -> str:
-    """Return an engine's name for use with a Python: without the release.
-
-    >>> with_python("sglang==0.5.23", Path("env/bin/python")), with_python("sglang==0.5.23", None)
-    ('sglang', 'sglang==0.5.23')
-    """
-    family = text.partition("==")[0]
-    return family if python is not None and family in FAMILIES else text

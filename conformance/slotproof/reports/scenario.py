@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from slotproof.engines.base import EngineUnusable, demand
-from slotproof.engines.registry import EngineSpec, is_ours, mends_for, with_python
+from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Setup
@@ -23,13 +22,18 @@ from slotproof.reports.trace import Trace
 from slotproof.support.terminal import plain
 from slotproof.traces.record import Row, row_of
 
-ENGINE, PYTHON = "SLOTPROOF_ENGINE", "SLOTPROOF_PYTHON"
-"""Environment variables: which engine a file made from a trace is run on."""
+ENGINE = "SLOTPROOF_ENGINE"
+"""The environment variable that names the engine for a file made from a trace."""
 
 
 @dataclass(frozen=True, repr=False)
 class Happened:
-    """What a command led to; printed, its line of the trace. Lengths and figures are tokens."""
+    """What a command led to; printed, its line of the trace. Lengths and figures are tokens.
+
+    >>> with Scenario("reference") as engine:
+    ...     engine.open("s1")
+      1  open s1
+    """
 
     number: int
     """Of the command, from 1."""
@@ -59,7 +63,15 @@ class Happened:
 
 
 class Violated(AssertionError):
-    """A clause of the spec does not hold; the message names each, with the figures."""
+    """A clause of the spec does not hold; the message names each, with the figures.
+
+    >>> with Scenario("reference:27228a-check-off-with-drafts", {"draft": 2}) as engine:
+    ...     try:
+    ...         _ = engine.submit("r1", None, [5], max_new=2), engine.step()
+    ...     except Violated as broken:
+    ...         print(broken.happened.violations[0].clause)
+    INV-CHECKER.ran
+    """
 
     def __init__(self, happened: Happened) -> None:
         super().__init__("\n".join(plain(str(each)) for each in happened.violations))
@@ -69,10 +81,9 @@ class Violated(AssertionError):
 class Scenario:
     """An engine that is sent commands one by one, and judged after every iteration.
 
-    ``engine`` is an ``--engine`` argument; ``python`` the interpreter of its environment, for
-    engines that have one. ``config`` has the fields of the protocol's configuration; what is
-    missing has its default. ``profile`` stands instead of the engine's own; ``patches`` are known
-    bugs that its driver is to repair; ``step_timeout`` is in seconds.
+    ``engine`` is an ``--engine`` argument. ``config`` has the fields of the protocol's
+    configuration; what is missing has its default. ``profile`` stands instead of the engine's own;
+    ``patches`` are known bugs that its driver is to repair; ``step_timeout`` is in seconds.
 
     Every command returns what :class:`Happened`. One that breaks a clause of the spec raises
     :class:`Violated`, an ``AssertionError``; with ``raises=False`` the violations are in what it
@@ -98,19 +109,15 @@ class Scenario:
         engine: str = "reference",
         config: Mapping[str, Any] | None = None,
         *,
-        python: str | Path | None = None,
         seed: int = 0,
         profile: str | None = None,
         patches: Sequence[str] = (),
         step_timeout: float = 30.0,
         raises: bool = True,
     ) -> None:
-        path = Path(python) if python else None
         chosen = EngineConfig.from_json(config or {})
-        self.text = text = with_python(engine, path)
-        self.engine = EngineSpec(
-            text, path, step_timeout=step_timeout, mends=mends_for(text, patches)
-        ).open()
+        spec = EngineSpec.parse(engine, step_timeout, default_patches=patches)
+        self.text, self.engine = spec.text, spec.open()
         self.setup = Setup(chosen, seed, profile)
         self.referee = self.setup.referee(self.engine)
         self.raises = raises
@@ -138,9 +145,8 @@ class Scenario:
                 f"this was found on {found_on!r}, which a file does not start by itself: "
                 f"{ENGINE}={plain(shlex.quote(found_on))} asks for it, or name another engine there"
             )
-        python = os.environ.get(PYTHON)
         text = engine or found_on
-        return cls(text, config, python=python, seed=seed, profile=profile, patches=patches)
+        return cls(text, config, seed=seed, profile=profile, patches=patches)
 
     def __enter__(self) -> Scenario:
         return self

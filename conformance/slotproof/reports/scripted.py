@@ -39,7 +39,7 @@ def _lines(trace: Record) -> Iterator[str]:
         yield "    pytest THIS_FILE                                    where it was found"
     release = f"{FIRST.name}=={FIRST.example}"
     yield f"    SLOTPROOF_ENGINE={release} pytest THIS_FILE    an engine of your choice"
-    yield f"    SLOTPROOF_ENGINE={FIRST.name} SLOTPROOF_PYTHON=ENV/bin/python pytest THIS_FILE"
+    yield f"    SLOTPROOF_ENGINE={FIRST.name}@ENV/bin/python pytest THIS_FILE"
     yield '"""'
     yield ""
     yield f"# Found on {comment(trace.engine)}:"

@@ -8,6 +8,7 @@ from typing import Any
 
 from slotproof.reports import html, text
 from slotproof.reports.view import View
+from slotproof.support.terminal import plain
 from slotproof.traces import itf
 from slotproof.traces.record import Record
 
@@ -27,6 +28,10 @@ class Trace(Record):
 
     def __str__(self) -> str:
         return text.render(self)
+
+    def __repr__(self) -> str:
+        clause = self.violations[0].clause if self.violations else "nothing"
+        return plain(f"<Trace: {clause} violated by {self.engine}, {text.in_all(self)}>")
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: its style and its script stay in it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from slotproof.engines.registry import EngineSpec
@@ -38,7 +37,6 @@ class Report:
 def run(
     engine: str = "reference",
     *,
-    python: str | Path | None = None,
     configs: Sequence[str] | None = None,
     examples: int | None = None,
     seconds: float | None = None,
@@ -47,11 +45,10 @@ def run(
 ) -> Report:
     """Search an engine for counterexamples, and shrink what is found.
 
-    ``engine`` is an ``--engine`` argument, ``python`` the interpreter of its environment, for
-    engines that have one; ``configs`` are names, by default all. It ends with the first few
-    findings, after so many ``examples`` (1,400 by default) or ``seconds``, or with Ctrl-C. Raises
-    :class:`EngineUnusable` if the engine can't start, and ``ValueError`` for an unknown
-    configuration or a number that is none.
+    ``engine`` is an ``--engine`` argument; ``configs`` are names, by default all. It ends with the
+    first few findings, after so many ``examples`` (1,400 by default) or ``seconds``, or with
+    Ctrl-C. Raises :class:`EngineUnusable` if the engine can't start, and ``ValueError`` for an
+    unknown configuration or a number that is none.
 
     >>> from slotproof import run
     >>> found = run("reference:22213-double-count", configs=["p1"], examples=60)
@@ -69,7 +66,7 @@ def run(
     if examples is None and seconds is None:
         examples = EXAMPLES
     plan = Plan(chosen(configs), examples=examples, seconds=seconds, seed=seed)
-    spec = EngineSpec(engine, Path(python) if python else None, mends=(*patches,))
+    spec = EngineSpec.parse(engine, patches=patches)
     with closing(spec.open()) as under_test:
-        outcome = campaign.run(under_test, engine, plan)
+        outcome = campaign.run(under_test, spec.text, plan)
         return Report(outcome, report.summary(outcome, plan, under_test.capabilities))

@@ -44,6 +44,23 @@ def test_what_it_exports_has_an_example() -> None:
         slotproof.nothing  # noqa: B018
 
 
+def test_a_trace_is_one_line_where_it_is_not_shown() -> None:
+    trace = load_trace(TRACE)
+    clause = trace.violations[0].clause
+    assert repr(trace) == f"<Trace: {clause} violated by {trace.engine}, in 5 commands>"
+    with Scenario("reference") as engine:
+        engine.open("s1")
+    assert repr(engine.trace) == "<Trace: nothing violated by reference 1, in 1 command>"
+
+
+@pytest.mark.parametrize("name", ["EngineUnusable", "Happened", "Trace", "Violated"])
+def test_types_are_imported_when_they_are_used(name: str) -> None:
+    code = f"import sys; from slotproof import {name}; print({name}.__name__); "
+    code += "print([m for m in ('torch', 'z3', 'hypothesis') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [name, "[]"]
+
+
 def test_members_on_the_page_exist() -> None:
     page = (ROOT / "docs" / "reference" / "api" / "slotproof.md").read_text()
     listed = re.findall(r"::: (\S+)\n.*members: \[(.*)\]", page)

@@ -108,7 +108,6 @@ def test_a_mutant_is_found_shrunk_and_replayed(
 def run_file(path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch, engine: str | None) -> None:
     """The pytest file, in this process; on the engine it was found on if none is named."""
     with monkeypatch.context() as patch:
-        patch.delenv("SLOTPROOF_PYTHON", raising=False)
         if engine is None:
             patch.delenv("SLOTPROOF_ENGINE", raising=False)
         else:

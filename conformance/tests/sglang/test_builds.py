@@ -108,7 +108,6 @@ def run_file(path: Path, engine: str, folder: Path, monkeypatch: pytest.MonkeyPa
     """The pytest file of a trace, in this process, on an engine."""
     trace = load_trace(path)
     monkeypatch.setenv("SLOTPROOF_ENGINE", engine)
-    monkeypatch.delenv("SLOTPROOF_PYTHON", raising=False)
     test = folder / "test_it.py"
     test.write_text(scripted.render(trace))
     runpy.run_path(str(test))[scripted.name_of(trace)]()
