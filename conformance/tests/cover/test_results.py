@@ -188,3 +188,14 @@ def test_the_steps_of_the_action_run(engine: str, base: str, found: bool, tmp_pa
     made = tmp_path / "slotproof-results"
     assert valid_junit((made / "junit.xml").read_text()) is None
     assert (made / "pages" / "index.html").exists() == found
+
+
+def test_the_action_needs_an_engine() -> None:
+    yaml = pytest.importorskip("yaml", reason="the action is read with PyYAML, of the extra `docs`")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    assert action["inputs"]["engine"]["required"] and "default" not in action["inputs"]["engine"]
+    (script,) = (step["run"] for step in action["runs"]["steps"] if step["name"] == "The gate")
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, env={"ENGINE": ""}
+    )
+    assert done.returncode == 2 and "the input engine is missing" in done.stdout
