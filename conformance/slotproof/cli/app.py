@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -74,7 +75,7 @@ def _run(argv: list[str]) -> int:
     import typer
 
     from slotproof.cli.commands import tree
-    from slotproof.cli.errors import UsageProblem
+    from slotproof.cli.errors import REPLACED, UsageProblem
     from slotproof.engines.base import EngineUnusable
     from slotproof.environments.families import EnvironmentProblem
     from slotproof.logs.format import BadLog
@@ -104,7 +105,11 @@ def _run(argv: list[str]) -> int:
         if message is None:
             raise
         # click's own: an unknown option, a missing argument; pydantic's words before what is wrong
-        return _wrong(message().replace("Value error, ", "", 1))
+        text = message().replace("Value error, ", "", 1)
+        unknown = re.match(r"No such (?:option|command):? '?([^\s']+?)'?(?:\.|\s|$)", text)
+        if unknown and unknown[1] in REPLACED:
+            text = f"{unknown[1]} is gone: {REPLACED[unknown[1]]}"
+        return _wrong(text)
     return int(result) if isinstance(result, int) else CONFORMS
 
 

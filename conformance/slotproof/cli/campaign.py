@@ -60,14 +60,16 @@ JOURNAL_HELP = f"Folder to resume from, or to report. Default: {FOLDER}/ENGINE-s
 SECONDS_HELP = "Seconds of this call, shrinking included."
 JOBS_HELP = "Processes at once. Default: 1; with --ray, one per processor of the cluster."
 RAY_HELP = "A Ray cluster: HOST:PORT, ray://HOST:PORT, auto (this machine's) or local (a new one)."
-MERGE_HELP = "Merge this journal into --journal, and search nothing; may be repeated."
+MERGE_HELP = "Merge this journal into --journal without searching; may be repeated."
 ROUND_HELP = "Tasks of each configuration between two exchanges; more for many workers."
 
 
 def campaign(
     engine: str = ENGINE,
     journal: Path | None = option("--journal DIR", "Journal", JOURNAL_HELP),
-    examples: int | None = option("--examples N", "Search", "Examples in all, with the journal's."),
+    examples: int | None = option(
+        "--examples N", "Search", "Examples in all, the journal's included."
+    ),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
     ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
@@ -77,7 +79,9 @@ def campaign(
     profile: str | None = PROFILE,
     ignore: list[str] | None = IGNORE,
     patch: list[str] | None = PATCH,
-    baseline: Path | None = option("--baseline FILE", "Search", "Report only what is not in it."),
+    baseline: Path | None = option(
+        "--baseline FILE", "Search", "Report only findings that are not in this baseline."
+    ),
     merge: list[Path] | None = option("--merge DIR", "Journal", MERGE_HELP),
     of_task: int = option("--task N", "Search", "Examples that a worker does in a row.", MOST),
     of_round: int = option("--round N", "Search", ROUND_HELP, 1),

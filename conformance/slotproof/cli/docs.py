@@ -13,8 +13,10 @@ FOLDER = Path("docs/reference/spec")
 
 def docs(
     check: bool = option("--check", "Output", "Write nothing; fail if a document is stale.", False),
-    diff: str | None = option("--diff REV", "Output", "Compare the spec with the one at REV."),
-    out: Path = option("--out DIR", "Output", "The folder of the documents.", FOLDER),
+    diff: str | None = option(
+        "--diff REV", "Output", "Write nothing; list what changed in the spec since REV."
+    ),
+    out: Path = option("--out DIR", "Output", "Write the documents to this folder.", FOLDER),
     as_json: bool = JSON,
 ) -> int:
     """Write the spec documents: transitions, invariants, lives, bugs, profiles, TLA+."""
@@ -24,6 +26,8 @@ def docs(
         return _diff(diff, as_json)
     if check and not out.is_dir():
         raise UsageProblem(f"there are no documents in {out}: run it in a checkout, or give --out")
+    if out == FOLDER and not FOLDER.parent.is_dir():
+        raise UsageProblem(f"there is no {FOLDER.parent} here: run it in a checkout, or give --out")
     from slotproof.spec_documents import contents, writing as folder
 
     wanted = contents.documents()

@@ -29,7 +29,7 @@ env = typer.Typer(
 def create(
     name: str = typer.Argument(metavar="RELEASE", help=NAME_HELP),
     python: Path | None = option("--python FILE", "Engine", "Make it with this Python."),
-    again: bool = option("--again", "Engine", "Make it and the packages it shares anew.", False),
+    again: bool = option("--again", "Engine", "Make it again, with the packages it shares.", False),
     as_json: bool = JSON,
 ) -> int:
     """Make the environment of a release, or find it made."""

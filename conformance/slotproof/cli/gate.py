@@ -32,7 +32,7 @@ from slotproof.cli.options import (
     writing,
 )
 from slotproof.cli.progress_line import progress_bar
-from slotproof.engines.registry import EngineSpec
+from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.protocol.config import chosen
 from slotproof.search import baseline as baselines, compared
 from slotproof.search.baseline import Baseline
@@ -49,8 +49,8 @@ from slotproof.traces import itf
 
 SECONDS = 300.0
 """Seconds of the search by default."""
-SECONDS_HELP = f"Limit of the search. Default: {SECONDS:g}, or none with --examples."
-BASE_HELP = "Fail only on bugs that --engine adds to this build."
+SECONDS_HELP = f"Stop the search after so long. Default: {SECONDS:g}; with --examples, no limit."
+BASE_HELP = "Fail only on bugs that --engine has and this build has not."
 
 
 def gate(
@@ -65,7 +65,12 @@ def gate(
     seed: int = SEED,
     jobs: int = JOBS,
     update: bool = option("--update", "Output", "Add what is found to the baseline.", False),
-    mended_fails: bool = option("--mended-fails", "Search", "Fail on mended groups, too.", False),
+    mended_fails: bool = option(
+        "--mended-fails",
+        "Search",
+        "Fail also if a group of the baseline does not show any more.",
+        False,
+    ),
     profile: str | None = PROFILE,
     patch: list[str] | None = PATCH,
     junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
@@ -84,6 +89,11 @@ def gate(
         raise UsageProblem(
             f"{path} is about {about[0]}, and the reference engine is run by default: --engine "
             "says which build"
+        )
+    if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
+        raise UsageProblem(
+            f"--base {base} needs --engine, the build to compare with it; the default is the "
+            "reference engine"
         )
     plan = Plan(
         chosen(config),

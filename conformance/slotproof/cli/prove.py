@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 INIT = "INIT"
 SIZE_HELP = "A page size; repeatable. Default: 1, 4, 16, 64; --mutant: 1, 4; --progress: also any."
-WITHOUT_HELP = "With --progress: an engine never takes this step; may be repeated."
+WITHOUT_HELP = "With --progress: assume that the engine never takes this step; may be repeated."
 PROFILE_HELP = "With --progress: the profile of an engine."
 DEPTH_HELP = "With --mutant: transitions at most. Default: 9."
-MUTANT_HELP = f"Search the counterexample of a known bug; {ITSELF}: of the spec itself."
+MUTANT_HELP = f"Search for a counterexample of a known bug, or of the spec itself ({ITSELF})."
 
 _MODES = {
     "--transition": ("",),
@@ -41,8 +41,10 @@ def prove(
     page_size: list[int] | None = option("--page-size N", "Proof", SIZE_HELP),
     any_page_size: bool = option("--any", "Proof", "All page sizes: P is a symbol.", False),
     transition: list[str] | None = option("--transition ID", "Proof", "Only this one; repeatable."),
-    jobs: int = option("--jobs N", "Proof", "Processes; 0: one per core.", 0),
-    progress: bool = option("--progress", "Proof", "Prove that who waits can be run.", False),
+    jobs: int = option("--jobs N", "Proof", "Processes at once; 0 is one per core.", 0),
+    progress: bool = option(
+        "--progress", "Proof", "Prove that every request that waits can be run.", False
+    ),
     without: list[str] | None = option("--without TRANSITION", "Proof", WITHOUT_HELP),
     profile: str | None = option("--profile PROFILE", "Proof", PROFILE_HELP),
     mutant: str | None = option("--mutant NAME", "Proof", MUTANT_HELP),

@@ -33,7 +33,9 @@ from slotproof.traces.record import rows_of
 
 ENGINE_HELP = "The engine to run it on; needed unless the trace is of the reference or its mutants."
 AGAINST_HELP = "Compare with this engine, or with what this .itf.json file recorded."
-PATCH_HELP = "In what runs, repair this bug, not those the trace names; repeatable; none: nothing."
+PATCH_HELP = (
+    "Repair this bug instead of those that the trace names; repeatable. `none` repairs nothing."
+)
 
 
 def replay(

@@ -19,7 +19,7 @@ from slotproof.logs.traced import end_of
 from slotproof.reports import forms, issue, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support import bounds, jsontext
-from slotproof.support.files import write_whole
+from slotproof.support.files import is_special, write_whole
 from slotproof.support.statuses import CONFORMS, USAGE
 from slotproof.support.terminal import (
     complain,
@@ -129,6 +129,11 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
                 f"with {last}, or leave out {asking}"
             )
         return name
+    if by_end is None and out is not None and out.suffix and not is_special(out):
+        raise UsageProblem(
+            f"--out {out}: no form ends with {out.suffix}; name a file that ends with one of "
+            f"{_ENDS}, or say the form with --format"
+        )
     return by_end or Format.TEXT.value
 
 

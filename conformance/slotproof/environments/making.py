@@ -42,7 +42,6 @@ def environment(
 
     if entry := usable():
         return entry
-    complain(f"making the environment of {name} in {store.folder}, once")
     version = version or _version(program, family)
     with store.changing():
         if entry := usable():
@@ -85,7 +84,7 @@ def _version(program: str, family: Family) -> str:
 def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
     """Install the wheel of a release, and nothing that it asks for."""
     wheel = uv.install("--no-deps", "--python", str(entry.python))
-    done = _uv(store, *wheel, entry.name)
+    done = _uv(store, *wheel, "--dry-run", entry.name)
     if b"there is no version of" in done.stderr:
         near = []
         for resolution, side in (("highest", "<"), ("lowest", ">=")):
@@ -97,6 +96,8 @@ def _install_release(entry: Entry, recipe: Recipe, store: Store) -> None:
             f"near it: {', '.join(near) or 'none'}"
         )
     _must(entry.engine, done)
+    complain(f"making the environment of {entry.name} in {store.folder}, once")
+    _must(entry.engine, _uv(store, *wheel, entry.name))
     if recipe.keeps:  # kernels for GPUs are most of a wheel
         for path in (entry.site / entry.engine).rglob("*"):
             if not path.is_dir() and not path.name.endswith(recipe.keeps):

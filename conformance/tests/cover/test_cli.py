@@ -105,6 +105,44 @@ def test_wrong_usage_is_one_line_and_status_2(
     assert text in wrong(argv, capfd)
 
 
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["run", "--python", "x"], "--python is gone: the Python follows the engine: --engine sg"),
+        (["run", "--device", "cuda"], "--device is gone: the device follows the engine"),
+        (["run", "--mend", "all"], "--mend is gone: it is --patch"),
+        (["run", "--set-aside=X"], "--set-aside is gone: it is --ignore"),
+        (["env", "list", "--envs", "x"], "--envs is gone: the environment variable SLOTPROOF_ENVS"),
+        (["diff", "a", "b"], "diff is gone: it is replay TRACE --engine A --against B"),
+    ],
+)
+def test_what_is_gone_names_what_to_use(
+    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert text in wrong(argv, capfd)
+
+
+def test_a_form_that_there_is_not_is_refused(
+    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "x.pdf"
+    assert "no form ends with .pdf; name a file" in wrong(
+        ["show", str(found), "--out", f"{out}"], capfd
+    )
+    assert not out.exists()
+    assert status(["show", str(found), "--out", str(out), "--format", "text"]) == 0
+
+
+def test_documents_are_written_in_a_checkout_or_where_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "there is no docs/reference here" in wrong(["docs"], capfd)
+    assert list(tmp_path.iterdir()) == []
+    assert status(["docs", "--out", "spec"]) == 0
+    assert " documents in spec: " in capfd.readouterr().out
+
+
 def test_how_many_processes_may_be_asked_for() -> None:
     """More jobs than any machine has are wrong usage, not an error of the system."""
     assert jobs_count(1024) == 1024 and jobs_count(0, least=0) == 0

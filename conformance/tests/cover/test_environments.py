@@ -300,6 +300,25 @@ def test_a_folder_that_can_not_be_written(store: Store) -> None:
         make(store)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder that exists and takes no file")
+def test_a_folder_that_takes_no_file_is_no_wait(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLOTPROOF_ENVS", "/proc/self")
+    assert status(["env", "create", "sglang==0.5.23"]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and "environments can't be kept in /proc/self: " in err
+
+
+def test_a_release_that_does_not_exist_is_one_line(
+    store: Store, capfd: pytest.CaptureFixture[str]
+) -> None:
+    del store
+    assert status(["env", "create", "tiny==7"]) == 2
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1 and "there is no tiny 7" in err
+
+
 @pytest.mark.parametrize("what", ["python", "package", "shared"])
 def test_a_damaged_environment_is_told_and_made_again_on_demand(
     store: Store, what: str, capfd: pytest.CaptureFixture[str]
