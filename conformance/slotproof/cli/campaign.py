@@ -67,9 +67,7 @@ ROUND_HELP = "Tasks of each configuration between two exchanges; more for many w
 def campaign(
     engine: str = ENGINE,
     journal: Path | None = option("--journal DIR", "Journal", JOURNAL_HELP),
-    examples: int | None = option(
-        "--examples N", "Search", "Examples in all, the journal's included."
-    ),
+    examples: int | None = option("--examples N", "Search", "In all, the journal's included."),
     seconds: float | None = option("--seconds SECONDS", "Search", SECONDS_HELP, min=0.1),
     jobs: int | None = option("--jobs N", "Search", JOBS_HELP),
     ray: str | None = option("--ray ADDRESS", "Search", RAY_HELP),
@@ -79,9 +77,7 @@ def campaign(
     profile: str | None = PROFILE,
     ignore: list[str] | None = IGNORE,
     patch: list[str] | None = PATCH,
-    baseline: Path | None = option(
-        "--baseline FILE", "Search", "Report only findings that are not in this baseline."
-    ),
+    baseline: Path | None = option("--baseline FILE", "Search", "Report only new findings."),
     merge: list[Path] | None = option("--merge DIR", "Journal", MERGE_HELP),
     of_task: int = option("--task N", "Search", "Examples that a worker does in a row.", MOST),
     of_round: int = option("--round N", "Search", ROUND_HELP, 1),

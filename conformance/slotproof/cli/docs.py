@@ -13,9 +13,7 @@ FOLDER = Path("docs/reference/spec")
 
 def docs(
     check: bool = option("--check", "Output", "Write nothing; fail if a document is stale.", False),
-    diff: str | None = option(
-        "--diff REV", "Output", "Write nothing; list what changed in the spec since REV."
-    ),
+    diff: str | None = option("--diff REV", "Output", "List what changed in the spec since REV."),
     out: Path = option("--out DIR", "Output", "Write the documents to this folder.", FOLDER),
     as_json: bool = JSON,
 ) -> int:

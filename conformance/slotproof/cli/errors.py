@@ -16,17 +16,11 @@ _LONGEST = 300
 
 REPLACED = {
     "--python": "the Python follows the engine: --engine sglang@PYTHON",
-    "--base-python": "the Python follows the engine: --base sglang@PYTHON",
     "--device": "the device follows the engine: --engine reference@cuda",
     "--mend": "it is --patch",
     "--set-aside": "it is --ignore",
-    "--known": "it is --baseline",
-    "--report": "campaign --journal DIR reports, without a limit",
-    "--start-timeout": "a start has 120 s, or --step-timeout if that is longer",
     "--envs": "the environment variable SLOTPROOF_ENVS names the folder",
-    "--follow": "`tail -n +1 -F LOG | slotproof validate -` follows a log",
     "diff": "it is replay TRACE --engine A --against B",
-    "frontend": "docs/examples/front_end.py has its two clauses",
 }
 """Options and commands that there were, and what to use instead."""
 

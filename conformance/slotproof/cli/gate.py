@@ -91,10 +91,7 @@ def gate(
             "says which build"
         )
     if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
-        raise UsageProblem(
-            f"--base {base} needs --engine, the build to compare with it; the default is the "
-            "reference engine"
-        )
+        raise UsageProblem(f"--base {base} needs --engine: the default is the reference engine")
     plan = Plan(
         chosen(config),
         examples=None if examples is None else number(examples, 1, "--examples"),

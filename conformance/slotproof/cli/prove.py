@@ -42,9 +42,7 @@ def prove(
     any_page_size: bool = option("--any", "Proof", "All page sizes: P is a symbol.", False),
     transition: list[str] | None = option("--transition ID", "Proof", "Only this one; repeatable."),
     jobs: int = option("--jobs N", "Proof", "Processes at once; 0 is one per core.", 0),
-    progress: bool = option(
-        "--progress", "Proof", "Prove that every request that waits can be run.", False
-    ),
+    progress: bool = option("--progress", "Proof", "Prove that no request waits for ever.", False),
     without: list[str] | None = option("--without TRANSITION", "Proof", WITHOUT_HELP),
     profile: str | None = option("--profile PROFILE", "Proof", PROFILE_HELP),
     mutant: str | None = option("--mutant NAME", "Proof", MUTANT_HELP),

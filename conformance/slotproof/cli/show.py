@@ -130,10 +130,7 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
             )
         return name
     if by_end is None and out is not None and out.suffix and not is_special(out):
-        raise UsageProblem(
-            f"--out {out}: no form ends with {out.suffix}; name a file that ends with one of "
-            f"{_ENDS}, or say the form with --format"
-        )
+        raise UsageProblem(f"--out {out}: no form has this end; give --format, or one of {_ENDS}")
     return by_end or Format.TEXT.value
 
 

@@ -120,11 +120,10 @@ class Store:
         killed, the next one waits until the last of them is gone.
         """
         held: list[int] = []
-        lock_file = self.folder / ".lock"
-        lock = FileLock(lock_file, on_acquired=held.append)
+        lock = FileLock(self.folder / ".lock", on_acquired=held.append)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock_file.touch()  # where it can't be made, the lock would wait for ever
+            (self.folder / ".lock").touch()  # where it can't be made, the lock would wait for ever
             try:
                 holding = lock.acquire(blocking=False)
             except Timeout:

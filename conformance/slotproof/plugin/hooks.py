@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 SUITE = "slotproof"
 HERE = Path(__file__).resolve().parent
 MODULE = HERE / "test_conformance.py"
-_PATHS = {MODULE, HERE, HERE.parent}
 ENGINE = pytest.StashKey[Any]()
-"""The engine that was started before the items were collected."""
+"""The engine under test of this process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,12 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("profile", "NAME", "override the profile that the engine reports")
     passed = "pass over violations of this clause; may be repeated"
     add("ignore", "CLAUSE", passed, action="append", default=[])
-    add(
-        "baseline",
-        "FILE",
-        "a baseline of `slotproof gate`: fail only on findings that are not in it",
-        type=Path,
-    )
+    add("baseline", "FILE", "fail only on findings that are not in this baseline", type=Path)
     add("step-timeout", "S", "seconds for one iteration (default: 10)", type=float, default=10.0)
     folder = "where counterexamples are written (default: slotproof-traces)"
     add("out", "FOLDER", folder, type=Path, default=Path("slotproof-traces"))
@@ -86,33 +80,31 @@ def pytest_configure(config: pytest.Config) -> None:
         parts(config)
         config.pluginmanager.register(Summary(config), "slotproof-summary")
     if asked and main_process and not (config.option.collectonly or config.option.help):
-        started = config.stash[ENGINE] = _started(config)
-        config.add_cleanup(started.close)
-        if config.getoption("tx", None):  # the workers of pytest-xdist start their own
-            started.close()
+        engine = _started(config)
+        if config.getoption("dist", "no") != "no":  # the workers of pytest-xdist start their own
+            engine.close()
 
 
 def _started(config: pytest.Config) -> Any:
-    """Start the engine under test. Raises :class:`pytest.UsageError` with one line."""
+    """Start the engine of this process, once. Raises :class:`pytest.UsageError` with one line."""
     from slotproof.engines.base import EngineUnusable
     from slotproof.engines.registry import EngineSpec
     from slotproof.support.terminal import plain
 
     option = config.getoption
-    try:
-        argument, timeout = option("--slotproof-engine"), option("--slotproof-step-timeout")
-        return EngineSpec.parse(argument, timeout).open()
-    except EngineUnusable as problem:
-        raise pytest.UsageError(plain(str(problem))) from None
+    if ENGINE not in config.stash:
+        spec = EngineSpec.parse(option("--slotproof-engine"), option("--slotproof-step-timeout"))
+        try:
+            engine = config.stash[ENGINE] = spec.open()
+        except EngineUnusable as problem:
+            raise pytest.UsageError(plain(str(problem))) from None
+        config.add_cleanup(engine.close)
+    return config.stash[ENGINE]
 
 
 def asked_for(config: pytest.Config) -> bool:
-    """Return whether the command line names this suite: by its package, or an engine and a path."""
-    names = [arg.split("::")[0] for arg in config.args]
-    if config.getoption("--slotproof-engine") is not None:
-        paths = {(config.invocation_params.dir / name).resolve() for name in names}
-        if paths & _PATHS:
-            return True
+    """Return whether the command line names this suite by its package."""
+    names = (arg.split("::")[0] for arg in config.args)
     wanted = (SUITE, f"{SUITE}.plugin", f"{SUITE}.plugin.test_conformance")
     return bool(config.getoption("pyargs")) and any(name in wanted for name in names)
 
@@ -136,17 +128,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def slotproof_engine(pytestconfig: pytest.Config) -> Generator[Any, None, None]:
+def slotproof_engine(pytestconfig: pytest.Config) -> Any:
     """The engine under test, started once for all items of this process."""
-    if ENGINE in pytestconfig.stash:
-        yield pytestconfig.stash[ENGINE]
-        return
     try:
-        engine = _started(pytestconfig)
+        return _started(pytestconfig)
     except pytest.UsageError as problem:
         pytest.fail(f"slotproof: {problem}", pytrace=False)
-    yield engine
-    engine.close()
 
 
 @pytest.fixture(scope="session")

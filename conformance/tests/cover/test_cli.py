@@ -126,7 +126,7 @@ def test_a_form_that_there_is_not_is_refused(
     found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "x.pdf"
-    assert "no form ends with .pdf; name a file" in wrong(
+    assert "no form has this end; give --format, or one of .txt" in wrong(
         ["show", str(found), "--out", f"{out}"], capfd
     )
     assert not out.exists()

@@ -236,7 +236,7 @@ def test_steps_need_not_be_announced(record: Any, judge: Judge) -> None:
             line["snapshot"]["iter"] += 100  # idle iterations that nobody wrote down
     snapshots(lines)[-1]["iter"] += 1
     named = sum("command" in line for line in lines)
-    assert judge(lines, conforms=True)["commands"] == named
+    assert judge(lines, conforms=True).commands == named
 
 
 def test_a_log_that_breaks_off(record: Any, path: Path) -> None:

@@ -191,11 +191,6 @@ def test_options_without_the_suite_say_what_is_missing(
     run(pytester, *distributed).assert_outcomes(passed=1)  # in addopts it waits for the suite
 
 
-def test_the_suite_by_its_path(pytester: pytest.Pytester) -> None:
-    path = Path(__file__).parents[2] / "slotproof" / "plugin" / "test_conformance.py"
-    run(pytester, str(path), "--slotproof-engine=reference", *SMALL).assert_outcomes(passed=2)
-
-
 def test_listing_the_items_starts_no_engine(pytester: pytest.Pytester) -> None:
     result = run(pytester, *SUITE, "--slotproof-engine=lmdeploy", *SMALL, "--collect-only", "-q")
     assert result.ret == 0
