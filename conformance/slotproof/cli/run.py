@@ -52,7 +52,7 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, labelled, say_all, say_json
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
-SECONDS_HELP = "Search for so long, shrinking included; with --examples, at most."
+SECONDS_HELP = "Search for so long; with --examples, at most so long."
 
 
 def run(
