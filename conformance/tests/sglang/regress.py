@@ -34,8 +34,7 @@ def patched(diff: Path | None, folder: Path) -> Path:
     shutil.copytree(entry.path, copy, symlinks=True)
     if diff is not None:
         site = copy / entry.site.relative_to(entry.path)
-        command = ["patch", "-p1", "--fuzz=0", "-d", str(site), "-i", str(diff)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["patch", "-s", "-p1", "--fuzz=0", "-d", site, "-i", diff], check=True)
     return copy / entry.python.relative_to(entry.path)
 
 
