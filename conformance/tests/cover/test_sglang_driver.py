@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import socket
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +16,7 @@ import torch
 
 from slotproof.drivers.sglang.slotproof_sglang import (
     boot,
+    channel,
     dialects,
     engine,
     events,
@@ -22,6 +26,7 @@ from slotproof.drivers.sglang.slotproof_sglang import (
     speculation,
     window,
 )
+from slotproof.drivers.sglang.slotproof_sglang.channel import Channel, fork
 from slotproof.drivers.sglang.slotproof_sglang.dialects import checks
 from slotproof.drivers.sglang.slotproof_sglang.free_list import FreeList
 from slotproof_model.evaluation.layout import LAYOUT
@@ -158,3 +163,59 @@ def test_a_replay_ends_before_the_first_tie(margins: list[float], count: int, ce
     made = replay.Replay.__new__(replay.Replay)
     made.margins = margins
     assert made._certain(count) == certain
+
+
+class Replaying:
+    """A replay that raises on one prompt and dies of another."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def tokens(self, prompt: list[int], count: int) -> Generator[None, None, list[int]]:
+        yield
+        if prompt == [6]:
+            raise RuntimeError("bad page")
+        if prompt[0] > 6:
+            os.kill(os.getpid(), prompt[0])
+        return prompt * count
+
+    @staticmethod
+    def run(script: Iterator[None]) -> None:
+        for _ in script:
+            pass
+
+
+def test_the_death_of_a_replay_is_told_by_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is in the answer, which is none of the protocol's otherwise: it was called
+    garbage on the wire. After a replay that raises the next is answered; after a death the
+    template is built anew."""
+    monkeypatch.setattr(processes, "Replay", Replaying)
+    ours, _theirs = socket.socketpair()
+    asking, replaying = socket.socketpair()
+    engine: Any = Replaying
+
+    def begin() -> None:
+        asking.close()
+        processes.replayer(Channel(replaying), engine, slides=False)
+
+    pid = fork(begin)
+    replaying.close()
+    templates = processes.Templates()
+    templates.channels["key"] = processes.Template(pid, Channel(ours), Channel(asking))
+    templates.current, templates.busy = "key", True
+    failed = {"ok": False, "kind": "crash"}
+    assert templates.recompute([1], 2) == {"ok": True, "result": {"tokens": [1, 1]}}
+    raised = templates.recompute([6], 2)
+    assert raised.pop("trace").endswith("RuntimeError: bad page\n")
+    assert raised == {**failed, "error": "replaying a turn alone: RuntimeError: bad page"}
+    assert templates.recompute([2], 1)["ok"]
+    died = templates.recompute([9], 2)
+    text = "the process that replays turns died (SIGKILL)"
+    assert died == {**failed, "error": text, "trace": ""}
+    assert (templates.channels, templates.busy) == ({}, False)
+
+
+def test_how_a_process_ended() -> None:
+    statuses = [9, 3 << 8, 34]
+    assert [channel.how(status) for status in statuses] == ["SIGKILL", "exit status 3", "SIGRTMIN"]
+    assert channel.how(35) == "signal 35"

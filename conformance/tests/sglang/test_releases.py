@@ -195,6 +195,40 @@ def test_a_corrupted_cache_shows_in_the_tokens_and_nowhere_else(
     assert violation.detail.startswith("output 2 of r1 is ")
 
 
+REPLAYS = """
+import os
+from slotproof_sglang import main, replay
+def tokens(self, prompt, count):
+    yield
+    {}
+replay.Replay.tokens = tokens
+main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ("os.abort()", "the process that replays turns died (SIGABRT)"),
+        ("raise OSError('no pages')", "replaying a turn alone: OSError: no pages"),
+    ],
+)
+def test_a_replay_that_dies_is_no_garbage_on_the_wire(
+    tmp_path: Path, work: str, said: str, python_of: Callable[[str], Path]
+) -> None:
+    """INV-ALIVE.crash: told as it is, and the next example runs."""
+    script = tmp_path / "evil.py"
+    script.write_text(REPLAYS.format(work))
+    found = {**os.environ, "PYTHONPATH": str(DRIVER)}
+    commands = [OPEN, turn("r1", 7, 6), steps(8)]
+    with closing(ProcessEngine([str(python_of("0.5.23")), str(script)], 60, found)) as engine:
+        for _ in range(2):
+            log = play(engine, Setup(CONFIGS["p1"], set_aside=REPORTED), commands).log
+            (violation,) = log[-1].violations
+            assert (violation.detail, violation.fault) == (said, None)
+            assert violation.said, "the end of standard error, or a traceback"
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_methods_that_make_transitions_are_there(
     release: str, python_of: Callable[[str], Path]

@@ -97,7 +97,9 @@ def frames(trace: str) -> list[str]:
 
 
 def how(status: int) -> str:
-    """How a process ended."""
+    """How a process ended: ``SIGSEGV``, ``exit status 3``."""
     if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)}"
+        number = os.WTERMSIG(status)
+        known = number in iter(signal.Signals)  # a real-time signal has no name
+        return signal.Signals(number).name if known else f"signal {number}"
     return f"exit status {os.WEXITSTATUS(status)}"

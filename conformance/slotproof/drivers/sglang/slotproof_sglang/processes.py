@@ -147,9 +147,11 @@ class Templates:
         key = (count, *tokens)
         if key not in found.known:
             message = {"tokens": tokens, "count": count}
-            answer = found.replays.ask(message)
-            if answer is None:
-                return crash("the process that replays turns died", "")
+            died = crash("the process that replays turns died", "", gone=True)
+            answer = found.replays.ask(message) or died
+            if answer.pop("gone", False):  # only a new template has another one
+                self.channels.pop(str(self.current)).kill()
+                self.busy = False
             if not answer.get("ok"):
                 return answer
             found.known[key] = answer["result"]["tokens"]
@@ -271,7 +273,10 @@ def child(channel: Channel, engine: Engine, config: dict[str, Any]) -> None:
 
 
 def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
-    """Replay turns until nobody asks any more; an engine that a replay broke is not used again."""
+    """Replay turns until nobody asks any more; an engine that a replay broke is not used again.
+
+    A message may be lost with a process that dies: then nothing more is replayed here.
+    """
 
     def begin() -> None:
         replay = Replay(engine, slides)
@@ -284,15 +289,22 @@ def replayer(channel: Channel, engine: Engine, slides: bool) -> None:
         run(channel, engine, script(), "replaying a turn alone: ")
 
     while channel.asked():
-        os.waitpid(fork(begin), 0)
+        _, status = os.waitpid(fork(begin), 0)
+        if status != 0:
+            text = f"the process that replays turns died ({how(status)})"
+            channel.send(crash(text, "", gone=True))
+            return
 
 
 def run(channel: Channel, engine: Engine, script: Iterator[None], doing: str = "") -> None:
-    """Run the engine for as long as the script lasts; what it raises ends it."""
+    """Run the engine for as long as the script lasts; what it raises ends it.
+
+    After a replay (``doing``) that raised, the next one gets a fresh fork: nothing is gone.
+    """
     try:
         engine.run(script)
     except Exception as error:
-        channel.send(crash(doing + one_line(error), traceback.format_exc(), gone=True))
+        channel.send(crash(doing + one_line(error), traceback.format_exc(), gone=not doing))
 
 
 def answered(name: str, work: Generator[None, None, Any]) -> Generator[None, None, dict[str, Any]]:
