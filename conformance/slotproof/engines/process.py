@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,10 +31,36 @@ START_TIMEOUT = 120.0
 _HELLO = {"op": "hello", "protocol": PROTOCOL}
 
 
+_RAISED = re.compile(
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b(?::|$)|Fatal Python error:"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+_WARNING = re.compile(r"\b\w*Warning:|\bWARN(?:ING)?\b|^warning\b|^\[?W\d{4}\b|\bwarn\(")
+
+
 def last_words(failure: EngineFailed) -> str:
-    """The last line of what the driver wrote on standard error, or of its traceback."""
-    lines = [line.strip() for line in failure.trace.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    """Return the line of standard error, or of a traceback, that names the failure.
+
+    This is the last exception of a traceback, otherwise the last line that belongs to no warning.
+    """
+    raised = plain = ""
+    inside = ignored = warned = False
+    for line in failure.trace.splitlines():
+        text, indented = line.strip(), line[:1].isspace()
+        if text.endswith(_TRACEBACK):
+            inside = True
+        elif inside and (indented or not text):
+            continue
+        elif text and (inside or (not indented and _RAISED.match(text))):
+            # What a destructor raises is printed while Python exits, and ends nothing.
+            raised = raised if ignored else text
+            inside = ignored = warned = False
+        elif _WARNING.search(text):
+            warned = True
+        elif text and not (warned and indented):
+            plain, warned = text, False
+            ignored = text.startswith("Exception ignored in")
+    return (raised or plain)[:300]
 
 
 class ProcessEngine:
@@ -186,7 +213,8 @@ def not_started(failure: EngineFailed) -> str:
     """One line for a driver that did not get through the handshake."""
     said = last_words(failure)
     if failure.how == "hang":
-        said = f"{said} (on standard error)" if said else "nothing on standard error"
+        nothing = "warnings only" if failure.trace.strip() else "nothing"
+        said = f"{said} (on standard error)" if said else f"{nothing} on standard error"
         return (
             f"the driver does not start: {failure}; sent {json.dumps(_HELLO)}, expected one line "
             "of JSON with its protocol, engine and capabilities; it says: "

@@ -12,7 +12,7 @@ import pytest
 
 from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.pipe import Pipe
-from slotproof.engines.process import ProcessEngine
+from slotproof.engines.process import ProcessEngine, last_words, not_started
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Setup, play
@@ -72,6 +72,61 @@ def test_a_driver_that_behaves(toy: Open) -> None:
 def test_a_driver_that_does_not_start_is_unusable(toy: Open, mode: str, text: str) -> None:
     with pytest.raises(EngineUnusable, match=text):
         toy(mode)
+
+
+LOG = "[2026-11-26 21:40:11] WARNING server_args.py:12: no GPU\n"
+WARNS = (
+    "/v/site-packages/sglang/kernels/ops/attention/fla/utils.py:223: UserWarning: Triton is not "
+    "supported on current platform, roll back to CPU.\n  warnings.warn(\n"
+)
+RAISED = (
+    "Traceback (most recent call last):\n"
+    '  File "/v/drivers/sglang/__main__.py", line 9, in <module>\n'
+    "    main()\n"
+    "    ~~~~^^\n"
+)
+NO_CUDA = "ImportError: libcuda.so.1: cannot open shared object file\n"
+DURING = "During handling of the above exception, another exception occurred:"
+FATAL = "Fatal Python error: Segmentation fault"
+LEAVING = "Exception ignored in: <function Pool.__del__ at 0x7f02>\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (RAISED + NO_CUDA, NO_CUDA.strip()),
+        (RAISED + NO_CUDA + WARNS + LOG, NO_CUDA.strip()),
+        (WARNS + RAISED + "zmq.error.Again: busy\n" + LOG, "zmq.error.Again: busy"),
+        (
+            RAISED
+            + "RuntimeError: CUDA error: no device\nFor debugging pass CUDA_LAUNCH_BLOCKING=1\n",
+            "RuntimeError: CUDA error: no device",
+        ),
+        (
+            f"{RAISED}KeyError: 'x'\n\n{DURING}\n\n{RAISED}slotproof_driver.UsageError: no layout\n",
+            "slotproof_driver.UsageError: no layout",
+        ),
+        (RAISED + NO_CUDA + LEAVING + RAISED + "TypeError: 'NoneType'\n", NO_CUDA.strip()),
+        ('  File "x.py", line 1\n    a b\n      ^\nSyntaxError: bad\n', "SyntaxError: bad"),
+        (
+            f"{FATAL}\n\nThread 0x7f (most recent call first):\n  File ...\n\nExtension modules: x\n",
+            FATAL,
+        ),
+        ("usage: m [-h]\nm: error: unrecognized arguments: -x\n" + WARNS, "m: error: unrecogn"),
+        ("no such device\n" + LOG + WARNS, "no such device"),
+        ("waiting\nW1126 21:40:11.000 12 x.py:3] slow\nwarning: old kernel\n", "waiting"),
+        (WARNS + LOG, ""),
+        ("", ""),
+    ],
+)
+def test_the_line_that_names_a_failure_is_no_warning(said: str, words: str) -> None:
+    found = last_words(EngineFailed("crash", "it died", said))
+    assert found.startswith(words) and bool(found) == bool(words)
+
+
+def test_a_driver_that_only_warned_says_nothing_else() -> None:
+    text = not_started(EngineFailed("hang", "no answer within 2 s", WARNS))
+    assert "it says: warnings only on standard error; --step-timeout" in text
 
 
 def test_a_driver_that_never_says_hello(tmp_path: Path) -> None:
