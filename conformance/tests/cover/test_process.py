@@ -103,15 +103,12 @@ LEAVING = "Exception ignored in: <function Pool.__del__ at 0x7f02>\n"
             "RuntimeError: CUDA error: no device",
         ),
         (
-            f"{RAISED}KeyError: 'x'\n\n{DURING}\n\n{RAISED}slotproof_driver.UsageError: no layout\n",
-            "slotproof_driver.UsageError: no layout",
+            f"{RAISED}KeyError: 'x'\n\n{DURING}\n\n{RAISED}driver.UsageError: no layout\n",
+            "driver.UsageError: no layout",
         ),
         (RAISED + NO_CUDA + LEAVING + RAISED + "TypeError: 'NoneType'\n", NO_CUDA.strip()),
         ('  File "x.py", line 1\n    a b\n      ^\nSyntaxError: bad\n', "SyntaxError: bad"),
-        (
-            f"{FATAL}\n\nThread 0x7f (most recent call first):\n  File ...\n\nExtension modules: x\n",
-            FATAL,
-        ),
+        (f"{FATAL}\n\nThread 0x7f (most recent call first):\n  File ...\n\nExtension: x\n", FATAL),
         ("usage: m [-h]\nm: error: unrecognized arguments: -x\n" + WARNS, "m: error: unrecogn"),
         ("no such device\n" + LOG + WARNS, "no such device"),
         ("waiting\nW1126 21:40:11.000 12 x.py:3] slow\nwarning: old kernel\n", "waiting"),
