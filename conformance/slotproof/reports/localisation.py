@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from slotproof.engines.methods import Methods, methods_of
+from slotproof.lockstep.oracles.content import STORED_RIGHT
 from slotproof.reports.view import FIGURES, View
 from slotproof.reports.wording import guard_words
 from slotproof_model.spec.memory import Move
@@ -23,6 +24,7 @@ MOST = 3
 """Shown at most."""
 
 _PAGES = {"INV-OWNER", "INV-BACKED", "INV-LOCK"}
+_SAMPLING = {"T-EXTEND", "T-DECODE", "T-RESULT"}
 _POOLS = ("full.", "swa.")
 _SESSION = "session."
 
@@ -150,7 +152,15 @@ def _guards(view: View) -> Iterator[Suspects]:
 
 def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
     """No length and no count is wrong."""
-    broken = {each.invariant for each in view.trace.violations}
+    broken = {name for each in view.trace.violations for name in (each.invariant, each.clause)}
+    if "INV-CONTENT.stamp" in broken:
+        broken.discard("INV-CONTENT.tokens")  # it comes of the other
+    stored = any(each.detail.endswith(STORED_RIGHT) for each in view.trace.violations)
+    answer = (
+        (_samples, f"the sampled tokens are wrong, {STORED_RIGHT}", "the last were sampled by:")
+        if stored
+        else (_computes, "the answer differs from that without a cache", "the last came of:")
+    )
     stalls = any(each.clause == "INV-PROGRESS.stalled" for each in view.trace.violations)
     for each in view.trace.violations:
         if each.transition in TRANSITIONS:
@@ -159,11 +169,12 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
         yield Suspects("nothing changes any more", "each iteration is only", _names(events))
     looks = (
         (
-            {"INV-CONTENT"},
+            {"INV-CONTENT.stamp"},
             _fills,
             "what is stored is wrong, or it is another's: lengths and counts are right",
             "one of these wrote it, or pointed the row to it:",
         ),
+        ({"INV-CONTENT.tokens"}, *answer),
         (
             _PAGES,
             _moves,
@@ -191,6 +202,14 @@ def _fills(event: Event) -> bool:
     """It computes KV, or has a row point to that of others."""
     known = TRANSITIONS[event["transition"]]
     return any(each.move in (Move.ALLOC, Move.POINT) for each in known.memory)
+
+
+def _samples(event: Event) -> bool:
+    return event["transition"] in _SAMPLING
+
+
+def _computes(event: Event) -> bool:
+    return _fills(event) or _samples(event)
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:

@@ -344,7 +344,8 @@ def test_tokens_are_recomputed_over_the_wire(monkeypatch: pytest.MonkeyPatch) ->
     (violation,) = log[-1].violations
     assert violation.clause == "INV-CONTENT.tokens"
     assert violation.detail == (
-        f"output 0 of r1 is {expected[0]}; without a cache it is {expected[0] + 1}"
+        f"output 0 of r1 is {expected[0]}; without a cache it is {expected[0] + 1}; "
+        "the KV that was looked at is right"
     )
 
 

@@ -405,6 +405,36 @@ def test_wrong_content_names_who_wrote_it_or_pointed_to_it() -> None:
     assert look.events[:2] == ("T-MATCH r2", "T-EXTEND r2")
 
 
+def without_content(snapshot: Any) -> Any:
+    return {name: part for name, part in snapshot.items() if name != "content"}
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_wrong_token_of_right_kv_is_not_called_wrong_kv(
+    shows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INV-CONTENT.tokens: what is stored was looked at, or the engine does not show it."""
+    engine = InProcessEngine()
+    do, expected = engine.do, engine.recompute([1, 2, 3], 2)
+    wrong = [expected[0], expected[1] + 1]
+    monkeypatch.setattr(engine, "recompute", lambda tokens, count: wrong)
+    if not shows:
+        monkeypatch.setattr(engine, "do", lambda command: [*map(without_content, do(command))])
+    turn = {"do": "submit", "session": None, "rid": "r1", "tokens": [1, 2, 3], "max_new": 2}
+    log = play(engine, Setup(CONFIGS["p1"]), [{**turn, "stop": []}, {"do": "step", "n": 3}]).log
+    view = of_rows(rows_of(log), log[-1].violations)
+    (found,) = view.trace.violations
+    assert found.clause == "INV-CONTENT.tokens"
+    assert found.detail.endswith("; the KV that was looked at is right") == shows
+    (look,) = suspects(view)
+    assert look.events == ("T-DECODE r1",)
+    assert look.why == (
+        "the sampled tokens are wrong, the KV that was looked at is right"
+        if shows
+        else "the answer differs from that without a cache"
+    )
+
+
 def test_a_page_that_no_pool_has(tmp_path: Path) -> None:
     """An engine may show any integer; the trace that says so can be read and drawn."""
     text = (FINDINGS / "sglang-0.5.12-swa-locked-full.itf.json").read_text()

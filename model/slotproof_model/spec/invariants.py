@@ -297,7 +297,7 @@ STEP_CLAUSE = harness(
 )
 CONTENT = harness(
     "INV-CONTENT",
-    "At every committed position lies the KV written for that token at that position.",
+    "A committed position has the KV of its token there; answers are those without a cache.",
     stamp="the KV at each committed position carries its token and position",
     tokens="sampled tokens are those of a run without any cache",
 )

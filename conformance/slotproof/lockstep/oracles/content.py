@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from slotproof.lockstep.observation import Observation, Owner, Violation, violated
 from slotproof.lockstep.oracles.contract import aborted_unasked
 
+STORED_RIGHT = "the KV that was looked at is right"
+"""Said of a wrong answer of an engine that shows its KV."""
+
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    yield from _stamps(seen)
+    stored = list(_stamps(seen))
+    yield from stored
     for rid, expected in seen.recompute.items():
         sent = seen.client.requests[rid]
         if aborted_unasked(seen, sent) and len(sent.output) <= 1 + seen.config.draft:
@@ -22,6 +26,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if wrong is not None:
             first, have, want = wrong
             words = "output {n} of {rid} is {engine}; without a cache it is {spec}"
+            words += f"; {STORED_RIGHT}" if "content" in seen.snapshot and not stored else ""
             yield violated("INV-CONTENT.tokens", words, n=first, rid=rid, spec=want, engine=have)
 
 
