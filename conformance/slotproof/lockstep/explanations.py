@@ -8,8 +8,9 @@ explains less than one that does not: the engine would have gone wrong there alr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from slotproof.lockstep.abstraction import abstract
@@ -26,6 +27,8 @@ MOST = 3
 """Shown at most."""
 EVENTS = 100
 """Of an iteration with more nothing is explained; an engine may tell any number."""
+_SECOND = re.compile(r", swa (?:\[(?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|[\w.]+)")
+"""A span of the second pool beside one of the first."""
 EARLIER = 50
 """Iterations that an explanation is held against, the last ones."""
 
@@ -88,14 +91,31 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explan
         lenient = not _lands(last, right)  # else its guard is all that is wrong
         for each in (*deviations(id_).values(), *others):
             other = {**table, id_: each.step(constants.page_size, lenient)}
-            if _lands(last, other) and len(each.words) <= READABLE:
+            if not _lands(last, other):
+                continue
+            words = each.words if "swa" in referee.snapshot["pools"] else _of_one_pool(each.words)
+            if words and len(words) <= READABLE:
                 held = all(_lands(turn, other) for turn in (*evidence, *long[-1:]))
-                found.append((each, held))
+                found.append((replace(each, said=words), held))
     found.sort(key=lambda one: (not one[1], one[0].rank))
     plain = _distinct(found)
     more = [one for one in found if one not in plain]
     every = [Explanation(each.id, each.words, always) for each, always in [*plain, *more]]
     return tuple(dict.fromkeys(every))
+
+
+def _of_one_pool(words: str) -> str:
+    """The words without the second pool; empty where they are about it.
+
+    >>> _of_one_pool("T-ABORT unlocks full u, swa swa_u twice")
+    'T-ABORT unlocks full u twice'
+    >>> _of_one_pool("T-CLOSE frees full [slot.Q, x), swa [max(slot.Q, slot.E), x) twice")
+    'T-CLOSE frees full [slot.Q, x) twice'
+    >>> _of_one_pool("T-INSERT does not unlock swa swa_x")
+    ''
+    """
+    left = _SECOND.sub("", words)
+    return "" if "swa" in left else left
 
 
 def _turns(referee: Referee) -> list[_Turn]:

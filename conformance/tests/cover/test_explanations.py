@@ -52,6 +52,27 @@ def test_the_change_that_is_the_bug_comes_first(mutant: str) -> None:
     assert found is not None and (found[0].words, found[0].always) == (words, True)
 
 
+LONG = turn("r1", [1, 2, 3], max_new=4)
+PLAIN = [each for n in "12" for each in (turn(f"r{n}", [1, 2, 3, 4], None, 3), STEP, STEP)]
+NO_UNLOCK = "T-ABORT does not unlock full u; does not give back the row, one if req.row ≠ no_row"
+
+
+@pytest.mark.parametrize(
+    ("mutant", "commands", "words"),
+    [
+        ("22790b-first-turn-abort", [OPEN, LONG, STEP, {"do": "abort", "rid": "r1"}], NO_UNLOCK),
+        ("leak-full", [*PLAIN, STEP], "T-EXTEND allocates full [⌈req.A⌉, ⌈t⌉) twice"),
+    ],
+)
+def test_a_pool_that_the_engine_does_not_have_is_not_named(
+    mutant: str, commands: list[Command], words: str
+) -> None:
+    found = explain(after(mutant, "p1", [*commands, STEP]))
+    assert found is not None
+    assert words in {each.words for each in found}
+    assert "swa" not in " ".join(map(str, found))
+
+
 def test_an_engine_that_conforms_needs_no_explanation() -> None:
     assert explain(after(None, "p1", TWO_TURNS)) is None
 
