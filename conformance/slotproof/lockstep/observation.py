@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -118,6 +118,25 @@ class Violation:
         where = f" at {self.transition}" if self.transition else ""
         where += f", iteration {self.iteration}" if self.iteration else ""
         return f"{self.clause}{where}: {self.detail}"
+
+
+_NAMES_THE_CAUSE = frozenset(["INV-OWNER", "INV-LOCK", "INV-REUSE", "INV-LOOKUP"])
+
+
+def causes_first(violations: Sequence[Violation]) -> list[Violation]:
+    """Return the violations as reports list them: a sum comes after the clause that says why.
+
+    >>> lost, total = Violation("INV-OWNER", "lost"), Violation("INV-SUM-FULL", "equation")
+    >>> causes_first([total, lost]) == [lost, total]
+    True
+    """
+    real = [each for each in violations if not each.reporting]
+    total = next((each for each in real if each.invariant.startswith("INV-SUM-")), None)
+    at = violations.index(total) if total else 0
+    causes = [
+        each for each in violations[at:] if each in real and each.invariant in _NAMES_THE_CAUSE
+    ]
+    return [*violations[:at], *causes, *(each for each in violations[at:] if each not in causes)]
 
 
 _WHOM = ("pool", "page", "owners", "session", "rid", "iteration", "pins", "fault")

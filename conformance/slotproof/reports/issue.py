@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slotproof.lockstep.observation import causes_first
 from slotproof.protocol.commands import describe
 from slotproof.protocol.family import Harness
 from slotproof.reports import alone, sentences
@@ -45,7 +46,7 @@ def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     trace = view.trace
     family, harness = harness_of(trace)
     release = trace.engine.partition(" ")[2]
-    first, *others = trace.violations
+    first, *others = causes_first(trace.violations)
     yield f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}"
     yield ""
     yield f"**Expected:** {text(sentences.sentence(first))}"

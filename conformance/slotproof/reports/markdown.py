@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotproof.lockstep.observation import TERMS
+from slotproof.lockstep.observation import TERMS, causes_first
 from slotproof.reports import scripted, sentences
 from slotproof.reports.localisation import Place, suspects
 from slotproof.reports.step import Actor, Step
@@ -50,7 +50,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
     if trace.violations:
         yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
         yield ""
-        for violation in trace.violations:
+        for violation in causes_first(trace.violations):
             where = f" at {code(violation.transition)}" if violation.transition else ""
             yield f"- **{text(violation.clause)}**{where}: {code(violation.detail)}"
             yield from fenced(last_said(violation), "")

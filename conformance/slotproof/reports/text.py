@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.figures import in_a_line
-from slotproof.lockstep.observation import TERMS, Violation
+from slotproof.lockstep.observation import TERMS, Violation, causes_first
 from slotproof.protocol.commands import describe
 from slotproof.reports.crash import crashed_at
 from slotproof.reports.equation import sum_of
@@ -83,7 +83,7 @@ def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
 
 def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     if trace.violations:
-        first = trace.violations[0]
+        first = causes_first(trace.violations)[0]
         where = crashed_at(trace, first)
         at = f", at {where}" if where else ""
         yield f"{first.clause} violated by {trace.engine}, {in_all(trace)}{at}"
@@ -101,7 +101,7 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     yield ""
     if trace.violations:
         yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
-        for violation in trace.violations:
+        for violation in causes_first(trace.violations):
             yield f"  {violation}"
             yield from (f"    | {line}" for line in last_said(violation))
         yield ""

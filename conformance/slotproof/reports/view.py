@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import count, pairwise
 from typing import Any
 
-from slotproof.lockstep.observation import Violation
+from slotproof.lockstep.observation import Violation, causes_first
 from slotproof.protocol.commands import describe
 from slotproof.reports.page_map import page_maps
 from slotproof.reports.sequence import arrows
@@ -37,7 +37,7 @@ class View:
         self._draw()
         if trace.violations:
             last = self.steps[-1]
-            last.violations = trace.violations
+            last.violations = causes_first(trace.violations)
             last.died = any(each.invariant == "INV-ALIVE" for each in trace.violations)
             last.ran = last.ran and not last.died
         self._fold()

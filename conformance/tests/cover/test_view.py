@@ -12,7 +12,7 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.config import CONFIGS
-from slotproof.reports import html, markdown, sentences
+from slotproof.reports import html, markdown, sentences, text
 from slotproof.reports.localisation import suspects
 from slotproof.reports.page_map import Cell, page_maps
 from slotproof.reports.sequence import LANES, WAYS
@@ -403,6 +403,17 @@ def test_wrong_content_names_who_wrote_it_or_pointed_to_it() -> None:
     assert view.trace.violations[0].invariant == "INV-CONTENT"
     (look,) = [each for each in suspects(view) if "pointed" in each.how]
     assert look.events[:2] == ("T-MATCH r2", "T-EXTEND r2")
+
+
+def test_a_report_lists_the_sum_after_the_clause_that_says_why() -> None:
+    """The trace has them the other way round: findings are named by its first."""
+    view = finding("0.5.10.post1-retract-tail")
+    assert view.trace.violations[0].clause == "INV-SUM-FULL.equation"
+    listed = [each.clause for each in view.steps[-1].violations]
+    assert listed[:3] == ["INV-OWNER.lost", "INV-LOCK.count", "INV-SUM-FULL.equation"]
+    shown = text.render(view.trace, "T")
+    assert shown.startswith("INV-OWNER.lost violated by sglang 0.5.10.post1")
+    assert shown.index("  INV-OWNER.lost: ") < shown.index("  INV-SUM-FULL.equation: ")
 
 
 def without_content(snapshot: Any) -> Any:

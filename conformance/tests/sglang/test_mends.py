@@ -1,5 +1,4 @@
-"""Patches on real builds: with them a finding's trace is clean. That it violates without them is
-tested in `test_builds.py` and `test_gate.py`."""
+"""Patches on real builds: each that fits a release repairs what its trace shows there."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from slotproof.drivers.sglang.slotproof_sglang.mends import Source, names
 from slotproof.engines.base import Engine, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import play
-from slotproof.reports.trace import load_trace
+from slotproof.reports.trace import Trace, load_trace
 
 pytestmark = pytest.mark.sglang
 
@@ -29,6 +28,20 @@ NOT_FOR = {
     },
 }
 """Patches of bugs that a release does not have."""
+_FIRST = {"branch-of-aborted", "empty-first-turn", "replace-all-crash", "retracted-abort-waits"}
+OLDER = {
+    "0.5.10.post1": {"branch-of-aborted"},
+    "0.5.12": {*_FIRST, "stub-clears-inflight"},
+    "0.5.15": {
+        *_FIRST,
+        "stub-clears-inflight",
+        "one-token-history",
+        "page-16-waits",
+        "queued-abort",
+        "refused-token",
+    },
+}
+"""Patches that older releases get: in 0.5.12 and 0.5.15, for one, a slot has no `kv`."""
 NOT_MENDED = {
     "sglang-0.5.23-waits-rows",
     "sglang-0.5.23-waits-swa",
@@ -48,15 +61,15 @@ TRACES = [
 
 
 @pytest.fixture(scope="module")
-def mended() -> Iterator[Callable[[str], Engine]]:
-    """Return a release with all patches that fit."""
-    engines: dict[str, Engine] = {}
+def mended() -> Iterator[Callable[..., Engine]]:
+    """Return a release with all patches that fit, or with those that are named."""
+    engines: dict[tuple[str, ...], Engine] = {}
 
-    def once(release: str) -> Engine:
-        if release not in engines:
-            spec = EngineSpec(f"sglang=={release}", step_timeout=30, mends=("all",))
-            engines[release] = spec.open()
-        return engines[release]
+    def once(release: str, patches: tuple[str, ...] = ("all",)) -> Engine:
+        if (release, *patches) not in engines:
+            spec = EngineSpec(f"sglang=={release}", step_timeout=30, mends=patches)
+            engines[release, *patches] = spec.open()
+        return engines[release, *patches]
 
     yield once
     for engine in engines.values():
@@ -75,14 +88,33 @@ def test_the_trace_of_a_finding_is_clean_with_the_mends(
     assert len(log) == len(trace.commands)
 
 
-@pytest.mark.parametrize("release", NOT_FOR)
-def test_each_mend_fits_alone_and_beside_the_others(
-    release: str, mended: Callable[[str], Engine], python_of: Callable[[str], Path]
+def clauses(engine: Engine, trace: Trace) -> set[str]:
+    log = play(engine, trace.setup, trace.commands, trace.passes).log
+    return {each.clause for each in log[-1].violations}
+
+
+@pytest.mark.parametrize("release", [*OLDER, *NOT_FOR])
+def test_a_patch_that_fits_repairs_what_its_trace_shows(
+    release: str, mended: Callable[..., Engine], python_of: Callable[[str], Path]
 ) -> None:
-    wanted = set(names()) - NOT_FOR[release]
-    assert set(mended(release).capabilities.mends) == wanted
+    """`retract-finishes` was put in place where a slot has no `kv`, and each turn crashed."""
+    wanted = OLDER.get(release) or set(names()) - NOT_FOR[release]
     (root,) = python_of(release).parents[1].glob("lib/python3*/site-packages")
     assert {name for name in names() if Source(root).mend(name) is None} == wanted
+    assert set(mended(release).capabilities.mends) == wanted
+    for name in sorted(wanted):
+        paths = [*FINDINGS.glob(f"sglang-*-{name}.itf.json")]
+        traces = map(load_trace, [*paths, *FINDINGS.glob(f"gate/sglang-*-{name}-plain.itf.json")])
+        shown = [
+            trace
+            for trace in traces
+            if {each.clause for each in trace.violations}
+            & clauses(mended(release, trace.mends), trace)
+        ]
+        assert shown, f"{name}: no trace of it shows the bug"
+        assert [(name, *clauses(mended(release), trace)) for trace in shown] == [(name,)] * len(
+            shown
+        )
 
 
 def test_a_mend_of_another_release_is_one_line() -> None:
