@@ -24,6 +24,7 @@ MOST = 3
 """Shown at most."""
 
 _PAGES = {"INV-OWNER", "INV-BACKED", "INV-LOCK"}
+DIFFERS = "the answer differs from that without a cache"
 _SAMPLING = {"T-EXTEND", "T-DECODE", "T-RESULT"}
 _POOLS = ("full.", "swa.")
 _SESSION = "session."
@@ -153,14 +154,7 @@ def _guards(view: View) -> Iterator[Suspects]:
 def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
     """No length and no count is wrong."""
     broken = {name for each in view.trace.violations for name in (each.invariant, each.clause)}
-    if "INV-CONTENT.stamp" in broken:
-        broken.discard("INV-CONTENT.tokens")  # it comes of the other
     stored = any(each.detail.endswith(STORED_RIGHT) for each in view.trace.violations)
-    answer = (
-        (_samples, f"the sampled tokens are wrong, {STORED_RIGHT}", "the last were sampled by:")
-        if stored
-        else (_computes, "the answer differs from that without a cache", "the last came of:")
-    )
     stalls = any(each.clause == "INV-PROGRESS.stalled" for each in view.trace.violations)
     for each in view.trace.violations:
         if each.transition in TRANSITIONS:
@@ -174,7 +168,12 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             "what is stored is wrong, or it is another's: lengths and counts are right",
             "one of these wrote it, or pointed the row to it:",
         ),
-        ({"INV-CONTENT.tokens"}, *answer),
+        (
+            {"INV-CONTENT.tokens"},
+            _samples if stored else _fills,
+            f"the sampled tokens are wrong, {STORED_RIGHT}" if stored else DIFFERS,
+            "the last were sampled by:" if stored else "the last came of:",
+        ),
         (
             _PAGES,
             _moves,
@@ -206,10 +205,6 @@ def _fills(event: Event) -> bool:
 
 def _samples(event: Event) -> bool:
     return event["transition"] in _SAMPLING
-
-
-def _computes(event: Event) -> bool:
-    return _fills(event) or _samples(event)
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:

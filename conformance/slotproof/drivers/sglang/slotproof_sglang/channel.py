@@ -100,6 +100,5 @@ def how(status: int) -> str:
     """How a process ended: ``SIGSEGV``, ``exit status 3``."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        known = number in iter(signal.Signals)  # a real-time signal has no name
-        return signal.Signals(number).name if known else f"signal {number}"
+        return {int(each): each.name for each in signal.Signals}.get(number, f"signal {number}")
     return f"exit status {os.WEXITSTATUS(status)}"
