@@ -83,7 +83,7 @@ def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
 
 def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
     if trace.violations:
-        first = causes_first(trace.violations)[0]
+        first = trace.violations[0]
         where = crashed_at(trace, first)
         at = f", at {where}" if where else ""
         yield f"{first.clause} violated by {trace.engine}, {in_all(trace)}{at}"
