@@ -15,6 +15,8 @@
 # make mutant-table  docs/reference/mutants: which oracles find which mutant; SEEDS=10, JOBS=2 (hours)
 # make explore  every state of small worlds of the spec; wrong-specs, spec-mutants, cvc5, tlc and smtlib
 #             are more of the model's checks of itself, ARGS=--help lists the options of one
+# make traces  every committed trace recorded again by its build and the code of today; environments
+#             are made where they are missing; ONLY='*-retract-tail.itf.json' is these alone
 # make gallery  a page for each mutant and each finding, in build/gallery (some minutes)
 # make site   the documentation as a site, in build/site; it opens from disk
 # Needs Python >= 3.11 with pip and venv, and nothing else.
@@ -52,7 +54,7 @@ else
 JAVA_SAYS := TLC was run with $(JAVA)
 endif
 
-.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu gallery bench bench-gpu clean
+.PHONY: run check test test-all test-changed lint types site soak fuzz mutants mutant-table explore wrong-specs spec-mutants cvc5 tlc smtlib sglang-env sglang-envs vllm-env vllm-envs test-sglang test-vllm test-browser test-gpu traces gallery bench bench-gpu clean
 
 run: $(VENV)/.installed
 	$(BIN)/slotproof run --engine reference $(RUN_FLAGS)
@@ -172,6 +174,10 @@ test-sglang: $(VENV)/.tested sglang-envs
 
 test-browser: $(VENV)/.tested
 	$(BIN)/python -m pytest -m browser conformance/tests/browser
+
+# What the pages of docs/findings show: committed, and tested by the parts sglang and vllm.
+traces: $(VENV)/.tested
+	$(BIN)/python -m tests.traces_again $(if $(ONLY),--only '$(ONLY)')
 
 gallery: $(VENV)/.installed
 	for mutant in $$($(BIN)/slotproof list mutants | cut -d' ' -f1); do \

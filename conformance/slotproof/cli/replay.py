@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -21,15 +20,12 @@ from slotproof.cli.options import (
     writing,
 )
 from slotproof.cli.side_by_side import compared
-from slotproof.engines.base import demand
 from slotproof.engines.registry import EngineSpec, is_ours
-from slotproof.lockstep.explanations import explain
-from slotproof.lockstep.referee import play
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.terminal import say, say_all, say_json
 from slotproof.traces import itf
-from slotproof.traces.record import rows_of
+from slotproof.traces.again import again
 
 ENGINE_HELP = "The engine to run it on; needed unless the trace is of the reference or its mutants."
 AGAINST_HELP = "Compare with this engine, or with what this .itf.json file recorded."
@@ -66,27 +62,7 @@ def replay(
         other = EngineSpec.parse(against, step_timeout, patches, old.mends)
         return compared(old, wanted, other, choices, as_json)
     with logged(wanted.open(), log) as under_test:
-        demand(under_test, old.config, old.commands)
-        setup = replace(old.setup, profile=choices)
-        referee = play(under_test, setup, old.commands, old.passes)
-        played = referee.log
-        first = old.violations[0].clause if old.violations else ""
-        violations = sorted(played[-1].violations, key=lambda each: each.clause != first)
-        again = {each.clause for each in violations} & {each.clause for each in old.violations}
-        new = replace(
-            old,
-            engine=f"{under_test.name} {under_test.version}".strip(),
-            spec=wanted.text,
-            profile=choices or under_test.capabilities.profile,
-            rows=rows_of(played),
-            states=True,
-            violations=violations,
-            minimal=old.minimal and bool(again) and len(played) == len(old.rows),
-            chosen_profile=choices,
-            explained=explain(referee) if violations else None,
-            set_aside=tuple(sorted(referee.set_aside)),
-            mends=under_test.capabilities.mends,
-        )
+        new = again(old, under_test, wanted.text, choices)
     if out is not None:
         with writing(out):
             itf.save(new, out)

@@ -301,12 +301,12 @@ def save(trace: Record, path: Path) -> None:
     ...     load(Path(folder) / "mine.itf.json") == trace
     True
     """
-    write_whole(path, _text(trace))
+    write_whole(path, text_of(trace))
 
 
-def _text(trace: Record) -> str:
-    """The document. One that no reader would take is written without its states, one that was
-    recorded without its first ones."""
+def text_of(trace: Record) -> str:
+    """The document, as a file has it. One that no reader would take is without its states, one that
+    was recorded without its first ones."""
     for each in _shorter(trace):
         text = json_text(to_itf(each))
         if len(text.encode(errors="backslashreplace")) <= bounds.TRACE_BYTES:
