@@ -6,6 +6,7 @@ leads to its page; a comment `<!-- page of TRACE -->` is that page, in a frame.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -53,6 +54,18 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if posixpath.dirname(here) == FOLDER and (lead := ways(Path(here).stem)):
         text = TITLE.sub(lambda match: f"{match[0]}\n{lead}\n", text, count=1)
     return text
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """The cells of a matrix have the colours of its picture: the first table is the JSON beside."""
+    beside = (DOCS / page.file.src_uri).with_suffix(".json")
+    if Path(page.file.src_uri).name != "matrix.md" or not beside.is_file():
+        return html
+    rows = json.loads(beside.read_text())["rows"]
+    kinds = [kind for row in rows for kind in ("", *(cell["kind"] for cell in row["cells"]))]
+    head, *cells = html.split("<td>")
+    marked = (f'<td class="cell-{kind}">' if kind not in ("", "none") else "<td>" for kind in kinds)
+    return head + "".join(map(str.__add__, [*marked, *["<td>"] * len(cells)], cells))
 
 
 def traces() -> dict[str, Trace]:

@@ -73,6 +73,18 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return indented(LINK.sub(moved, COMMENT.sub("", markdown)))
 
 
+def on_post_template(output: str, template_name: str, **_: Any) -> str:
+    """The page for what is not there has its style from disk, too, and under any address.
+
+    >>> on_post_template('<a href="/x.html">{"base": "/", "search": "/y"}', "404.html")
+    '<a href="x.html">{"base": ".", "search": "y"}'
+    """
+    if template_name != "404.html":
+        return output
+    output = output.replace('"base": "/"', '"base": "."').replace('"search": "/', '"search": "')
+    return re.sub(r'\b((?:href|src|content|action)=")/(?!/)', r"\1", output)
+
+
 def indented(markdown: str) -> str:
     r"""What belongs to a list item stands four columns in; elsewhere the text's own column does.
 
@@ -82,13 +94,14 @@ def indented(markdown: str) -> str:
         ```
         code
         ```
+    <BLANKLINE>
     2. Two
         lines
     <BLANKLINE>
     end
     """
-    lines = []
-    column, code = 0, False
+    lines: list[str] = []
+    column, last, code = 0, 0, False
     for line in markdown.splitlines():
         marker = ITEM.match(line)
         if column and line.startswith(" " * column):
@@ -97,7 +110,10 @@ def indented(markdown: str) -> str:
         if line.startswith("```"):
             code = not code
         if marker and not code:
-            column = len(marker[0])
+            # After a block of an item, a marker without a blank line would be more of that block.
+            if column and "" in lines[last:] and lines[-1]:
+                lines.append("")
+            column, last = len(marker[0]), len(lines)
         elif line:
             column = 0
         lines.append(line)

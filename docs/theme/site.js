@@ -6,7 +6,13 @@
   const tell = () => frames.forEach((frame) => frame.contentWindow.postMessage(scheme(), "*"));
   frames.forEach((frame) => frame.addEventListener("load", tell));
   new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
-  tell();
+  addEventListener("message", ({ data, source }) => {
+    const frame = frames.find((each) => each.contentWindow === source);
+    if (frame && data.height > 0) frame.style.height = `${data.height + 4}px`;
+  });
+  // A question on a list to tick off is the name of its box.
+  for (const box of document.querySelectorAll(".task-list-item input"))
+    box.setAttribute("aria-label", box.closest("li").innerText);
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   // What scrolls inside itself is reached by keyboard.
   const reach = () => {
@@ -16,4 +22,5 @@
     }
   };
   new ResizeObserver(reach).observe(document.body);
+  for (const frame of frames) new ResizeObserver(tell).observe(frame);
 })();

@@ -49,8 +49,14 @@
     show(to, true);
   });
   addEventListener("hashchange", () => { if (at(location.hash.slice(1)) >= 0) show(at(location.hash.slice(1)), false); });
-  // A site that has the page in a frame says which of its two schemes is chosen.
-  addEventListener("message", ({ data }) => { if (["light", "dark"].includes(data)) root.dataset.scheme = data; });
+  // A site that has the page in a frame says which of its two schemes is chosen, and is told how high
+  // the frame has to be: a frame that ends within the pages looks as if there were no more of them.
+  addEventListener("message", ({ data, source }) => {
+    if (!["light", "dark"].includes(data)) return;
+    root.dataset.scheme = data;
+    const shown = [panels[now], ...panels[now].querySelectorAll(".pages")].at(-1);
+    source?.postMessage({ height: Math.ceil(shown.getBoundingClientRect().bottom + scrollY) }, "*");
+  });
   // On paper every panel is there.
   addEventListener("beforeprint", () => panels.forEach((panel) => { panel.hidden = false; }));
   addEventListener("afterprint", () => { const index = now; now = -1; show(index, false); });

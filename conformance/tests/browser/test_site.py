@@ -26,6 +26,7 @@ PAGES = (
     "findings/matrix-vllm/matrix",
     "how-to/review-a-pull-request",
     "project/model/slotproof_model/spec/memory.py",
+    "404",
 )
 
 
@@ -100,6 +101,18 @@ def test_the_counterexample_on_the_home_page_follows_the_button(browser: Any, si
         seen.append(frame.evaluate(background))
     context.close()
     assert seen == ["rgb(255, 255, 255)", "rgb(15, 19, 24)", "rgb(255, 255, 255)"]
+
+
+@pytest.mark.parametrize("width", [420, 900, 1400])
+def test_the_frame_on_the_home_page_shows_all_pages(width: int, browser: Any, site: Path) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 700})
+    page = context.new_page()
+    page.goto(f"file://{site}/index.html")
+    page.wait_for_function("document.querySelector('iframe.counterexample').style.height")
+    last = page.frames[1].locator("[data-panel]:visible .pages li").last.bounding_box()
+    frame = page.locator("iframe.counterexample").bounding_box()
+    context.close()
+    assert last["y"] + last["height"] <= frame["y"] + frame["height"]
 
 
 @pytest.mark.parametrize("name", ["findings/matrix/matrix", "findings/matrix-vllm/matrix"])

@@ -4,8 +4,10 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,23 @@ def test_every_trace_has_a_page_and_every_finding_leads_to_its_own(site: Path) -
     assert len(built) >= 40 and without == []
 
 
+@pytest.mark.slow
+def test_pages_of_the_site_are_whole(site: Path) -> None:
+    """Each item of a list is one; boxes can be ticked; cells have their kind; 404 has its style."""
+    steps = (site / "how-to" / "check-your-engine.html").read_text()
+    assert "<p>Then everything: leave out" in steps.replace("<li>\n", "")
+    review = (site / "reference" / "spec" / "review.html").read_text()
+    assert "[ ]" not in review and review.count('type="checkbox"/>') > 30
+    for name in ("matrix", "matrix-vllm"):
+        rows = json.loads((DOCS / "findings" / name / "matrix.json").read_text())["rows"]
+        kinds = Counter(cell["kind"] for row in rows for cell in row["cells"])
+        shown = (site / "findings" / name / "matrix.html").read_text()
+        for kind in ("bad", "good", "odd"):
+            assert shown.count(f'<td class="cell-{kind}">') == kinds[kind] > 0
+        assert not re.search(r'<td class="cell-good">(?!no<)|<td>(no|other)<', shown)
+    assert not re.search(r'(href|src)="/(?!/)', (site / "404.html").read_text())
+
+
 def theme(name: str) -> Any:
     """A module of `docs/theme`, which is no package."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / "theme" / f"{name}.py")
@@ -90,7 +109,7 @@ def theme(name: str) -> Any:
 
 def test_lists_are_indented_as_markdown_wants_it() -> None:
     pytest.importorskip("mkdocs", reason="the site needs the extra `docs`")
-    assert doctest.testmod(theme("hooks")) == (0, 1)
+    assert doctest.testmod(theme("hooks")) == (0, 2)
     assert doctest.testmod(theme("findings")) == (0, 2)
 
 
