@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_where_to_look_names_who_should_have_written(lost: View) -> None:
             "none of these may change it, one did:",
             ("T-RETRACT r1", "T-RESTORE r1", "T-EXTEND r1"),
         ),
-        ("0.5.18-queued-abort", "written by", ("T-ABORT-WAITING r1",)),
+        ("0.5.18-queued-abort", "see", ("T-ABORT-WAITING r1",)),
         (
             "0.5.12-swa-locked-full",
             "one of these gave or took a wrong page, or lock:",
@@ -184,6 +185,12 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     assert (first.how, first.events) == (how, events)
     place, transition = first.places[0], TRANSITIONS[events[0].split()[0]]
     assert (place.event, place.sentence) == (events[0], transition.sentence)
+
+
+def test_where_to_look_if_nothing_explains_it() -> None:
+    unexplained = replace(finding("0.5.18-queued-abort").trace, explained=None)
+    first = suspects(View(unexplained))[0]
+    assert (first.how, first.events) == ("written by", ("T-ABORT-WAITING r1",))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +215,9 @@ def test_only_what_may_have_done_it_is_marked() -> None:
 def test_a_step_that_is_forbidden_is_marked_with_its_reason() -> None:
     view = finding("0.5.10.post1-doomed-turn")
     marked = {arrow.label: arrow.reasons for arrow in view.steps[-1].arrows if arrow.bad}
-    assert marked["T-EXTEND"][0] == "INV-STEP.guard: T-EXTEND needs “t” (r2 of s1)"
+    assert marked["T-EXTEND"][0] == (
+        "INV-STEP.guard: T-EXTEND needs “t”: req.C is 3, t is 1 (r2 of s1)"
+    )
 
 
 def test_an_engine_that_dies_on_reset_left_nothing_waiting() -> None:
@@ -255,7 +264,10 @@ def test_a_row_that_reads_what_is_not_kept_for_it() -> None:
 def test_a_guard_is_shown_with_its_formula() -> None:
     view = finding("0.5.18-swa-chunked-prompt")
     why = suspects(view)[0].why
-    assert why.startswith("T-INSERT needs “dup” (r1 of s1): what it frees") and "(0 ≤ dup" in why
+    assert (
+        why.startswith("T-INSERT needs “dup”: dup is -12 (r1 of s1): what it frees")
+        and "(0 ≤ dup" in why
+    )
 
 
 @pytest.mark.parametrize("name", ["0.5.10.post1-double-count", "0.5.23-two-first-turns"])

@@ -19,6 +19,7 @@ from slotproof.reports.scenario import Violated
 from slotproof.reports.trace import load_trace
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
+from tests import traces_again
 
 pytestmark = pytest.mark.sglang
 
@@ -42,6 +43,7 @@ MENDED = {
     "sglang-0.5.18-parked-not-counted": "0.5.23",
 }
 """A release on which the file of the finding passes."""
+RECORDED = traces_again.by_release("sglang")
 MATRIX = json.loads((FINDINGS / "matrix" / "matrix.json").read_text())
 
 
@@ -94,6 +96,13 @@ def test_the_same_file_passes_where_the_finding_is_mended(
     name: str, on_a_build: Callable[[Path, str], None]
 ) -> None:
     on_a_build(FINDINGS / f"{name}.itf.json", f"sglang=={MENDED[name]}")
+
+
+@pytest.mark.parametrize("release", RECORDED)
+def test_a_committed_trace_is_what_this_code_makes(release: str) -> None:
+    """Whole files: else `make traces`, and look at the difference."""
+    made = list(traces_again.made(RECORDED[release]))
+    assert [(each.path.name, each.why_not) for each in made if each.stale] == []
 
 
 def test_the_file_of_a_finding_starts_its_build_itself(

@@ -16,6 +16,7 @@ from slotproof.matrices.named_findings import again
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import load_trace
+from tests import traces_again
 from tests.processes import finished
 
 pytestmark = pytest.mark.vllm
@@ -28,6 +29,7 @@ OPTIONS = ("turns-alone", "priority")
 """Of the driver; traces that take one are in a folder of its name."""
 WITH = [(each, path) for each in OPTIONS for path in sorted((FINDINGS / each).glob("vllm-*.json"))]
 DRIVER = ROOT / "conformance" / "slotproof" / "drivers" / "vllm"
+RECORDED = traces_again.by_release("vllm")
 BUILDS = ("0.15.0", "0.30.0", "0.31.0", "0.33.0")
 """The ends, and the releases around which most was patched."""
 NEW = BUILDS[-1]
@@ -110,6 +112,13 @@ def test_a_trace_that_takes_an_option_of_the_driver(
     with closing(spec.open()) as opened:
         found = {each.clause for each in again(opened, trace)[-1].violations}
     assert found == {each.clause for each in trace.violations}
+
+
+@pytest.mark.parametrize("build", RECORDED)
+def test_a_committed_trace_is_what_this_code_makes(build: str) -> None:
+    """Whole files: else `make traces`, and look at the difference."""
+    made = list(traces_again.made(RECORDED[build]))
+    assert [(each.path.name, each.why_not) for each in made if each.stale] == []
 
 
 @pytest.mark.parametrize("build", BUILDS)

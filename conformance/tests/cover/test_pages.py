@@ -1,0 +1,102 @@
+"""Committed pages are not older than the code that makes them.
+
+A page is made of a trace, and a trace by a build. Tests here take no build: of the traces of the
+reference engine, of what every trace has to say, of the pictures. The parts `sglang` and `vllm`
+record the others again and compare whole files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from slotproof.engines.reference import InProcessEngine
+from slotproof.reports import forms
+from slotproof.reports.localisation import suspects
+from slotproof.reports.trace import load_trace
+from slotproof.reports.view import View
+from slotproof.traces import itf
+from tests import traces_again
+from tests.pictures import DRAWN_FROM, PICTURES, TRACE, digests
+from tests.traces_again import SNAPSHOTS, NotShown, committed
+
+ALL = committed()
+RENEW = "it is stale: make traces"
+
+
+@pytest.mark.parametrize("path", sorted(SNAPSHOTS.glob("*.itf.json")), ids=lambda path: path.stem)
+def test_a_trace_of_the_reference_is_what_this_code_makes(path: Path) -> None:
+    """So is its page. What changes one of them changes those of other engines, too."""
+    (now,) = traces_again.made([path])
+    assert not now.why_not
+    assert not now.stale, RENEW
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_trace_says_what_this_code_says(path: Path) -> None:
+    """Of where state and spec differ it says what explains that, as far as anything does; of each
+    violation what the words are made of; and all in the form that is written now."""
+    trace = load_trace(path)
+    assert itf.text_of(trace) == path.read_text(encoding="utf-8"), RENEW
+    for each in trace.violations:
+        if each.clause == "INV-STEP.state":
+            assert each.variable, RENEW
+            keeps = trace.config.draft and trace.engine.startswith("vllm")  # nothing explains it
+            assert keeps or trace.explained is not None, RENEW
+        assert "=None" not in each.detail, RENEW
+
+
+def test_a_trace_that_shows_something_else_is_not_written() -> None:
+    trace = load_trace(SNAPSHOTS / "double-count.itf.json")
+    with pytest.raises(NotShown, match=r"INV-SUM-FULL.reported any more: it conforms"):
+        traces_again.recorded(trace, InProcessEngine())
+
+
+def test_the_program_writes_what_is_stale_and_ends_with_1_where_nothing_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (SNAPSHOTS / "double-count.itf.json").read_text()
+    old = json.loads(text)
+    old["#meta"]["slotproof"]["violated"][0]["detail"] = "full: lent=None"
+    other = json.loads(text)
+    other["#meta"]["slotproof"]["violated"][0].update(invariant="INV-OWNER", conjunct="lost")
+    for name, document in (("old", old), ("other", other)):
+        (tmp_path / f"{name}.itf.json").write_text(json.dumps(document))
+    for name in ("ROOT", "FINDINGS", "SNAPSHOTS"):
+        monkeypatch.setattr(traces_again, name, tmp_path if name != "SNAPSHOTS" else tmp_path / "x")
+    monkeypatch.setattr(sys, "argv", ["make traces"])
+    assert traces_again.main() == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "old.itf.json: recorded"
+    assert said[1].startswith("other.itf.json: does not show INV-OWNER.lost any more: INV-")
+    assert said[2].startswith("1 of 2 recorded in ")
+    assert (tmp_path / "old.itf.json").read_text() == text
+    assert (tmp_path / "other.itf.json").read_text() == json.dumps(other)
+
+
+def test_traces_beside_a_matrix_are_recorded_only_by_name() -> None:
+    assert not any("matrix" in path.as_posix() for path in ALL)
+    assert len(ALL) > 70 and len(committed("matrix/traces/*.itf.json")) > 50
+    assert [path.name for path in committed("*-retract-tail.itf.json")] == [TRACE.name]
+
+
+def test_the_picture_is_of_the_page_as_it_is() -> None:
+    """The digests are of the page that this code makes, and of the pictures drawn from it."""
+    page = forms.form("html", load_trace(TRACE), TRACE.name)
+    assert DRAWN_FROM.read_text() == digests(page), (
+        "the picture is stale: SLOTPROOF_UPDATE_SNAPSHOTS=1 pytest -m browser "
+        "conformance/tests/browser/test_picture.py"
+    )
+    readme = (TRACE.parents[2] / "README.md").read_text()
+    assert all(f"docs/images/{path.name}" in readme for path in PICTURES.values())
+
+
+def test_the_picture_blames_what_the_finding_is_named_by() -> None:
+    """INV-SUM-FULL.equation@T-RETRACT."""
+    trace = load_trace(TRACE)
+    first, *_ = suspects(View(trace))
+    assert [each.partition(" ")[0] for each in first.events] == ["T-RETRACT"]
+    assert "The engine behaves as if" in forms.form("html", trace, TRACE.name)
