@@ -152,18 +152,7 @@ def test_where_to_look_names_who_should_have_written(lost: View) -> None:
 @pytest.mark.parametrize(
     ("name", "how", "events"),
     [
-        (
-            "0.5.23-stub-clears-inflight",
-            "T-SUBMIT r1 writes it; if it did, one of these undid it:",
-            (
-                "T-REJECT r2",
-                "T-RESTORE r1",
-                "T-MATCH r2",
-                "T-EXTEND r1",
-                "T-EXTEND r2",
-                "T-PLAIN-FINISH r2",
-            ),
-        ),
+        ("0.5.23-stub-clears-inflight", "see", ("T-REJECT r2",)),
         (
             "0.5.23-retract-finishes",
             "none of these may change it, one did:",
@@ -187,10 +176,27 @@ def test_where_to_look_in_a_finding(name: str, how: str, events: tuple[str, ...]
     assert (place.event, place.sentence) == (events[0], transition.sentence)
 
 
-def test_where_to_look_if_nothing_explains_it() -> None:
-    unexplained = replace(finding("0.5.18-queued-abort").trace, explained=None)
-    first = suspects(View(unexplained))[0]
-    assert (first.how, first.events) == ("written by", ("T-ABORT-WAITING r1",))
+@pytest.mark.parametrize(
+    ("name", "how", "events"),
+    [
+        (
+            "0.5.23-stub-clears-inflight",
+            "T-SUBMIT r1 writes it; if it did, one of these undid it:",
+            (
+                "T-REJECT r2",
+                "T-RESTORE r1",
+                "T-MATCH r2",
+                "T-EXTEND r1",
+                "T-EXTEND r2",
+                "T-PLAIN-FINISH r2",
+            ),
+        ),
+        ("0.5.18-queued-abort", "written by", ("T-ABORT-WAITING r1",)),
+    ],
+)
+def test_where_to_look_if_nothing_explains_it(name: str, how: str, events: tuple[str, ...]) -> None:
+    first = suspects(View(replace(finding(name).trace, explained=None)))[0]
+    assert (first.how, first.events) == (how, events)
 
 
 @pytest.mark.parametrize(
