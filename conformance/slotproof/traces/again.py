@@ -16,16 +16,7 @@ R = TypeVar("R", bound=Record)
 def again(old: R, engine: Engine, spec: str, chosen: str | None) -> R:
     """Return the trace that the commands of ``old`` make on an engine, with its states. ``chosen``
     is the profile to judge by, if it is not the engine's own. Raises ``EngineUnusable`` where the
-    engine lacks what the trace needs.
-
-    >>> from slotproof.engines.reference import InProcessEngine
-    >>> from slotproof.protocol.config import EngineConfig
-    >>> from slotproof.traces.record import Row
-    >>> rows = [Row({"do": "open", "session": "s1"}), Row({"do": "step", "n": 1})]
-    >>> old = Record("mine 1", "mine", "reference", EngineConfig(), 0, rows, [], False)
-    >>> again(old, InProcessEngine(), "reference", None).rows[-1].transitions
-    ['T-OPEN']
-    """
+    engine lacks what the trace needs."""
     demand(engine, old.config, old.commands)
     referee = play(engine, replace(old.setup, profile=chosen), old.commands, old.passes)
     played = referee.log
