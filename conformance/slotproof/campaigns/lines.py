@@ -68,6 +68,7 @@ class CoverageLine(TypedDict):
     decoding: Counts
     checked: Counts
     set_aside: Counts
+    by_choice: NotRequired[Counts]
     holds: Bits
     fails: Bits
     commands: Count

@@ -270,6 +270,8 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         f"{len(search['configurations'])} configurations, {search['transitions']['reached']} of "
         f"{search['transitions']['offered']} transitions reached",
     )
+    for what, times in search["by_choice"].items():
+        yield labelled("not judged", f"{what}, {times} times")
     yield from (labelled("warning", each) for each in _warnings(summary))
     for each in summary["not_judged"]:
         yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")

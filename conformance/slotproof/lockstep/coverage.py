@@ -12,7 +12,7 @@ from slotproof_model.evaluation.layout import EMPTY_ACTOR, OWN, Vector
 from slotproof_model.evaluation.world import World
 from slotproof_model.spec.state import RUNNING, req
 
-_COUNTS = ("transitions", "decoding", "checked", "set_aside")
+_COUNTS = ("transitions", "decoding", "checked", "set_aside", "by_choice")
 _PHASE, _OUTPUT = OWN[req.phase.name], OWN[req.output.name]
 
 
@@ -27,6 +27,8 @@ class Coverage:
     """How often each invariant was evaluated on something it speaks of."""
     set_aside: Counter[str] = field(default_factory=Counter)
     """Violations that were passed over because the user knows them."""
+    by_choice: Counter[str] = field(default_factory=Counter)
+    """Stalls that the engine's profile documents as a choice, by clause, cause and page."""
     holds: int = 0
     fails: int = 0
     """A bit per guard conjunct without parameters: seen to hold, seen to fail."""
@@ -70,7 +72,7 @@ class Coverage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Coverage:
-        fields: dict[str, Any] = {name: Counter(data[name]) for name in _COUNTS}
+        fields: dict[str, Any] = {name: Counter(data.get(name, ())) for name in _COUNTS}
         fields |= {name: int(data[name], 16) for name in ("holds", "fails")}
         coverage = cls(**fields, commands=data["commands"], iterations=data["iterations"])
         coverage.reached.update({what: Counter(n) for what, n in data["reached"].items()})

@@ -88,8 +88,8 @@ class Violation:
     rid: str | None = None
     """Whom it is about, where it is about one."""
     pins: str | None = None
-    """What a request that is stalled waits for: ``full``, ``swa``, ``rows``, ``limit``, ``flag`` or
-    ``nothing``; or the phase in which it stands still, or that nothing is ``read``."""
+    """Of a request that waits, a word for what it lacks and who holds that: see
+    :data:`~slotproof.lockstep.waits.CAUSES`. Else the phase in which a request stands still."""
     iteration: int | None = None
     """Which of the iterations of its command, where that has more than one; from 1."""
     fault: str | None = None

@@ -77,7 +77,7 @@ class Setup:
         made: Any = {**base.choices, "retract_keeps": keeps}
         for name in CHOSEN | {"aligned_reuse"}:
             made[name] |= getattr(self.config, name)
-        return Profile(base.name, base.sentence, base.name, made)
+        return replace(base, base=base.name, says=made)
 
 
 class OutOfTime(BaseException):

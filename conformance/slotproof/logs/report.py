@@ -49,6 +49,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
             "not_checked": sorted(name for name in ON_ENGINES if not coverage.checked[name]),
         },
         "set_aside": dict(sorted(coverage.set_aside.items())),
+        "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": not_observed(verdict),
         "file": verdict.found and verdict.found.file,
         "line": verdict.line,
@@ -141,7 +142,7 @@ def text(verdict: Verdict) -> Iterator[str]:
     if transitions["not_seen"]:
         yield labelled("", f"not seen: {', '.join(transitions['not_seen'])}")
     yield from checked(report["invariants"])
-    yield from left_out(report["set_aside"], report["not_observed"])
+    yield from left_out(report["set_aside"], report["not_observed"], report["by_choice"])
     for number, each in enumerate(verdict.later):
         times = f" × {each.times}" if each.times > 1 else ""
         label = "" if number else "found later"

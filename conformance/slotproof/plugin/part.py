@@ -117,6 +117,7 @@ class Part:
             "transitions": dict(coverage.transitions),
             "checked": dict(coverage.checked),
             "set_aside": dict(coverage.set_aside),
+            "by_choice": dict(coverage.by_choice),
             "not_observed": capabilities.unseen,
         }
         self.record("slotproof_engine", outcome.engine)

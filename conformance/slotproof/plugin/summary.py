@@ -75,12 +75,13 @@ class Summary:
             write(labelled("", f"{name}: {run} of {planned} that were planned"))
         reached = {name for seen in self.seen for name in seen["transitions"]}
         write(labelled("transitions", f"{len(reached)} reached"))
-        passed: Counter[str] = Counter()
+        passed, by_choice = Counter[str](), Counter[str]()
         missing: dict[str, str] = {}
         for seen in self.seen:
             passed.update(seen["set_aside"])
+            by_choice.update(seen["by_choice"])
             missing |= seen["not_observed"]
-        for line in left_out(passed, missing):
+        for line in left_out(passed, missing, by_choice):
             write(line)
         never = self.never()
         if never and not self.failed:

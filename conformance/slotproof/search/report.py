@@ -103,6 +103,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             "not_checked": unchecked,
         },
         "set_aside": dict(sorted(coverage.set_aside.items())),
+        "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": capabilities.unseen,
         "violated": [
             {
@@ -251,7 +252,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield from _counted("requests ended", report["clients"].get("finishes", {}), "by ")
     yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])
-    yield from left_out(report["set_aside"], report["not_observed"])
+    yield from left_out(report["set_aside"], report["not_observed"], report["by_choice"])
     if report.get("driver"):
         yield labelled("driver", report["driver"])
 
@@ -281,8 +282,12 @@ def checked(invariants: Mapping[str, list[str]]) -> Iterator[str]:
         yield labelled("", f"not checked: {', '.join(invariants['not_checked'])}")
 
 
-def left_out(ignored: Mapping[str, int], not_observed: Mapping[str, str]) -> Iterator[str]:
-    """Clauses that were passed over, and what the engine does not show."""
+def left_out(
+    ignored: Mapping[str, int], not_observed: Mapping[str, str], by_choice: Mapping[str, int]
+) -> Iterator[str]:
+    """Clauses that were passed over, the engine's documented choices, and what it does not show."""
+    for what, times in by_choice.items():
+        yield labelled("not judged", f"{what}, {times} times")
     for clause, times in ignored.items():
         yield labelled("ignored", f"{clause}, {times} times")
     for what, why in not_observed.items():

@@ -14,12 +14,18 @@ import pytest
 
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.abstraction import abstract
+from slotproof.lockstep.client import Sent
+from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.oracles import ORACLES, operators
 from slotproof.lockstep.oracles.progress import PATIENCE
 from slotproof.lockstep.referee import Setup, play
+from slotproof.lockstep.waits import CAUSES
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
+from slotproof.search.findings import Mark
+from slotproof.search.report import left_out
+from slotproof_model.spec.profiles import PROFILES
 
 Change = Callable[[Any], object]
 CHANGES: list[tuple[str, str, str, Change]] = []
@@ -631,6 +637,56 @@ def test_a_check_that_is_off_need_not_run(scene: Any, commands: Any) -> None:
     assert made.clauses() == set()
 
 
+def pool(total: int) -> dict[str, Any]:
+    return {"total": total, "available": total, "evictable": 0, "protected": 0, "free": []}
+
+
+def plain(snap: Any, prompt: int = 13) -> None:
+    """Somebody without a session waits; nobody uses that of s1."""
+    snap["requests"]["r2"].update(session=None, kind="plain", prompt=prompt)
+    snap["sessions"]["s1"]["inflight"] = None
+
+
+def all_held(snap: Any, slot: int = 64, **figures: int) -> None:
+    """Somebody without a session waits, nothing is free, and the slot of s1 has so much."""
+    plain(snap)
+    snap["pools"]["full"].update(available=0, free=[], **figures)
+    snap["slots"]["s1"]["A"] = slot
+    if not slot:
+        snap["slots"].clear()
+
+
+def beside(snap: Any, rid: str, session: str | None = None, **kv: Any) -> None:
+    """Another request."""
+    snap["requests"][rid] = {**snap["requests"]["r2"], "session": session, **kv}
+
+
+WAITS: dict[str, Change] = {
+    "full-reserve": lambda snap: None,
+    "rows-reserve": lambda snap: snap["rows"].update(free=[]),  # its session has a row
+    "flag": lambda snap: snap["slots"]["s1"].update(lent=True),
+    "limit": lambda snap: [beside(snap, f"q{n}", phase="running") for n in range(8)],
+    "rows-idle": lambda snap: (plain(snap), snap["rows"].update(free=[], total=1)),
+    "rows-nobody": lambda snap: (plain(snap), snap["rows"].update(free=[])),
+    "full-idle": all_held,
+    "full-waiting": lambda snap: (all_held(snap), beside(snap, "r3", "s1", kind="turn")),
+    "full-waiting closing": lambda snap: (
+        all_held(snap),
+        snap["sessions"]["s1"].update(closing=True),
+    ),
+    "full-running": lambda snap: (
+        all_held(snap, slot=0, protected=0),
+        beside(snap, "q1", phase="running", row=1, A=64),
+    ),
+    "full-locks": lambda snap: all_held(snap, slot=0, protected=64),
+    "full-nobody": lambda snap: all_held(snap, slot=0),
+    "full-total": lambda snap: plain(snap, 80),
+    "counter": lambda snap: snap["pools"]["full"].update(available=0),
+    "counter tree": lambda snap: snap["tree"].update(full=[(0, 0)]),
+}
+"""States in which a request waits, by the cause of it."""
+
+
 class TestProgress:
     """INV-PROGRESS: 16 steps of the same, and a request."""
 
@@ -641,6 +697,7 @@ class TestProgress:
         nothing = {"row": -1, "loan": None, "C": 0, "A": 0, "Q": 0, "E": 0}
         made.snapshot["requests"]["r2"] |= {"phase": "waiting", **nothing}
         made.snapshot["slots"]["s1"]["lent"] = False
+        made.snapshot["consumed"] = made.referee.client.unread.clear() or 0
         return made
 
     def stalled(
@@ -667,47 +724,87 @@ class TestProgress:
     def test_whoever_does_not_move_is_stalled(self, phase: str, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, phase=phase) == [PATIENCE]
 
-    @pytest.mark.parametrize(
-        ("pins", "change"),
-        [
-            ("nothing", lambda snap: None),
-            ("flag", lambda snap: snap["slots"]["s1"].update(lent=True)),
-            ("rows", lambda snap: (snap["slots"].clear(), snap["rows"].update(free=[]))),
-            (
-                "full",
-                lambda snap: (
-                    snap["slots"].clear(),
-                    snap["pools"]["full"].update(available=0, evictable=4, protected=60),
-                ),
-            ),
-            (
-                "limit",
-                lambda snap: snap["requests"].update(
-                    {f"q{n}": {**snap["requests"]["r2"], "phase": "running"} for n in range(8)}
-                ),
-            ),
-        ],
-    )
-    def test_it_says_what_is_missing(
-        self, pins: str, change: Any, scene: Any, commands: Any
+    @pytest.mark.parametrize("word", WAITS)
+    def test_it_says_what_is_missing_and_who_holds_it(
+        self, word: str, scene: Any, commands: Any
     ) -> None:
-        """Stalls with different reasons are different findings."""
+        """Stalls with different causes are different findings; the sentence has the cause, too."""
         made = self.waiting(scene, commands)
-        change(made.snapshot)
+        WAITS[word](made.snapshot)
         found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
-        assert [each.pins for each in found] == [pins]
+        cause = word.partition(" ")[0]
+        assert [each.pins for each in found] == [cause]
+        words = CAUSES[cause.split("-")[-1]].partition("{n}")
+        assert words[0] in found[0].detail and words[2] in found[0].detail
+        assert Mark(found[0].clause, (), "step", cause).id == f"INV-PROGRESS.stalled@step:{cause}"
 
-    @pytest.mark.parametrize(("draft", "pins"), [(0, "nothing"), (4, "full")])
+    def test_every_cause_has_a_state_that_shows_it(self) -> None:
+        shown = {word.partition(" ")[0].split("-")[-1] for word in WAITS}
+        assert shown == CAUSES.keys() - {"read"}  # test_sense.py has an engine that reads nothing
+
+    def test_a_window_is_enough_of_a_prompt_that_exceeds_its_pool(
+        self, scene: Any, commands: Any
+    ) -> None:
+        """SGLang #31205: no session exists, everything is free, and nobody holds anything."""
+        for prompt in (11, 12, 40):
+            made = self.waiting(scene, commands)
+            plain(made.snapshot, prompt)
+            made.snapshot["slots"].clear()
+            made.snapshot["pools"]["full"] |= {"available": 64, "free": list(range(16))}
+            made.snapshot["pools"]["swa"] = {**pool(12), "free": [0, 1, 2]}
+            made.referee.config = replace(made.referee.config, window=2, swa_tokens=12)
+            found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
+            assert [each.pins for each in found] == ["swa-reserve"], prompt
+
+    @pytest.mark.parametrize(("draft", "pins"), [(0, "full-reserve"), (4, "full-idle")])
     def test_drafts_need_memory_too(self, draft: int, pins: str, scene: Any, commands: Any) -> None:
         """What is there suffices for the tokens, not for a round of drafts beside them."""
         made = self.waiting(scene, commands)
         made.referee.config = replace(made.referee.config, draft=draft)
-        made.snapshot["slots"].clear()
-        known = sum(made.snapshot["requests"]["r2"][part] for part in ("prompt", "output"))
-        asks = known + commands.submit("r2")["max_new"]
-        made.snapshot["pools"]["full"].update(available=-(-asks // 4) * 4, evictable=0)
+        made.referee.client.unanswered["r2"] = Sent(None, [1], 1, [])
+        plain(made.snapshot, 13)
+        made.snapshot["slots"]["s1"]["A"] = 48
+        made.snapshot["pools"]["full"].update(available=16, free=[12, 13, 14, 15])
         found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
         assert [each.pins for each in found] == [pins]
+
+    @pytest.mark.parametrize("word", ["full-idle", "rows-idle", "full-waiting", "full-nobody"])
+    @pytest.mark.parametrize("clause", ["stalled", "starved"])
+    def test_a_documented_choice_is_counted_and_not_judged(
+        self, clause: str, word: str, scene: Any, commands: Any
+    ) -> None:
+        """The profile vllm: nobody gets what a paused session holds. All else is judged."""
+        made = self.waiting(scene, commands)
+        referee, client = made.referee, made.referee.client
+        referee.constants = replace(referee.constants, profile=PROFILES["vllm"])
+        WAITS[word](made.snapshot)
+        if clause == "starved":
+            client.unanswered, client.patience = {"r2": Sent(None, [1], 1, [])}, 1
+        found = [each for _ in range(PATIENCE + 1) for each in made.judge()]
+        key = f"INV-PROGRESS.{clause}:{word} (docs/findings/paused-session-pins.md)"
+        if word.endswith("-idle"):
+            assert found == [] and referee.coverage.by_choice[key] == 1
+            assert f"not judged      {key}, 1 times" in left_out({}, {}, referee.coverage.by_choice)
+            assert Coverage.from_json(referee.coverage.to_json()) == referee.coverage
+        else:
+            assert (f"INV-PROGRESS.{clause}", word) in [(e.clause, e.pins) for e in found]
+            assert not referee.coverage.by_choice
+
+    def test_where_somebody_runs_and_stands_still_nothing_is_a_choice(
+        self, scene: Any, commands: Any
+    ) -> None:
+        made = self.waiting(scene, commands)
+        made.referee.constants = replace(made.referee.constants, profile=PROFILES["vllm"])
+        WAITS["full-idle"](made.snapshot)
+        beside(made.snapshot, "q1", phase="running", row=1, A=4)
+        assert [each.pins for _ in range(PATIENCE + 2) for each in made.judge()] == ["full-idle"]
+
+    def test_a_choice_of_the_profile_stays_where_a_configuration_changes_others(self) -> None:
+        chosen = Setup(EngineConfig()).choices(
+            replace(InProcessEngine().capabilities, profile="vllm")
+        )
+        assert chosen.idle_stays == PROFILES["vllm"].idle_stays
+        assert {each.name for each in PROFILES.values() if each.idle_stays} == {"vllm"}
 
     def test_a_paused_engine_is_not_stalled(self, scene: Any, commands: Any) -> None:
         assert self.stalled(scene, commands, paused=True) == []

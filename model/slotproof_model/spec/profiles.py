@@ -1,8 +1,7 @@
 """Where engines legitimately differ, and which choice each made.
 
-Profiles compose: a profile names its base, and what it says itself wins. No
-state or step invariant depends on a profile; transitions read its choices as
-constants, and ``loan`` says how the engine's own figures report KV on loan.
+Profiles compose: a profile names its base, and what it says itself wins. No state or step invariant
+depends on one; transitions read its choices, and ``loan`` says how figures report KV on loan.
 """
 
 from __future__ import annotations
@@ -31,11 +30,9 @@ class Choices(TypedDict, total=False):
     drops_last: bool
     """The last token of an answer is not in the history (vLLM: it had no KV); otherwise it is."""
     queues_turns: bool
-    """A turn that finds one in flight waits for it, and so does a close (vLLM); otherwise the turn
-    is rejected."""
+    """A turn, or a close, that finds a turn in flight waits for it (vLLM); else it is rejected."""
     keeps_slack: bool
-    """What is allocated past the end of a turn stays with its slot, and a restore leaves it there
-    (vLLM: blocks of drafts); otherwise both give it back."""
+    """A save and a restore leave with a slot what is allocated past its end (vLLM's drafts)."""
     loan: Literal["uncached", "held"]
     """As what KV on loan is reported: SGLang 0.5.11 says uncached, 0.5.23 says held."""
 
@@ -62,6 +59,8 @@ class Profile:
     sentence: str
     base: str | None = None
     says: Choices = field(default_factory=Choices)
+    idle_stays: str = ""
+    """Page of the choice that no idle slot gives way to a request that waits; empty: a finding."""
 
     @cached_property  # asked for after every iteration
     def choices(self) -> Choices:
@@ -92,7 +91,7 @@ _PROFILES = (
             "vLLM: a turn on loan publishes, an answer's last token is dropped, turns are queued, "
             "what is allocated past a turn's end stays",
             "wipe", {"loan_publishes": True, "drops_last": True, "queues_turns": True,
-                     "keeps_slack": True}),
+                     "keeps_slack": True}, "docs/findings/paused-session-pins.md"),
 )  # fmt: skip
 PROFILES: dict[str, Profile] = {each.name: each for each in _PROFILES}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slotproof.lockstep.client import Client
 from slotproof.lockstep.observation import Observation, Violation, running, violated
+from slotproof.lockstep.waits import all_wait, cause, tail
 from slotproof.protocol.commands import describe
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -37,21 +38,8 @@ def judge(seen: Observation) -> Iterator[Violation]:
     still = bool(requests) and not client.paused and not _goes_on(seen)
     client.stalled = client.stalled + runs if still else 0
     if runs and client.stalled == PATIENCE:
-        waiting = [rid for rid, each in requests.items() if each["phase"] == "waiting"]
-        rid = (waiting or list(requests))[0]
-        phase = requests[rid]["phase"]
-        pins, why = _pinned(seen, rid) if waiting else (phase, "it stands still")
         words = "{rid} is {phase}, and nothing changed for {steps} steps: {why}; {have}"
-        yield violated(
-            "INV-PROGRESS.stalled",
-            words,
-            rid=rid,
-            phase=phase,
-            steps=PATIENCE,
-            pins=pins,
-            why=why,
-            have=_have(seen),
-        )
+        yield from _waits(seen, "INV-PROGRESS.stalled", words, list(requests))
     yield from _starved(seen, runs)
     flushed = any(command["do"] == "flush" for command in client.heard)
     if seen.given_up and not flushed and not _pressed(seen):
@@ -70,9 +58,26 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
     elif runs and not client.paused and client.unanswered:
         client.patience -= 1
         if client.patience == 0:
-            rid = next(iter(client.unanswered))
-            words = "{rid} is not answered, long after the last command was read; {have}"
-            yield violated("INV-PROGRESS.starved", words, rid=rid, have=_have(seen))
+            words = "{rid} is not answered, long after the last command was read: {why}; {have}"
+            yield from _waits(seen, "INV-PROGRESS.starved", words, list(client.unanswered))
+
+
+def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Iterator[Violation]:
+    """The clause, broken for one of these requests, unless the profile documents the cause."""
+    requests, have = seen.snapshot["requests"], _have(seen)
+    if any(each["phase"] == "waiting" for each in requests.values()):
+        rid, pins, why = cause(seen)
+    else:
+        rid, pins = rids[0], requests[rids[0]]["phase"] if rids[0] in requests else None
+        why = "it stands still" if pins else "the engine does not have it"
+    page = seen.world.constants.profile.idle_stays
+    if page and pins and pins.endswith("-idle") and all_wait(seen):
+        seen.coverage.by_choice[f"{clause}:{pins} ({page})"] += 1
+        return
+    phase = requests[rid]["phase"] if rid in requests else "gone"
+    yield violated(
+        clause, words, rid=rid, phase=phase, steps=PATIENCE, pins=pins, why=why, have=have
+    )
 
 
 def _patience(client: Client, config: EngineConfig) -> int:
@@ -91,42 +96,6 @@ def from_here(client: Client, config: EngineConfig) -> None:
     client.patience = _patience(client, config)
 
 
-def _pinned(seen: Observation, rid: str) -> tuple[str, str]:
-    """What a request that waits lacks, in a word and in words.
-
-    Engines reserve differently, so a pool is what it lacks where all that the request may come to
-    take is not to be had; the tree may have some of its prompt, which counts as to be had.
-    """
-    snapshot, request = seen.snapshot, seen.snapshot["requests"][rid]
-    sid = request["session"] if request["kind"] == "turn" else None
-    slot = snapshot["slots"].get(sid) if sid else None
-    if slot and slot["lent"] and sid not in seen.lent_slots:
-        return "flag", f"the slot of {sid} is marked as lent, and nobody has it"
-    if slot is None and not snapshot["rows"]["free"]:
-        idle = len(snapshot["slots"].keys() - seen.lent_slots)
-        return "rows", f"no row is free; idle slots have {idle}"
-    if len(running(snapshot)) >= seen.config.max_running:
-        return "limit", "as many run as may"
-    sent = seen.client.unanswered.get(rid)
-    known = request["prompt"] + request["output"]
-    more = max(0, sent.max_new if sent else 0) + seen.capabilities.margin + _tail(seen.config)
-    whole = min(known + more, seen.config.context_len)
-    size = seen.config.page_size
-    need = -(-whole // size) * size - (-(-slot["A"] // size) * size if slot else 0)
-    for name, view in snapshot["pools"].items():
-        if view["available"] + view["evictable"] < need:
-            held, locked = seen.shares[name][0], view["protected"]
-            words = f"it may need {need} tokens of {name}; slots hold {held}, {locked} are locked"
-            return name, words
-    return "nothing", "all that it needs is there"
-
-
-def _tail(config: EngineConfig) -> int:
-    """Tokens that a round may allocate beyond the next one: drafts, and with overlap scheduling the
-    round that is under way."""
-    return (config.draft * config.topk + 1) * (2 if config.overlap else 1) - 1
-
-
 def _pressed(seen: Observation) -> bool:
     """Whether memory, or rows, may have been short: if all that is there now, and all that was
     asked for, does not fit side by side."""
@@ -135,7 +104,7 @@ def _pressed(seen: Observation) -> bool:
     ended = {message["rid"] for message in now["messages"] if message["type"] == "finish"}
     known = seen.client.requests
     asked = [known[rid] for rid in {*before["requests"], *now["requests"], *ended} & known.keys()]
-    ahead = 1 + _tail(config) + page
+    ahead = 1 + tail(config) + page
     need = sum(each.most + ahead for each in asked)
     need += sum(each["A"] + page for each in slots.values())
     room = min(pool["total"] for pool in now["pools"].values())
