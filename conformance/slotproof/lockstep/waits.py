@@ -15,7 +15,7 @@ CAUSES = {
     "idle": "sessions that nobody uses hold {n}",
     "waiting": "sessions whose own turns wait hold {n}",
     "running": "requests that run hold {n}",
-    "total": "nobody holds that: there is not so much in all",
+    "total": "there is not so much in all",
     "reserve": "all that it needs is there: the engine sets more aside than that",
     "counter": "by the engine's own figures less is to be had than there is",
     "limit": "as many run as may",
@@ -95,8 +95,8 @@ def _held(seen: Observation, name: str, short: int, sid: str | None) -> tuple[st
     enough = (holder for holder in _HOLDERS if shares[holder] >= short)
     most = max(_HOLDERS, key=lambda holder: shares[holder])
     who = next(enough, most) if sum(shares.values()) >= short else "total"
-    unit = "rows" if name == "rows" else f"tokens of {name}"
-    return f"{name}-{who}", f"{short} {unit} are missing, {CAUSES[who].format(n=shares.get(who))}"
+    words = f"of {name} it lacks {short}: {CAUSES[who].format(n=shares.get(who))}"
+    return f"{name}-{who}", words
 
 
 def _shares(seen: Observation, name: str, sid: str | None) -> dict[str, int]:
