@@ -30,6 +30,7 @@ SHOWS = [
     (NEW, "out-of-memory", "history of 12 tokens"),
     (NEW, "own-row-waits", "running: [] - waiting: ['r3']"),
     (NEW, "page-16-waits", "running: [] - waiting: ['r2']"),
+    (NEW, "swa-budget-waits", "running: [] - waiting: ['r1']"),
     (NEW, "queued-stub-aborted", "s1: in flight False"),
     (NEW, "refused-token", "tokens that each got: {'r1': 1}"),
     (NEW, "retract-abort", "history of 3 tokens"),

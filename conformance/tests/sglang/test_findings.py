@@ -26,6 +26,7 @@ SHOWS = {
     "retracted-abort-waits": NEW,
     "out-of-memory": NEW,
     "page-16-waits": NEW,
+    "swa-budget-waits": NEW,
     "refused-token": NEW,
     "one-token-history": NEW,
     "replace-all-crash": NEW,
@@ -72,6 +73,7 @@ MENDED = {
     "page-16-window": NEW,
     "retract-finishes": OLD,
     "own-row-waits": OLD,
+    "swa-budget-waits": OLD,
 }
 """A release where the same script shows nothing."""
 

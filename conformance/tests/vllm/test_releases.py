@@ -20,6 +20,7 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
+from slotproof.search.symptoms import AcceptedFindings
 
 pytestmark = pytest.mark.vllm
 
@@ -32,8 +33,6 @@ OPEN: Command = {"do": "open", "session": "s1"}
 CLOSE: Command = {"do": "close", "session": "s1"}
 (DROPPED,) = content.follows([1], 1)
 """What the turn of the prompt [1] is answered; the next one writes another token in its place."""
-HELD = ("INV-PROGRESS.stalled", "INV-PROGRESS.starved")
-"""Of every release: what a paused session has, nobody else gets (README)."""
 MOST = ("INV-ANSWER.most", "INV-ANSWER.length")
 """Of 0.15.0: a session's turns all have the length of the first (README)."""
 
@@ -215,7 +214,7 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
     """INV-STEP, INV-CONTENT: in lockstep with the spec, and at the end all memory comes back."""
     config, commands, told = LIVES[life]
     if build.version != NEW and life in MENDED:
-        log = play(build, Setup(CONFIGS[config], set_aside=HELD), commands).log
+        log = play(build, Setup(CONFIGS[config]), commands).log
         found = {violation.clause for entry in log for violation in entry.violations}
         assert MENDED[life] in found
         return
@@ -228,7 +227,7 @@ def test_what_every_release_does_right(build: ProcessEngine, life: str) -> None:
 
 
 def lived(build: ProcessEngine, config: str, commands: list[Command]) -> Referee:
-    aside = HELD if build.version == NEW else (*HELD, *MOST)
+    aside = () if build.version == NEW else MOST
     referee = play(build, Setup(CONFIGS[config], set_aside=aside), commands)
     assert [str(each) for each in referee.log[-1].violations] == []
     return referee
@@ -243,15 +242,18 @@ def test_a_paused_engine_admits_nothing(build: ProcessEngine) -> None:
     lived(build, "p1", [*commands, {"do": "continue"}, steps(4), CLOSE, STEP])
 
 
-def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEngine) -> None:
+def test_a_small_campaign_finds_only_that_resumed_sessions_wait_for_each_other(
+    build: ProcessEngine,
+) -> None:
     """Each configuration that it takes, for some seconds."""
     if build.version != NEW:
         pytest.skip("it finds what is patched since")
     plainly = ("p1", "p1-one", "p1-chunk", "p4", "p4-tight", "p16")
     modes = ("p1-draft", "p4-rounds", "p1-overlap", "p1-draft-overlap", "p4-rounds-overlap")
     configs = {name: CONFIGS[name] for name in (*plainly, *modes)}
-    plan = Plan(configs, examples=88, set_aside=HELD)
-    outcome = campaign.run(build, "vllm", plan)
+    waits = frozenset({"INV-PROGRESS.stalled@step:full-waiting"})  # resumed-sessions-deadlock.md
+    accepted = AcceptedFindings(waits)
+    outcome = campaign.run(build, "vllm", Plan(configs, examples=88), accepted=accepted)
     assert outcome.trace is None, outcome.trace and outcome.trace.violations
     offered = build.capabilities.transitions
     assert offered - outcome.coverage.transitions.keys() <= {"T-DISCARD"}, "that one is rare"
@@ -259,7 +261,7 @@ def test_a_small_campaign_finds_only_what_paused_sessions_keep(build: ProcessEng
 
 def test_only_a_batch_ahead_shows_what_is_wrong_with_placeholders(broken: ProcessEngine) -> None:
     seed, config, commands, _ = FAULTS["placeholder kept"]
-    setup = Setup(replace(CONFIGS[config], overlap=False), seed, set_aside=HELD)
+    setup = Setup(replace(CONFIGS[config], overlap=False), seed)
     assert play(broken, setup, commands).log[-1].violations == []
 
 
@@ -281,9 +283,9 @@ def test_with_priorities_a_block_is_found_that_was_never_filled(
     ]
     publishes = ("INV-STEP.guard", "INV-PUBLISH-STEP.committed", HASH)
     for option, aside, found in (
-        ("--priority", HELD, set(publishes)),
-        ("--priority", (*HELD, *publishes), {"INV-CONTENT.stamp"}),
-        ("", HELD, set[str]()),
+        ("--priority", (), set(publishes)),
+        ("--priority", publishes, {"INV-CONTENT.stamp"}),
+        ("", (), set[str]()),
     ):
         argv = [str(python_of(NEW)), str(DRIVER), *option.split()]
         with closing(ProcessEngine(argv, 60)) as engine:
@@ -301,7 +303,7 @@ def test_with_priorities_a_block_that_was_filled_stays_shared(
         commands += [accept("r1", 2), accept("r2", 2), STEP]
     small = replace(CONFIGS["p1-draft"], total_tokens=20, context_len=20, draft=1, topk=1)
     with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
-        setup = Setup(replace(small, max_running=2, rows=2), set_aside=HELD)
+        setup = Setup(replace(small, max_running=2, rows=2))
         log = play(engine, setup, commands).log
     assert log[-1].violations == [] and len(log) == len(commands)
     told = {event[0] for each in log for seen in each.snapshots for event in seen["events"]}
@@ -323,7 +325,7 @@ def test_with_priorities_a_block_is_evicted_for_who_gives_way(
         steps(8),
     ]
     with closing(ProcessEngine([str(python_of(NEW)), str(DRIVER), "--priority"], 60)) as engine:
-        log = play(engine, Setup(CONFIGS["p1"], set_aside=HELD), commands).log
+        log = play(engine, Setup(CONFIGS["p1"]), commands).log
     assert log[-1].violations == [] and len(log) == len(commands)
     told = [[event[0] for event in seen["events"]] for seen in log[-1].snapshots][-1]
     assert told[:4] == ["T-EVICT", "T-DECODE", "T-RETRACT-WIPE", "T-DECODE"]
@@ -334,14 +336,14 @@ def test_only_rounds_show_what_is_wrong_with_rounds(broken: ProcessEngine, fault
     """The same commands without drafts find nothing."""
     seed, config, commands, _ = FAULTS[fault]
     plainly = [each for each in commands if each["do"] != "accept"]
-    setup = Setup(replace(CONFIGS[config], draft=0), seed, set_aside=HELD)
+    setup = Setup(replace(CONFIGS[config], draft=0), seed)
     assert play(broken, setup, plainly).log[-1].violations == []
 
 
 def test_the_content_shows_a_rejected_token_that_counts(broken: ProcessEngine) -> None:
     """Its KV is that of another token, and what is sampled after it is, too."""
     seed, config, commands, _ = FAULTS["rejected kept"]
-    others = (*HELD, *(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
+    others = (*(f"INV-STEP.{each}" for each in ("state", "guard", "event")), "INV-COVER.req")
     aside = (*others, "INV-PUBLISH-STEP.committed", "INV-COVER-STEP.rounds", HASH)
     log = play(broken, Setup(CONFIGS[config], seed, set_aside=aside), commands).log
     assert "INV-CONTENT" in {each.clause.partition(".")[0] for each in log[-1].violations}
@@ -390,7 +392,7 @@ LAWS: dict[str, tuple[int, str, list[Command], str]] = {
 def test_laws_of_the_block_pool_and_the_queues(broken: ProcessEngine, fault: str) -> None:
     """INV-REUSE, INV-LOOKUP, INV-TABLES: they alone break, in the iteration of the fault."""
     seed, config, commands, wanted = LAWS[fault]
-    log = play(broken, Setup(CONFIGS[config], seed, set_aside=HELD), commands).log
+    log = play(broken, Setup(CONFIGS[config], seed), commands).log
     assert {violation.clause for violation in log[-1].violations} == {wanted}
 
 
@@ -403,7 +405,7 @@ def test_the_changed_driver_is_sound_without_a_fault(broken: ProcessEngine) -> N
 def test_a_fault_in_the_build_is_seen(broken: ProcessEngine, fault: str) -> None:
     """The driver shows what the build does, not what it should do."""
     seed, config, commands, wanted = FAULTS[fault]
-    log = play(broken, Setup(CONFIGS[config], seed, set_aside=HELD), commands).log
+    log = play(broken, Setup(CONFIGS[config], seed), commands).log
     assert wanted & {violation.clause for violation in log[-1].violations}
 
 
