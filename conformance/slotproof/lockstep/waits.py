@@ -146,5 +146,5 @@ def _needs(seen: Observation, rid: str, slot: SlotView | None, name: str) -> tup
 def _miscounted(seen: Observation, name: str, view: PoolView) -> bool:
     """Whether the engine's figures say that less is free, or can be evicted, than pages show."""
     size = seen.config.page_size
-    unlocked = sum(not locks for _, locks in seen.snapshot["tree"].get(name, ()))  # type: ignore[call-overload]
+    unlocked = sum(not locks for _, locks in seen.snapshot["tree"].get(name, ()))
     return view["available"] < len(view["free"]) * size or view["evictable"] < unlocked * size

@@ -641,24 +641,27 @@ def pool(total: int) -> dict[str, Any]:
     return {"total": total, "available": total, "evictable": 0, "protected": 0, "free": []}
 
 
-def plain(snap: Any, prompt: int = 13) -> None:
+def plain(snap: Any, prompt: int = 13) -> object:
     """Somebody without a session waits; nobody uses that of s1."""
     snap["requests"]["r2"].update(session=None, kind="plain", prompt=prompt)
     snap["sessions"]["s1"]["inflight"] = None
+    return snap
 
 
-def all_held(snap: Any, slot: int = 64, **figures: int) -> None:
+def all_held(snap: Any, slot: int = 64, **figures: int) -> object:
     """Somebody without a session waits, nothing is free, and the slot of s1 has so much."""
     plain(snap)
     snap["pools"]["full"].update(available=0, free=[], **figures)
     snap["slots"]["s1"]["A"] = slot
     if not slot:
         snap["slots"].clear()
+    return snap
 
 
-def beside(snap: Any, rid: str, session: str | None = None, **kv: Any) -> None:
+def beside(snap: Any, rid: str, session: str | None = None, **kv: Any) -> object:
     """Another request."""
     snap["requests"][rid] = {**snap["requests"]["r2"], "session": session, **kv}
+    return snap
 
 
 WAITS: dict[str, Change] = {

@@ -65,6 +65,7 @@ def _starved(seen: Observation, runs: bool) -> Iterator[Violation]:
 def _waits(seen: Observation, clause: str, words: str, rids: list[str]) -> Iterator[Violation]:
     """The clause, broken for one of these requests, unless the profile documents the cause."""
     requests, have = seen.snapshot["requests"], _have(seen)
+    pins: str | None
     if any(each["phase"] == "waiting" for each in requests.values()):
         rid, pins, why = cause(seen)
     else:
