@@ -38,11 +38,16 @@ def cause(seen: Observation) -> tuple[str, str, str]:
 
 
 def idle(seen: Observation, sid: str) -> bool:
-    """Return whether a session has no turn, and no close of it waits for one."""
-    session, requests = seen.snapshot["sessions"].get(sid), seen.snapshot["requests"].values()
-    asked = [each.session for each in seen.client.unanswered.values()]
+    """Return whether a session has no turn, and no close of it waits for one.
+
+    A rejected turn is none: it has no use of the slot.
+    """
+    session, requests = seen.snapshot["sessions"].get(sid), seen.snapshot["requests"]
+    of = {rid: each.session for rid, each in seen.client.unanswered.items()}
+    of |= {rid: each["session"] for rid, each in requests.items()}
+    turns = [of[rid] for rid in of if rid not in requests or requests[rid]["kind"] != "stub"]
     busy = session is not None and (session["closing"] or session["inflight"] is not None)
-    return not busy and sid not in (*asked, *(each["session"] for each in requests))
+    return not busy and sid not in turns
 
 
 def all_wait(seen: Observation) -> bool:

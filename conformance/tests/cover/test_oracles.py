@@ -673,6 +673,7 @@ WAITS: dict[str, Change] = {
     "rows-nobody": lambda snap: (plain(snap), snap["rows"].update(free=[])),
     "full-idle": all_held,
     "full-waiting": lambda snap: (all_held(snap), beside(snap, "r3", "s1", kind="turn")),
+    "full-idle stub": lambda snap: (all_held(snap), beside(snap, "r3", "s1", kind="stub")),
     "full-waiting closing": lambda snap: (
         all_held(snap),
         snap["sessions"]["s1"].update(closing=True),
