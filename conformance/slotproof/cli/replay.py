@@ -71,8 +71,6 @@ def replay(
     else:
         say_all(text.painted(text.render(new, str(trace), wanted)))
         say()
-        for what in referee.coverage.by_choice:
-            say(f"not judged: {what}")
         say(_comparison(old, new))
     return 1 if new.violations else 0
 
