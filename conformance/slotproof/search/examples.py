@@ -40,6 +40,7 @@ class Searched(Notes):
 
     rest: ExampleBatch | None = None
     """What is left of it, where it was cut short."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class _Examples:
 
     def search(self) -> Searched:
         """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
+        begun = time.monotonic()
         self.result.rest = None if self._finished() else self.batch
+        self.result.seconds = time.monotonic() - begun
         return self.result
 
     def _finished(self) -> bool:

@@ -9,6 +9,7 @@ from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
+from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
@@ -49,9 +50,12 @@ class Judging:
         self.known, self.accepted = known, accepted
         self.setup = replace(blank.setup, oracles=plan.oracles)
         self._referee: Referee | None = None
+        self._before: tuple[Command, ...] = ()
 
     def begin(self, coverage: Coverage) -> Referee:
         """A judge for the next example."""
+        if self._referee is not None:
+            self._before = tuple(each.command for each in self._referee.log)
         self._referee = self.setup.referee(self.engine, coverage, self.passes)
         return self._referee
 
@@ -76,7 +80,7 @@ class Judging:
         trace = self.trace(referee)
         if self.recognised(trace, found):
             return False
-        finding = Finding(found, trace, number)
+        finding = Finding(found, trace, number, self._before)
         self.notes.findings.append(finding)
         self.tell(finding)
         return True

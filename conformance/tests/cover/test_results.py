@@ -24,6 +24,7 @@ NOISE = "INV-SUM-FULL.reported@T-RESTORE"
 NEW: dict[str, Any] = {
     "id": "INV-OWNER.lost@T-SAVE",
     "detail": "a\x1b[2J %0A::error::b",
+    "not_afresh": None,
     "why": "it may belong to noise",
     "minimal": True,
     "trace": "out/a b.itf.json",
@@ -51,6 +52,7 @@ SUMMARY: dict[str, Any] = {
     ],
     "new": [CAUSE],
     "not_judged": [{**NEW, "minimal": False}],
+    "unearned": None,
     "search": {"seed": 3, "examples": 10, "seconds": 1.5},
 }
 
