@@ -50,14 +50,20 @@ class Judging:
         self.known, self.accepted = known, accepted
         self.setup = replace(blank.setup, oracles=plan.oracles)
         self._referee: Referee | None = None
-        self._before: tuple[Command, ...] = ()
+        self.before: tuple[Command, ...] = ()
+        """Commands of the example before this one."""
 
     def begin(self, coverage: Coverage) -> Referee:
         """A judge for the next example."""
-        if self._referee is not None:
-            self._before = tuple(each.command for each in self._referee.log)
+        self.before = self.ran
         self._referee = self.setup.referee(self.engine, coverage, self.passes)
         return self._referee
+
+    @property
+    def ran(self) -> tuple[Command, ...]:
+        """Commands of the last example, or of the one before where none was begun yet."""
+        log = self._referee.log if self._referee is not None else None
+        return self.before if log is None else tuple(each.command for each in log)
 
     def passes(self, entry: Iteration) -> bool:
         """Nothing but the reporting is wrong, and it is known."""
@@ -80,7 +86,7 @@ class Judging:
         trace = self.trace(referee)
         if self.recognised(trace, found):
             return False
-        finding = Finding(found, trace, number, self._before)
+        finding = Finding(found, trace, number, self.before)
         self.notes.findings.append(finding)
         self.tell(finding)
         return True
