@@ -72,9 +72,7 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
     if not sys.stderr.isatty():
         lines = Lines()
         with lines.repeated():
-            yield lambda name, done, total: lines.tell(
-                lambda: f"{name}, {done} of {total}" if total > done else f"{name}, {done}"
-            )
+            yield lambda *told: lines.tell(lambda: _counted(*told))
         return
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -84,6 +82,12 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
             bar.update(task, description=name, completed=done, total=total)
 
         yield tell
+
+
+def _counted(name: str, done: int, total: int) -> str:
+    if total > done:
+        return f"{name}, {done} of {total}"
+    return f"{name}, {done}" if done else name
 
 
 @contextmanager

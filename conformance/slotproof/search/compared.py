@@ -51,6 +51,7 @@ def look(
     spec: EngineSpec, baseline: Baseline, plan: Plan, jobs: int, folder: Folder, tell: Progress
 ) -> Looked:
     """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
+    tell("starting", 0, 0)
     engine = spec.open()
     try:
         it = Gate(engine, f"{engine.name} {engine.version}".strip(), baseline, plan, tell=tell)

@@ -74,13 +74,15 @@ class _Examples:
         self.judging = Judging(
             engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
         )
+        self.judging.before = self.batch.before
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
     def search(self) -> Searched:
         """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
         begun = time.monotonic()
-        self.result.rest = None if self._finished() else self.batch
+        finished = self._finished()
+        self.result.rest = None if finished else replace(self.batch, before=self.judging.ran)
         self.result.seconds = time.monotonic() - begun
         return self.result
 

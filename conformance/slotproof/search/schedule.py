@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from slotproof.protocol.commands import Command
 from slotproof.search.plan import Plan
 
 ROUNDS = 5
@@ -63,6 +64,8 @@ class ExampleBatch:
     """Examples of the batch that were run."""
     place: tuple[int, int] = (0, 0)
     """Where they end: whole runs of Hypothesis, and examples of the next one."""
+    before: tuple[Command, ...] = ()
+    """Commands of the last of them."""
     until: float = math.inf
     """When its share of the time is over."""
 

@@ -27,6 +27,11 @@ def run(mode: str, out: Path, *more: str) -> list[str]:
     return [*argv, "--out", str(out), *more]
 
 
+def findings(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return those of all causes."""
+    return [each for cause in said["causes"] for each in cause["findings"]]
+
+
 @pytest.mark.slow
 def test_what_an_earlier_example_leaves_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -35,26 +40,25 @@ def test_what_an_earlier_example_leaves_is_told(
     always."""
     assert status(run("leaks", tmp_path, "--all", "--json")) == FOUND
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
-    left = [each for each in said["findings"] if each["not_afresh"]]
-    assert left and left[0] == said["findings"][0]
+    left = [each for each in findings(said) if each["not_afresh"]]
+    assert left and said["not_afresh"] in {each["not_afresh"] for each in left}
     for finding in left:
         assert finding["not_afresh"] == f"{AFTER}{finding['example'] - 1}"
         trace = load_trace(finding["trace"])
         assert trace.needs == finding["example"] - 1
         assert finding["id"].startswith(trace.violations[0].clause), "its identity stays"
-    assert said["not_afresh"] == said["findings"][0]["not_afresh"]
     assert status(run("leaks", tmp_path)) == FOUND
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith(f"  The finding {AFTER}")
-    assert out[-1].startswith(f"counterexample: {trace.violations[0].clause}, {AFTER}")
+    assert out[-1].startswith("counterexample: INV-") and AFTER in out[-1]
 
 
 @pytest.mark.slow
 def test_what_shows_alone_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status(run("lost-page", tmp_path, "--all", "--json")) == FOUND
     said = json.loads(capsys.readouterr().out)
-    assert {each["not_afresh"] for each in said["findings"]} == {None}
-    assert load_trace(said["findings"][0]["trace"]).needs is None
+    assert {each["not_afresh"] for each in findings(said)} == {None}
+    assert load_trace(findings(said)[0]["trace"]).needs is None
 
 
 def test_one_engine_is_opened_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +77,6 @@ def test_one_engine_is_opened_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EngineSpec, "open", opening)
     monkeypatch.setattr(afresh, "_shows", lambda *_, **__: next(shows))
     monkeypatch.setattr(afresh, "replace", lambda of, **_: of)
-    findings: Any = [Known(), Known(), Known(), Known()]
-    assert afresh.tried(EngineSpec("reference"), findings) == findings
+    four: Any = [Known(), Known(), Known(), Known()]
+    assert afresh.tried(EngineSpec("reference"), four) == four
     assert len(opened) == 3, "one, one to try the earlier example, one for the last finding"

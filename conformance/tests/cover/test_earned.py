@@ -161,10 +161,11 @@ def test_an_example_is_counted_in_its_configuration(capsys: pytest.CaptureFixtur
     argv = ["run", "--engine", f"reference:{DOUBLE}", "--all", "--config", "p1", "--config", "p4"]
     assert status([*argv, "--examples", "40", "--json"]) == FOUND
     said = json.loads(capsys.readouterr().out)
-    for each in said["findings"]:
+    found = [each for cause in said["causes"] for each in cause["findings"]]
+    for each in found:
         assert 1 <= each["example"] <= said["examples_of"][each["configuration"]]["run"]
     assert status([*argv, "--examples", "40"]) == FOUND
-    (first, *_) = said["findings"]
+    first = found[0]
     where = f"example {first['example']} of configuration {first['configuration']}"
     assert where in capsys.readouterr().out
 
