@@ -109,7 +109,7 @@ def kill(name: str, plan: Plan, seeds: int) -> Killed:
     for seed in range(plan.seed, plan.seed + seeds):
         outcome = campaign.run(engine, f"reference:{name}", replace(plan, seed=seed, distinct=1))
         if outcome.trace is not None and outcome.first is not None:
-            clause, (commands, seconds) = outcome.trace.violations[0].clause, outcome.first
+            clause, (commands, _, seconds) = outcome.trace.violations[0].clause, outcome.first
             found.append(SeedResult(clause, commands, seconds, len(outcome.trace.rows)))
             trace = trace or outcome.trace
     lengths = {group: _alone(engine, plan, group, trace) for group in FINDERS} if trace else {}

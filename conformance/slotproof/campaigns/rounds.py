@@ -6,6 +6,7 @@ So any number of workers does the same, and so does who goes on where another on
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 
 from slotproof.campaigns.lines import Head
@@ -52,7 +53,7 @@ def explores(state: CampaignState, accepted: AcceptedFindings) -> Iterator[tuple
     plan, known = plan_of(head), tuple(state.findings.known)
     corpora = {name: tuple(place.corpus) for name, place in state.places.items()}
     seen = {name: frozenset(place.seen) for name, place in state.places.items()}
-    first = state.examples
+    first = Counter({name: place.examples for name, place in state.places.items()})
     for number, (name, examples) in enumerate(current.tasks):
         if number not in current.results:
             yield (
@@ -61,7 +62,7 @@ def explores(state: CampaignState, accepted: AcceptedFindings) -> Iterator[tuple
                     plan,
                     head.blank(name),
                     seed_of(head.seed, current.number, number),
-                    first,
+                    first[name],
                     examples,
                     corpora[name],
                     seen[name],
@@ -69,7 +70,7 @@ def explores(state: CampaignState, accepted: AcceptedFindings) -> Iterator[tuple
                     accepted,
                 ),
             )
-        first += examples
+        first[name] += examples
 
 
 def shrinks(state: CampaignState) -> Iterator[tuple[int, Shrink]]:

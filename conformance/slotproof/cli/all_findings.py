@@ -47,7 +47,8 @@ def as_json(each: Finding, folder: Folder) -> dict[str, Any]:
         "commands": len(each.trace.rows),
         "minimal": each.trace.minimal,
         "configuration": each.trace.config_name,
-        "first_example": each.first,
+        "example": each.first,
+        "not_afresh": each.trace.not_afresh or None,
         "trace": folder.path(each),
         "problem": folder.problem(each),
     }
@@ -56,7 +57,8 @@ def as_json(each: Finding, folder: Folder) -> dict[str, Any]:
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a cause: its plainest finding whole, the others by identity."""
     first, *others = cause["findings"]
-    yield cause["name"]
+    again = f": {first['not_afresh']}" if first["not_afresh"] else ""
+    yield f"{cause['name']}{again}"
     if cause["why"]:
         yield labelled("", cause["why"])
     if first["id"] != cause["name"]:
@@ -66,17 +68,16 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
         yield labelled("", first["why"])
     for each in others:
         trace = each["problem"] or each["trace"]
-        yield labelled("also seen as", f"{each['id']}, {each['commands']} commands: {trace}")
+        again = f" {each['not_afresh']}:" if each["not_afresh"] else ""
+        yield labelled("also seen as", f"{each['id']}, {each['commands']} commands:{again} {trace}")
 
 
 def _finding(each: Mapping[str, Any]) -> Iterator[str]:
     yield labelled("", each["detail"])
     short = "" if each["minimal"] else ", not minimal"
-    number = each["first_example"]
-    first = f", first in example {number} of the plan" if number else ""
-    yield labelled(
-        "", f"{each['commands']} commands{short}, configuration {each['configuration']}{first}"
-    )
+    number = f"example {each['example']} of " if each["example"] else ""
+    where = f"{number}configuration {each['configuration']}"
+    yield labelled("", f"{each['commands']} commands{short}, {where}")
     yield labelled("", each["problem"] or each["trace"])
 
 

@@ -34,8 +34,9 @@ from slotproof.cli.options import (
 from slotproof.cli.progress_line import progress_bar
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.protocol.config import chosen
-from slotproof.search import baseline as baselines, compared
+from slotproof.search import baseline as baselines, compared, report
 from slotproof.search.baseline import Baseline
+from slotproof.search.campaign import Progress
 from slotproof.search.compared import Looked
 from slotproof.search.findings import Finding
 from slotproof.search.folder import SUFFIX, Folder, by_mark, unused
@@ -98,6 +99,7 @@ def gate(
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
         seconds=SECONDS if seconds is None and examples is None else seconds,
+        floor=True,
         distinct=None,
     )
     writable(out)
@@ -115,12 +117,15 @@ def gate(
         if base is not None:
             spec_of_base = EngineSpec.parse(base, step_timeout, patch)
             kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
-            before = compared.look(spec_of_base, entries, plan, workers, kept, tell)
+            of_base = _of("base", tell)
+            before = compared.look(spec_of_base, entries, plan, workers, kept, of_base)
             entries = compared.baseline_of(before, kept)
-        head = compared.look(spec, entries, plan, workers, folder, tell)
+        of_head = tell if base is None else _of("head", tell)
+        head = compared.look(spec, entries, plan, workers, folder, of_head)
         if before is not None:
-            compared.against(spec_of_base, before.gate.name, head, folder)
-        compared.by_patches(spec, head, tell)
+            compared.against(spec_of_base, before.gate.name, head, folder, of_base)
+        compared.confirm(spec, head, folder, of_head)
+        compared.by_patches(spec, head, of_head)
     summary = _summary(head, before, folder)
     if update:
         _update(head.gate, head.judged, path)
@@ -137,6 +142,11 @@ def gate(
         say_all(results.annotated(summary))
         say_all(_text(summary, path))
     return int(summary["status"])
+
+
+def _of(build: str, tell: Progress) -> Progress:
+    """Progress that names the build."""
+    return lambda what, done, total: tell(f"{build}, {what}", done, total)
 
 
 def _may_be_reference(engine: str) -> bool:
@@ -160,6 +170,8 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
 def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:
     """Everything that a gate has to say."""
     it, judged = head.gate, head.judged
+    looked = {"base": before, "head": head} if before else {"the build": head}
+    searches = {name: (each.outcome, each.searched) for name, each in looked.items() if each}
     statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
     return {
         "engine": it.name,
@@ -186,6 +198,7 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
         ],
         "new": _new(head, folder),
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
+        "unearned": report.missing(searches, it.plan),
         "search": head.searched,
         "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
     }
@@ -216,12 +229,13 @@ def _told(each: Judged, folder: Folder) -> dict[str, Any]:
 
 
 def _status(summary: dict[str, Any], mended_fails: bool) -> int:
-    """1 only for what is new and was not added; 3 where something could not be judged, or nothing
-    was searched."""
+    """1 only for what is new and was not added; 3 where something could not be judged, or the
+    search of a build was not enough for a verdict."""
     mended = any(each["status"] == MENDED for each in summary["groups"])
     if (summary["new"] and not summary["added"]) or (mended and mended_fails):
         return FOUND
-    return INCONCLUSIVE if summary["not_judged"] or summary["cut"] else CONFORMS
+    lacking = summary["not_judged"] or summary["cut"] or summary["unearned"]
+    return INCONCLUSIVE if lacking else CONFORMS
 
 
 def _update(it: Gate, judged: list[Judged], path: Path) -> None:
@@ -272,24 +286,14 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     )
     for what, times in search["by_choice"].items():
         yield labelled("not judged", f"{what}, {times} times")
-    yield from (labelled("warning", each) for each in _warnings(summary))
+    if others := summary["other_engines"]:
+        ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not looked at"
+        yield labelled("warning", f"{ignored}: `engine` does not match {summary['engine']}")
+    if summary["unearned"]:
+        yield labelled("not earned", summary["unearned"]["text"])
     for each in summary["not_judged"]:
         yield labelled("not judged", f"{each['id']}: {each['why']}; {each['trace']}")
     yield _verdict(summary)
-
-
-def _warnings(summary: dict[str, Any]) -> Iterator[str]:
-    """What makes green say less than it seems."""
-    search, others = summary["search"], summary["other_engines"]
-    if others:
-        count = f"{others} group{'s' if others > 1 else ''} of the baseline"
-        yield f"{count} not looked at: `engine` does not match {summary['engine']}"
-    empty = [name for name, each in search["examples_of"].items() if not each["run"]]
-    if empty:
-        yield (
-            f"{len(empty)} of {len(search['configurations'])} configurations had no example: "
-            "with more --seconds they would"
-        )
 
 
 def _verdict(summary: dict[str, Any]) -> str:
@@ -304,5 +308,6 @@ def _verdict(summary: dict[str, Any]) -> str:
         return f"mended: nothing new, {known} {seed}"
     if summary["status"] == CONFORMS:
         return f"green: nothing new, {known} {seed}"
-    why = summary["cut"] or "something is not judged"
-    return f"inconclusive: {why}, nothing new so far, {known} {seed}"
+    unearned = summary["unearned"] and summary["unearned"]["text"]
+    why = summary["cut"] or unearned or "something is not judged"
+    return f"inconclusive: {why}; nothing new so far, {known} {seed}"

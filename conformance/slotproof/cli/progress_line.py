@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ EVERY = 60.0
 """Seconds from one line to the next: what takes less says nothing."""
 
 
+_TICK = 1.0
+"""Seconds from one look whether a line is due to the next."""
 _REFRESH = 0.25
 _SHOWN = 8
 """Findings on a terminal."""
@@ -31,13 +34,33 @@ class Lines:
 
     def __init__(self) -> None:
         self.begun = self.last = time.monotonic()
+        self._line: Callable[[], str] = lambda: "starting"
+        self._lock, self._over = threading.Lock(), threading.Event()
 
     def tell(self, line: Callable[[], str]) -> None:
         """Made and written if it is time for one."""
-        now = time.monotonic()
-        if now - self.last >= EVERY:
-            self.last = now
-            complain(f"{duration(now - self.begun)}: {line()}")
+        with self._lock:
+            self._line = line
+            now = time.monotonic()
+            if now - self.last >= EVERY:
+                self.last = now
+                complain(f"{duration(now - self.begun)}: {line()}")
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """The last line again where a phase tells nothing for so long."""
+
+        def repeat() -> None:
+            while not self._over.wait(_TICK):
+                self.tell(self._line)
+
+        thread = threading.Thread(target=repeat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
 
 
 @contextmanager
@@ -48,9 +71,8 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
         return
     if not sys.stderr.isatty():
         lines = Lines()
-        yield lambda name, done, total: lines.tell(
-            lambda: f"{name}, {done} of {total}" if total > done else f"{name}, {done}"
-        )
+        with lines.repeated():
+            yield lambda *told: lines.tell(lambda: _counted(*told))
         return
     columns = (TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -60,6 +82,12 @@ def progress_bar(wanted: bool) -> Iterator[Tell]:
             bar.update(task, description=name, completed=done, total=total)
 
         yield tell
+
+
+def _counted(name: str, done: int, total: int) -> str:
+    if total > done:
+        return f"{name}, {done} of {total}"
+    return f"{name}, {done}" if done else name
 
 
 @contextmanager

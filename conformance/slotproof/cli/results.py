@@ -39,12 +39,14 @@ def junit(summary: Mapping[str, Any]) -> str:
         case("new", cause["name"], "failure", _cause_words(cause))
     for each in summary["not_judged"]:
         case("not_judged", each["id"], "error", _words(each))
+    if summary["unearned"]:
+        case("not_earned", "search", "error", summary["unearned"]["text"])
     search = summary["search"]
     case("search", f"seed {search['seed']}", said=f"{search['examples']} examples")
     counts = {
         "tests": len(suite),
         "failures": len(summary["new"]),
-        "errors": len(summary["not_judged"]),
+        "errors": len([*suite.iter("error")]),
         "skipped": len([*suite.iter("skipped")]),
     }
     for name, count in counts.items():
@@ -66,7 +68,7 @@ def _cause_words(cause: Mapping[str, Any]) -> str:
 
 def _words(each: Mapping[str, Any]) -> str:
     """A finding in a few lines."""
-    parts = (each["detail"], each["why"], each["problem"] or each["trace"])
+    parts = (each["detail"], each["not_afresh"], each["why"], each["problem"] or each["trace"])
     return "\n".join(f"{part}" for part in parts if part)
 
 
@@ -78,6 +80,8 @@ def annotated(summary: Mapping[str, Any]) -> Iterator[str]:
         yield _annotation("error", f"new: {cause['name']}", _cause_words(cause))
     for each in summary["not_judged"]:
         yield _annotation("warning", f"not judged: {each['id']}", _words(each))
+    if summary["unearned"]:
+        yield _annotation("warning", "not earned", summary["unearned"]["text"])
     for group in summary["groups"]:
         if group["status"] == "mended":
             yield _annotation("notice", f"mended: {group['name']}", "Take it out of the baseline.")
@@ -102,6 +106,8 @@ def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
         return
     rows = [("new", each["name"], each["findings"][0]["detail"]) for each in summary["new"]]
     rows += [("not judged", each["id"], each["why"]) for each in summary["not_judged"]]
+    if summary["unearned"]:
+        rows.append(("not earned", "search", summary["unearned"]["text"]))
     rows += [(each["status"], each["name"], each["reason"]) for each in summary["groups"]]
     lines = [f"### slotproof gate: {_cell(summary['engine'])}", "", _cell(verdict), ""]
     if rows:

@@ -38,7 +38,7 @@ from slotproof.protocol.config import chosen
 from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
-from slotproof.search import campaign, report
+from slotproof.search import afresh, campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.causes import Cause, causes
 from slotproof.search.compared import PATCHES
@@ -118,7 +118,10 @@ def _campaign(
         folder.keep(findings)
 
     with progress_bar(bar) as tell, workers_for(engine, spec, jobs) as workers:
-        return campaign.run(engine, spec.text, plan, tell, keep, workers)
+        outcome = campaign.run(engine, spec.text, plan, tell, keep, workers)
+        outcome.findings = afresh.tried(spec, outcome.findings, tell)
+        folder.keep(outcome.findings)
+        return outcome
 
 
 def _causes(outcome: Outcome, spec: EngineSpec, bar: bool) -> list[Cause]:

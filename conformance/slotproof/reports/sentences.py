@@ -98,7 +98,8 @@ def kind(view: View) -> str:
 
 def whose(view: View) -> list[str]:
     """Of the pages with two owners, none, or a reader they are not kept for: whose they were."""
-    lines = []
+    again = view.trace.not_afresh
+    lines = [f"The finding {again}."] if again else []
     last = view.steps[-1]
     for pool, page_map in last.maps.items():
         alike: dict[object, list[Cell]] = {}

@@ -87,6 +87,8 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
         where = crashed_at(trace, first)
         at = f", at {where}" if where else ""
         yield f"{first.clause} violated by {trace.engine}, {in_all(trace)}{at}"
+        if trace.not_afresh:
+            yield f"  The finding {trace.not_afresh}."
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
         yield f"{trace.engine}, {in_all(trace).removeprefix('in ')}, nothing violated"

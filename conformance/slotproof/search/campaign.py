@@ -25,7 +25,7 @@ from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
 from slotproof.search.findings import Finding
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock, ExampleBatch, Schedule
+from slotproof.search.schedule import FLOOR, Clock, ExampleBatch, Schedule
 from slotproof.search.shrinking import Shrink
 from slotproof.search.symptoms import AcceptedFindings
 from slotproof.search.workers import Here, Workers
@@ -37,6 +37,8 @@ Progress = Callable[[str, int, int], None]
 SEARCHING = 0.7
 """Once something is found: of the time that is left, so much may go into looking for more; the
 rest is for shrinking that."""
+LATE = 120.0
+"""Seconds that shrinking has beyond the end where the examples of all configurations came first."""
 
 
 @dataclass
@@ -51,8 +53,7 @@ class Outcome:
     skipped: dict[str, str] = field(default_factory=dict)
     """Configurations that the engine can't take, and why."""
     run: Counter[str] = field(default_factory=Counter)
-    """Examples of each configuration: those that were run to an end, not those that were begun.
-    Where a few findings are enough, up to the first."""
+    """Examples of each configuration: those that were run to an end, not those that were begun."""
     planned: dict[str, int] = field(default_factory=dict)
     """Of each configuration; empty where the time is the plan."""
     seconds: float = 0.0
@@ -60,8 +61,12 @@ class Outcome:
     """Those that are not recognised as accepted; the plainest first."""
     accepted: set[str] = field(default_factory=set)
     """Findings of a baseline that were seen again, as they were seen."""
-    first: tuple[int, float] | None = None
-    """Commands and seconds up to the first violation."""
+    first: tuple[int, int, float] | None = None
+    """Commands, examples and seconds up to the first violation, or to the end of its round."""
+    replays: int = 0
+    """Replays that shrinking took."""
+    spent: Counter[str] = field(default_factory=Counter)
+    """Milliseconds of searching each configuration."""
     interrupted: bool = False
     out_of_time: bool = False
     """The time was over before the examples were run that are planned."""
@@ -151,7 +156,8 @@ class _Campaign:
         self.until = math.inf
         """When this round has to leave off searching."""
         self.findings = Collected(accepted.ids)
-        self.counting = True
+        self.waiting: list[Finding] = []
+        """To be shrunk when every configuration had its examples."""
 
     def stop(self) -> bool:
         """Ctrl-C, or no time left."""
@@ -173,18 +179,23 @@ class _Campaign:
                     raise
                 outcome.unusable = str(problem)  # and what was found before it stays
             outcome.interrupted |= interrupts.arrived()
-        over = self.clock.over() and not self.schedule.done
-        outcome.out_of_time = over and self.plan.examples is not None
+        outcome.out_of_time |= self.out_of_time()
         self.findings.settle()
         outcome.accepted |= self.findings.met
         outcome.findings = self.findings.all()
         outcome.seconds = self.clock.taken()
         return outcome
 
+    def out_of_time(self) -> bool:
+        """Whether the time was over before the examples were run that are planned."""
+        planned = self.plan.examples is not None
+        return planned and self.clock.over() and not self.schedule.done
+
     def rounds(self) -> None:
         """Round by round; or batch by batch, up to the first finding."""
         while not (self.schedule.done or self.stop()):
-            self.until = self.clock.end if self.few else self.clock.share(SEARCHING)
+            whole = self.few or self.below()
+            self.until = self.clock.end if whole else self.clock.share(SEARCHING)
             batches = self.schedule.deal(self.until, self.workers.jobs)
             for group in [[batch] for batch in batches] if self.few else [batches]:
                 rests = self.round(group)
@@ -193,13 +204,17 @@ class _Campaign:
                     return
                 for rest in filter(None, rests):
                     self.schedule.cut(rest)
+        if self.waiting:
+            self.outcome.out_of_time = self.out_of_time()
+            self.clock.end += LATE
+            self.shrink(self.waiting)
+
+    def below(self) -> bool:
+        """Whether a configuration lacks examples without which there is no verdict."""
+        return self.plan.floor and any(self.outcome.run[name] < FLOOR for name in self.blanks)
 
     def others(self, rest: ExampleBatch | None) -> None:
-        """Look for others in what is left of the batch that showed the first, up to so many.
-
-        What is looked at for that is no part of the plan any more.
-        """
-        self.counting = False
+        """Look for others in what is left of the batch that showed the first, up to so many."""
         for _ in range(1, self.plan.distinct or 1):
             if rest is None or self.stop():
                 return
@@ -212,6 +227,7 @@ class _Campaign:
         outcome = self.outcome
         outcome.configs += [each.name for each in batches if each.name not in outcome.configs]
         known = tuple(self.findings.known)
+        batches = [replace(each, first=outcome.run[each.name] - each.done) for each in batches]
         tasks = [
             Search(self.plan, batch, self.blanks[batch.name], known, self.accepted, self.few)
             for batch in batches
@@ -222,23 +238,25 @@ class _Campaign:
             nonlocal count
             if isinstance(what, Finding):
                 self.saw(what)
-            elif self.counting:
+            else:
                 count += what
                 self.progress(batches[number].name, count, total or count)
 
         results = self.workers.map(tasks, event, self.leave_off)
         found: list[Finding] = []
         for batch, result in zip(batches, results, strict=True):
-            if self.counting:
-                outcome.run[batch.name] += result.examples
-                outcome.covered[batch.name].add(result.coverage)
+            outcome.run[batch.name] += result.examples
+            outcome.covered[batch.name].add(result.coverage)
+            outcome.spent[batch.name] += round(1000 * result.seconds)
             outcome.accepted |= result.accepted
             found += result.findings
         for finding in found:
             self.saw(finding)
         if found and outcome.first is None:
-            outcome.first = outcome.coverage.commands, self.clock.taken()
-        self.shrink(found)
+            outcome.first = outcome.coverage.commands, outcome.examples, self.clock.taken()
+        self.waiting += found
+        if not self.below():
+            self.shrink(self.waiting)
         return [result.rest for result in results]
 
     def saw(self, finding: Finding) -> None:
@@ -248,6 +266,7 @@ class _Campaign:
 
     def shrink(self, found: list[Finding]) -> None:
         """Make findings of what was seen."""
+        found, self.waiting = [*found], []
         known = tuple(self.findings.known)
         tasks = [Shrink(self.plan, group, known) for group in groups(found)]
         replays, most = 0, self.plan.shrink * len(found)
@@ -261,6 +280,7 @@ class _Campaign:
                 self.keep(self.findings.all())
             else:
                 replays += what
+                self.outcome.replays += what
                 self.progress("shrinking", replays, max(most, replays))
 
         results = self.workers.map(tasks, shorter, self.stop)

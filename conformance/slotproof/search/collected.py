@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 
-from slotproof.search.findings import Finding, Mark, explained
+from slotproof.search.findings import Finding, Mark
 
 
 @dataclass
@@ -33,9 +33,7 @@ class Collected:
     def shorter(self, small: Finding) -> None:
         """Keep what was shrunk in the place of what it was, before the rest of the round is."""
         self.pending = {
-            name: each
-            for name, each in self.pending.items()
-            if (each.first, each.mark.clause) != (small.first, small.mark.clause)
+            name: each for name, each in self.pending.items() if _example(each) != _example(small)
         }
         if small.id not in self.found and small.id not in self.accepted:
             self.pending[small.id] = small
@@ -44,8 +42,6 @@ class Collected:
         """The end of a round: what was seen in it, and what that was shrunk to."""
         for small in smaller:
             self.add(small)
-        for finding in found:
-            self._seen(finding)
         if found:
             self.pending.clear()
 
@@ -57,14 +53,7 @@ class Collected:
             return
         old = self.found.setdefault(small.id, small)
         shorter = min(old, small, key=lambda each: (not each.trace.minimal, len(each.trace.rows)))
-        self.found[small.id] = replace(shorter, first=min(old.first, small.first))
-
-    def _seen(self, finding: Finding) -> None:
-        """The example it came from may be the first that showed what it was shrunk to."""
-        marks = [each for each in self.known if explained(finding.mark, [each])]
-        for known in [self.found[each.id] for each in marks if each.id in self.found][:1]:
-            first = min(known.first, finding.first)
-            self.found[known.id] = replace(known, first=first)
+        self.found[small.id] = shorter
 
     def settle(self) -> None:
         """The end: what is left as it was seen is a finding, too."""
@@ -78,6 +67,11 @@ class Collected:
         return sorted(every, key=lambda each: each.plainness)
 
 
+def _example(finding: Finding) -> tuple[str, int, str]:
+    """Where it was seen, and as what."""
+    return finding.trace.config_name, finding.first, finding.mark.clause
+
+
 def groups(found: Iterable[Finding]) -> list[tuple[Finding, ...]]:
     """What is shrunk one after the other: clause by clause, those with few transitions first."""
     order = sorted(
@@ -87,6 +81,7 @@ def groups(found: Iterable[Finding]) -> list[tuple[Finding, ...]]:
             len(set(each.mark.transitions)),
             len(each.trace.rows),
             each.first,
+            each.trace.config_name,
         ),
     )
     return [tuple(group) for _, group in groupby(order, key=lambda each: each.mark.clause)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotproof.engines.registry import EngineSpec
-from slotproof.search import campaign, report
+from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Outcome, Progress
 from slotproof.search.findings import Finding
@@ -51,11 +51,12 @@ def look(
     spec: EngineSpec, baseline: Baseline, plan: Plan, jobs: int, folder: Folder, tell: Progress
 ) -> Looked:
     """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
+    tell("starting", 0, 0)
     engine = spec.open()
     try:
-        it = Gate(engine, f"{engine.name} {engine.version}".strip(), baseline, plan)
+        it = Gate(engine, f"{engine.name} {engine.version}".strip(), baseline, plan, tell=tell)
         with interrupts.noted():
-            it.replay(lambda done, count: tell("traces", done, count))
+            it.replay()
             with workers_for(engine, spec, jobs) as processes:
                 outcome = campaign.run(
                     engine, spec.text, plan, tell, folder.keep, processes, it.accepted
@@ -78,7 +79,9 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     return replace(known, groups=tuple(old))
 
 
-def against(base: EngineSpec, name: str, head: Looked, folder: Folder) -> None:
+def against(
+    base: EngineSpec, name: str, head: Looked, folder: Folder, tell: Progress = lambda *_: None
+) -> None:
     """What is new, or not judged, is tried on the base: what it does as well becomes a group."""
     if interrupts.arrived() or all(each.group for each in head.judged):
         return
@@ -86,12 +89,10 @@ def against(base: EngineSpec, name: str, head: Looked, folder: Folder) -> None:
     try:
         with interrupts.noted():
             before = Gate(engine, name, Baseline(), head.gate.plan)
-            head.judged = [
-                each
-                if each.group or not before.shows(each.finding.trace)
-                else _known(head.gate, each, name, folder)
-                for each in head.judged
-            ]
+            for index, each in enumerate(head.judged):
+                tell("replaying what is new", index, len(head.judged))
+                if not each.group and before.shows(each.finding.trace):
+                    head.judged[index] = _known(head.gate, each, name, folder)
     finally:
         engine.close()
 
@@ -103,6 +104,15 @@ def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
     clock = Clock(PATCHES)
     trials = Trials(spec, clock.over, lambda done, count: tell("patches", done, count))
     looked.judged = looked.gate.try_patches(looked.judged, trials)
+
+
+def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:
+    """Replay what is new in a fresh process; the files say where it does not show."""
+    new = [index for index, each in enumerate(head.judged) if each.new]
+    findings = afresh.tried(spec, [head.judged[index].finding for index in new], tell)
+    for index, finding in zip(new, findings, strict=True):
+        head.judged[index] = replace(head.judged[index], finding=finding)
+    folder.keep([each.finding for each in head.judged])
 
 
 def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:

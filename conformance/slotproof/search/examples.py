@@ -40,6 +40,7 @@ class Searched(Notes):
 
     rest: ExampleBatch | None = None
     """What is left of it, where it was cut short."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,16 @@ class _Examples:
         self.judging = Judging(
             engine, task.plan, task.blank, task.known, task.accepted, self.result, tell
         )
+        self.judging.before = self.batch.before
         self._dry = 0
         """Examples still to be drawn that were run before."""
 
     def search(self) -> Searched:
         """Go on from where the batch is. Raises whatever an engine or an oracle raises."""
-        self.result.rest = None if self._finished() else self.batch
+        begun = time.monotonic()
+        finished = self._finished()
+        self.result.rest = None if finished else replace(self.batch, before=self.judging.ran)
+        self.result.seconds = time.monotonic() - begun
         return self.result
 
     def _finished(self) -> bool:

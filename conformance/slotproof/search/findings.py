@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration
+from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.support.files import slug
 from slotproof_model.spec.invariant import Kind
@@ -164,7 +165,9 @@ class Finding:
     mark: Mark
     trace: Trace
     first: int
-    """The number of the first example that showed it; the same for any number of jobs."""
+    """Which example of its trace's configuration showed it: the same for any number of jobs."""
+    before: tuple[Command, ...] = field(default=(), compare=False, repr=False)
+    """Commands of the example that ran in the same process before that one."""
 
     @property
     def id(self) -> str:

@@ -89,6 +89,8 @@ class Gate:
     """The patch of a known bug that removes a finding, by its identity."""
     words: dict[str, str] = field(default_factory=dict)
     """The sentence of each patch."""
+    tell: Callable[[str, int, int], None] = lambda *_: None
+    """Told what is done, how much of it is over, and of how much."""
 
     @property
     def groups(self) -> list[Group]:
@@ -100,11 +102,11 @@ class Gate:
         every = [(group, file) for group in self.groups for file in group.traces]
         return [(group, file, self.baseline.trace(file)) for group, file in every]
 
-    def replay(self, tell: Callable[[int, int], None] = lambda *_: None) -> list[Replayed]:
+    def replay(self) -> list[Replayed]:
         """Replay them all, in their order."""
         every = self.traces()
         for number, (group, file, trace) in enumerate(every):
-            tell(number, len(every))
+            self.tell("replaying traces", number, len(every))
             known = {v.clause for g, _, t in every if g is group for v in t.violations}
             self.replayed.append(self._again(group, file, trace, known))
         return self.replayed
@@ -206,7 +208,13 @@ class Gate:
     def _small(self, finding: Finding, stop: Callable[[], bool]) -> Finding:
         if finding.trace.minimal or stop():
             return finding
-        (small,) = Shrink(self.plan, (finding,), ()).run(self.engine, lambda _: None, stop)
+        replays = iter(range(1, 10**9))
+
+        def tell(what: Finding | int) -> None:
+            if isinstance(what, int):
+                self.tell("shrinking", next(replays), self.plan.shrink)
+
+        (small,) = Shrink(self.plan, (finding,), ()).run(self.engine, tell, stop)
         return small or finding
 
     def _judged(self, finding: Finding) -> Judged:
@@ -267,7 +275,9 @@ class Gate:
 
     def _sooner(self, trace: Trace) -> tuple[Group, str] | None:
         """Whether a known finding comes first where the commands are given more slowly."""
-        for commands in slower(trace.commands):
+        every = [*slower(trace.commands)]
+        for number, commands in enumerate(every):
+            self.tell("replaying more slowly", number, len(every))
             first = self._seen(trace, commands)
             if first is None:
                 continue

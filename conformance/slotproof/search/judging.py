@@ -9,6 +9,7 @@ from slotproof.engines.base import Engine
 from slotproof.lockstep.coverage import Coverage
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Iteration, Referee
+from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.findings import Finding, Mark, explained, lead, mark
 from slotproof.search.plan import Plan
@@ -49,11 +50,20 @@ class Judging:
         self.known, self.accepted = known, accepted
         self.setup = replace(blank.setup, oracles=plan.oracles)
         self._referee: Referee | None = None
+        self.before: tuple[Command, ...] = ()
+        """Commands of the example before this one."""
 
     def begin(self, coverage: Coverage) -> Referee:
         """A judge for the next example."""
+        self.before = self.ran
         self._referee = self.setup.referee(self.engine, coverage, self.passes)
         return self._referee
+
+    @property
+    def ran(self) -> tuple[Command, ...]:
+        """Commands of the last example, or of the one before where none was begun yet."""
+        log = self._referee.log if self._referee is not None else None
+        return self.before if log is None else tuple(each.command for each in log)
 
     def passes(self, entry: Iteration) -> bool:
         """Nothing but the reporting is wrong, and it is known."""
@@ -76,7 +86,7 @@ class Judging:
         trace = self.trace(referee)
         if self.recognised(trace, found):
             return False
-        finding = Finding(found, trace, number)
+        finding = Finding(found, trace, number, self.before)
         self.notes.findings.append(finding)
         self.tell(finding)
         return True

@@ -29,6 +29,9 @@ class Plan:
     """Replays that shrinking may take: not seconds, so that a slow machine gives the same trace."""
     seconds: float | None = None
     """After which it stops, shrinking too; the traces up to there are the same."""
+    floor: bool = False
+    """A verdict needs as many examples of each configuration as if the time were the plan. They
+    are run before anything is shrunk."""
     distinct: int | None = 4
     """Findings that are looked for at most, once there is one; ``None``: all there are."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)

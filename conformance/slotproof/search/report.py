@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from slotproof.engines.base import Capabilities
@@ -10,7 +12,7 @@ from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.campaign import Outcome
-from slotproof.search.plan import Plan
+from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.search.schedule import FLOOR
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import labelled
@@ -19,6 +21,8 @@ from slotproof_model.spec.invariants import INVARIANTS, ON_ENGINES
 from slotproof_model.spec.profiles import Choices, profile_named
 from slotproof_model.spec.transitions import TRANSITIONS
 
+MARGIN = 1.1
+"""By how much an estimate of seconds exceeds the measured rate."""
 NAMED = 3
 """Configurations that a line names; more are counted."""
 
@@ -67,7 +71,10 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     reached = _reached(outcome, coverage, capabilities, able)  # also those not reached in time
     never = reached["transitions"]["never"]
     unchecked = sorted(invariant for invariant in ON_ENGINES if not coverage.checked[invariant])
-    unearned = next(_unearned(outcome, plan, configs.values(), never), None)
+    missing = chain(
+        _cut(outcome), _too_little(outcome, plan), _unmet(outcome, configs.values(), never)
+    )
+    unearned = next(missing, None)
     status = INCONCLUSIVE if never or unearned else CONFORMS
     return {
         "status": FOUND if outcome.trace is not None else status,
@@ -88,6 +95,10 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "iterations": coverage.iterations,
         "seconds": round(outcome.seconds, 2),
         "commands_per_second": round(coverage.commands / max(outcome.seconds, 1e-9)),
+        "up_to_the_first": outcome.first
+        and dict(zip(("commands", "examples"), outcome.first, strict=False)),
+        "replays": outcome.replays,
+        "not_afresh": (outcome.trace.not_afresh or None) if outcome.trace else None,
         "interrupted": outcome.interrupted,
         "out_of_time": outcome.out_of_time,
         "unearned": unearned,
@@ -172,31 +183,98 @@ def _mode(
     return {"configurations": list(configs), "commands": coverage.commands, **reached}
 
 
-def _unearned(
-    outcome: Outcome, plan: Plan, configs: Iterable[EngineConfig], never: Collection[str]
-) -> Iterator[str]:
-    """Why what was run is not enough to say that nothing is wrong, the first reason first.
-
-    With a number of examples all of them are enough; where the time is the plan, some of each
-    configuration. That some transition was ``never`` reached is told beside it.
-    """
-    reached = outcome.coverage.reached
+def _cut(outcome: Outcome) -> Iterator[str]:
+    """Why a search ended early."""
     if outcome.interrupted:
         yield "interrupted"
     if outcome.unusable:
         yield "the engine could not go on"
     if outcome.out_of_time:
         yield "out of time"
-    few = [name for name in outcome.configs if plan.examples is None and outcome.run[name] < FLOOR]
-    if few:
-        names = ", ".join(few) if len(few) <= NAMED else f"{len(few)} configurations"
-        yield f"too little time, under {FLOOR} examples of {names}"
+
+
+def few(outcome: Outcome, plan: Plan) -> list[str]:
+    """Configurations that had too few examples for a verdict.
+
+    With a number of examples all of them are enough, unless the plan has a floor.
+    """
+    if plan.examples is not None and not plan.floor:
+        return []
+    return [name for name in outcome.configs if outcome.run[name] < FLOOR]
+
+
+def _too_little(outcome: Outcome, plan: Plan) -> Iterator[str]:
+    """Which configurations had too few examples, where the time was too short for more."""
+    if names := few(outcome, plan):
+        words = ", ".join(names) if len(names) <= NAMED else f"{len(names)} configurations"
+        yield f"too little time, under {FLOOR} examples of {words}"
+
+
+def _unmet(
+    outcome: Outcome, configs: Iterable[EngineConfig], never: Collection[str]
+) -> Iterator[str]:
+    """What has to happen in any search, and did not. That some transition was ``never`` reached is
+    told beside it."""
+    reached = outcome.coverage.reached
     # A prefix cache that is never of use breaks no rule.
     if reached["matches"]["nothing"] and not reached["matches"]["found"]:
         yield "no match found a prefix: the cache may never be used"
     if not never:
         yield from (why for (of, what), why in WANTED.items() if not reached[of][what])
         yield from idle(outcome.coverage, configs)
+
+
+def missing(
+    searches: Mapping[str, tuple[Outcome, Mapping[str, Any]]], plan: Plan
+) -> dict[str, Any] | None:
+    """Return what searches of builds, each with its summary, lack for a verdict on the
+    configurations that they share, and what would be enough; ``None`` if it is nothing.
+
+    No rate says when a transition is reached. Then it is the examples of a plain run that may be
+    enough, or twice as many as there were.
+    """
+    shared = set.intersection(*(set(outcome.configs) for outcome, _ in searches.values()))
+    builds, seconds, wanted, sure = [], 0.0, FLOOR * len(shared), "is"
+    for build, (outcome, searched) in searches.items():
+        names = [name for name in few(outcome, plan) if name in shared]
+        never = searched["transitions"]["never"]
+        configs = [plan.configs[name] for name in outcome.configs]
+        why = next(chain(_cut(outcome), _unmet(outcome, configs, never)), None)
+        rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        count = f"had under {FLOOR} examples in {len(names)} of {len(shared)} configurations"
+        parts = [f"{count} ({', '.join(names[:NAMED])}{rest})"] if names else []
+        parts += [f"never reached {', '.join(never)}"] if never else []
+        parts += [f"is not conclusive ({why})"] if why else []
+        if not parts:
+            continue
+        run, spent, mean = (
+            outcome.run,
+            outcome.spent,
+            outcome.spent.total() / max(1, outcome.examples),
+        )
+        cost = [
+            (FLOOR - run[name]) * spent[name] / run[name] if run[name] else FLOOR * mean
+            for name in names
+        ]
+        times = 1 + sum(cost) / max(1, spent.total())
+        if never or why:
+            wanted, sure = max(wanted, EXAMPLES, 2 * outcome.examples), "may be"
+            times = max(times, wanted / max(1, outcome.examples))
+        seconds = max(seconds, math.ceil(times * MARGIN * outcome.seconds / 10) * 10)
+        few_of = {name: run[name] for name in names}
+        text = f"{build} {' and '.join(parts)}"
+        builds.append({"build": build, "few": few_of, "never": never, "why": why, "text": text})
+    if not builds:
+        return None
+    limit = f" --seconds {seconds}" if plan.seconds is not None else f" (about {seconds} s)"
+    options = f"--examples {wanted}{limit}" if plan.examples is not None else limit.strip()
+    text = "; ".join(each["text"] for each in builds)
+    return {
+        "builds": builds,
+        "seconds": seconds,
+        "examples": wanted if plan.examples is not None else None,
+        "text": f"{text}; {options} {sure} enough",
+    }
 
 
 def _examples(report: dict[str, Any]) -> Iterator[str]:
@@ -221,6 +299,16 @@ def _examples(report: dict[str, Any]) -> Iterator[str]:
         yield labelled("", f"{text}: {', '.join(names)}")
 
 
+def _first(report: dict[str, Any]) -> Iterator[str]:
+    """How much of that was needed for the first finding, and what shrinking took beside it."""
+    if first := report["up_to_the_first"]:
+        yield labelled(
+            "", f"{first['commands']} in {first['examples']} examples up to the first finding"
+        )
+    if report["replays"]:
+        yield labelled("", f"{report['replays']} replays for shrinking beside these")
+
+
 def text(report: dict[str, Any]) -> Iterator[str]:
     """The summary for people, line by line."""
     transitions, guards = report["transitions"], report["guards"]
@@ -235,6 +323,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         f"{report['commands']} in {report['examples']} examples, "
         f"{report['iterations']} iterations; {report['commands_per_second']} per second",
     )
+    yield from _first(report)
     yield from _examples(report)
     if report["unusable"]:
         yield labelled("ended early", report["unusable"])
@@ -302,7 +391,8 @@ def verdict(report: dict[str, Any]) -> str:
         if report["unearned"]:
             return f"inconclusive: {report['unearned']}, nothing found so far"
         return "inconclusive: nothing found, but not every transition that is offered was reached"
-    return f"counterexample: {report['violated'][0]['clause']}"
+    again = f", {report['not_afresh']}" if report["not_afresh"] else ""
+    return f"counterexample: {report['violated'][0]['clause']}{again}"
 
 
 def compare(trace: Trace) -> dict[str, int | str] | None:

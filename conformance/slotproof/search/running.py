@@ -10,7 +10,7 @@ from typing import Any
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
 from slotproof.reports.trace import Trace
-from slotproof.search import campaign, report
+from slotproof.search import afresh, campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.terminal import plain
@@ -69,4 +69,5 @@ def run(
     spec = EngineSpec.parse(engine, patches=patches)
     with closing(spec.open()) as under_test:
         outcome = campaign.run(under_test, spec.text, plan)
+        outcome.findings = afresh.tried(spec, outcome.findings)
         return Report(outcome, report.summary(outcome, plan, under_test.capabilities))

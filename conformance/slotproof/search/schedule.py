@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from slotproof.protocol.commands import Command
 from slotproof.search.plan import Plan
 
 ROUNDS = 5
@@ -57,12 +58,14 @@ class ExampleBatch:
     index: int
     """Index of the batch in the whole campaign, which gives the seed."""
     first: int
-    """Examples that are planned before it."""
+    """Examples of its configuration that were run before it."""
     examples: int
     done: int = 0
     """Examples of the batch that were run."""
     place: tuple[int, int] = (0, 0)
     """Where they end: whole runs of Hypothesis, and examples of the next one."""
+    before: tuple[Command, ...] = ()
+    """Commands of the last of them."""
     until: float = math.inf
     """When its share of the time is over."""
 
@@ -117,7 +120,7 @@ def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
 
 def _batches(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
     """Round by round; without end where the time is the plan. The last takes what is left over."""
-    count = first = 0
+    count = 0
     rounds: float = math.inf
     share = FLOOR
     if plan.examples is not None:
@@ -128,7 +131,6 @@ def _batches(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[
         for number, name in enumerate(names):
             last = count == rounds - 1
             examples = planned[name] - count * share if last else share
-            batches.append(ExampleBatch(name, count * len(names) + number, first, examples))
-            first += examples
+            batches.append(ExampleBatch(name, count * len(names) + number, 0, examples))
         yield batches
         count += 1

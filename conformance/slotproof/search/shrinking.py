@@ -121,6 +121,7 @@ class _Shrinking:
     def again(self, commands: list[Command], set_aside: tuple[str, ...]) -> Referee:
         """What these commands lead to. Raises :class:`Spent` where there is no time to look, or
         an interrupt arrives: what it showed up to there says nothing."""
+        self.tell(1)
         setup = replace(self.of.trace.setup, set_aside=set_aside, oracles=self.plan.oracles)
         try:
             return play(self.engine, setup, commands, stop=self.stop)
@@ -135,7 +136,6 @@ class _Shrinking:
         hung = any(each.clause == "INV-ALIVE.hang" for each in log[-1].violations) if log else False
         cost = HANG if hung else 1
         self.left -= cost
-        self.tell(cost)
         return log if self.found(log) is not None else None
 
     def found(self, log: Log) -> Violation | None:

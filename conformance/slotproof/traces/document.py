@@ -224,6 +224,7 @@ class TraceMetadata(TypedDict):
     length: Count
     page_size: Count
     recorded: NotRequired[Recorded]
+    needs_example: NotRequired[Count]
 
 
 @open_shape

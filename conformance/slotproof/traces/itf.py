@@ -147,6 +147,7 @@ def to_itf(trace: Record) -> dict[str, Any]:
                     for violation in trace.violations
                 ],
                 **encode({"explained": shown, "recorded": trace.recorded}),
+                **encode({"needs_example": trace.needs}),
             },
         },
         "vars": list(variables),
@@ -218,6 +219,7 @@ def from_itf(data: Any) -> Record:
         else None,
         states=bool(document["vars"]),
         recorded=recorded,
+        needs=mine.get("needs_example"),
     )
 
 

@@ -100,6 +100,15 @@ class Record:
     """It says what was seen, not only what was sent."""
     recorded: Recorded | None = None
     """It is of a log, and what is known of that."""
+    needs: int | None = None
+    """It does not show in a fresh process: the earlier example of its configuration that it needs
+    there, 0 if that does not help. ``None``: it shows, or it was not tried."""
+
+    @property
+    def not_afresh(self) -> str:
+        """Words where it does not show in a fresh process; empty otherwise."""
+        after = f"; shows after example {self.needs}" if self.needs else ""
+        return "" if self.needs is None else f"does not show again in a fresh process{after}"
 
     @property
     def as_if(self) -> tuple[Explanation, ...]:

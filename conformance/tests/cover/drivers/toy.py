@@ -91,7 +91,7 @@ def main() -> None:
     if MODE == "exit":
         sys.stderr.write("no such device\n")
         sys.exit(4)
-    total = number = 0
+    total = number = lives = 0
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, object] = {"ok": True, "result": {}}
@@ -107,7 +107,7 @@ def main() -> None:
                 sys.stdout.write("Welcome!\n")
             answer["result"] = {**HELLO, **({"engine": {}} if MODE == "bad-hello" else {})}
         elif request["op"] == "reset":
-            total, number = request["config"]["total_tokens"], 0
+            total, number, lives = request["config"]["total_tokens"], 0, lives + 1
             if MODE == "usage":
                 answer = {"ok": False, "kind": "usage", "error": "chunk can't be 4 here"}
         elif request["op"] == "do":
@@ -115,6 +115,8 @@ def main() -> None:
             if request["command"]["do"] == "step":
                 number += 1
                 answer = step(total, number)
+                if MODE == "leaks" and lives > 1:  # what one example leaves to the next
+                    answer["result"]["snapshots"][0]["pools"]["full"]["free"] = [0]  # type: ignore[index]
                 if isinstance(answer.get("result"), dict):
                     answer["result"]["snapshots"] *= request["command"]["n"]  # type: ignore[index]
             elif request["command"]["do"] == "tick":
