@@ -17,11 +17,13 @@ from slotproof.cli.options import (
     ENGINE,
     JOBS,
     JSON,
+    LABEL,
     PATCH,
     PROFILE,
     SEED,
     STEP_TIMEOUT,
     TRACES,
+    a_label,
     baseline_in,
     jobs_count,
     known_profile,
@@ -73,6 +75,7 @@ def gate(
     ),
     profile: str | None = PROFILE,
     patch: list[str] | None = PATCH,
+    label: str | None = LABEL,
     junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
     out: Path = TRACES,
     step_timeout: float = STEP_TIMEOUT,
@@ -104,7 +107,7 @@ def gate(
     writable_file(junit, "--junit")
     if update:
         writable_file(path, "BASELINE")
-    spec = EngineSpec.parse(engine, step_timeout, patch)
+    spec = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
@@ -162,7 +165,7 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
     it, judged = head.gate, head.judged
     statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
     return {
-        "engine": it.name,
+        "engine": it.build.title,
         "base": None if before is None else _base(before),
         "other_engines": len(it.baseline.groups) - len(statuses),
         "groups": [
@@ -205,7 +208,7 @@ def _base(before: Looked) -> dict[str, Any]:
     keys = ("examples", "commands", "configurations")
     seen = {each.finding.id for each in before.judged}
     return {
-        "engine": before.gate.name,
+        "engine": before.gate.build.title,
         "findings": sorted(seen | before.outcome.accepted),
         **{name: before.searched[name] for name in keys},
     }
