@@ -82,14 +82,25 @@ def is_never_called_the_release(
     known = Path("known.json")
     group = {"name": "known", "engine": f"{head.entry.engine} {head.entry.release}", "reason": "x"}
     known.write_text(json.dumps({"slotproof_baseline": 2, "groups": [group]}), encoding="utf-8")
-    gate = ("gate", str(known), "--engine", head.argument, *search, "--examples", "8", "--junit")
+    gate = (
+        "gate",
+        str(known),
+        "--engine",
+        head.argument,
+        *search,
+        "--examples",
+        "2",
+        "--seconds",
+        "30",
+        "--junit",
+    )
     seen = say(*gate, "gate.xml", ends=1)
     head.called(seen)
     assert "does not match" not in seen
     junit = Path("gate.xml").read_text(encoding="utf-8")
     head.called(f"{junit} {head.entry.release}+modified (fingerprint ")
 
-    matrix = ("matrix", head.argument, *search, "--examples", "8")
+    matrix = ("matrix", head.argument, *search, "--examples", "2", "--seconds", "30")
     head.called(say(*matrix, ends=1))
 
     # The environment of the release itself, changed since it was made.

@@ -122,7 +122,7 @@ def gate(
             entries = compared.baseline_of(before, kept)
         head = compared.look(spec, entries, plan, workers, folder, tell)
         if before is not None:
-            compared.against(spec_of_base, before.gate.name, head, folder)
+            compared.against(spec_of_base, before.gate.build.title, head, folder)
         compared.by_patches(spec, head, tell)
     summary = _summary(head, before, folder)
     if update:

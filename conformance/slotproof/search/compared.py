@@ -74,7 +74,7 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     with_new = base.gate.updated(small_or_not, lambda finding: _file(finding, folder, known))
     old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
     for index in range(len(known.groups), len(old)):
-        old[index] = replace(old[index], reason=_reason(base.gate))
+        old[index] = replace(old[index], reason=_reason(base.gate.build.title))
     return replace(known, groups=tuple(old))
 
 
@@ -89,7 +89,7 @@ def against(base: EngineSpec, name: str, head: Looked, folder: Folder) -> None:
             head.judged = [
                 each
                 if each.group or not before.shows(each.finding.trace)
-                else _known(head.gate, each, before, folder)
+                else _known(head.gate, each, name, folder)
                 for each in head.judged
             ]
     finally:
@@ -105,12 +105,12 @@ def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
     looked.judged = looked.gate.try_patches(looked.judged, trials)
 
 
-def _known(it: Gate, each: Judged, base: Gate, folder: Folder) -> Judged:
+def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:
     """A finding in a group of its own, which is in the baseline from now on."""
     file = _file(each.finding, folder, it.baseline)
     added = it.baseline.with_new(each.finding.id, "*")
     ids, traces = (each.finding.id,), (file,) if file else ()
-    group = replace(added.groups[-1], reason=_reason(base), seen_as=ids, traces=traces)
+    group = replace(added.groups[-1], reason=_reason(name), seen_as=ids, traces=traces)
     it.baseline = replace(added, groups=(*added.groups[:-1], group))
     return Judged(each.finding, group, "the base does the same on these commands")
 
@@ -121,5 +121,5 @@ def _file(finding: Finding, folder: Folder, baseline: Baseline) -> str | None:
     return None if path is None else os.path.relpath(path, baseline.folder)
 
 
-def _reason(base: Gate) -> str:
-    return f"in the base, {base.build.title}"
+def _reason(name: str) -> str:
+    return f"in the base, {name}"
