@@ -11,11 +11,9 @@ from slotproof.cli.errors import UsageProblem
 from slotproof.cli.event_log import logged
 from slotproof.cli.options import (
     JSON,
-    LABEL,
     LOG,
     PROFILE,
     STEP_TIMEOUT,
-    a_label,
     known_profile,
     option,
     writable_file,
@@ -43,7 +41,6 @@ def replay(
     step_timeout: float = STEP_TIMEOUT,
     profile: str | None = PROFILE,
     patch: list[str] | None = option("--patch NAME", "Engine", PATCH_HELP),
-    label: str | None = LABEL,
     out: Path | None = option("--out FILE", "Output", "Write the trace of this replay to a file."),
     log: Path | None = LOG,
     as_json: bool = JSON,
@@ -60,7 +57,7 @@ def replay(
         )
     choices = known_profile(profile) or known_profile(old.chosen_profile)
     patches = [] if patch == ["none"] else patch
-    wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.mends, a_label(label))
+    wanted = EngineSpec.parse(engine or old.spec, step_timeout, patches, old.mends)
     if against is not None:
         other = EngineSpec.parse(against, step_timeout, patches, old.mends)
         return compared(old, wanted, other, choices, as_json)
