@@ -65,18 +65,18 @@ def is_never_called_the_release(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    search = ("--config", "p1", "--step-timeout", "60")
+    search = ("--config", "p1", "--step-timeout", "200")
     text = say("run", "--engine", head.argument, *search, "--examples", "40", ends=1)
     head.called(text)
     (trace,) = re.findall(r"^trace +(\S+)$", text, re.MULTILINE)
-    again = f"again: slotproof replay {trace} --engine {head.argument} --step-timeout 60\n"
+    again = f"again: slotproof replay {trace} --engine {head.argument} --step-timeout 200\n"
     assert again in text
     built = json.loads(Path(trace).read_text(encoding="utf-8"))["#meta"]["slotproof"]["build"]
     assert (built["argument"], built["release"]) == (head.argument, "")
 
     for form in FORMS:
         head.called(say("show", trace, "--format", form, ends=0))
-    replay = ("replay", trace, "--step-timeout", "60", "--engine")
+    replay = ("replay", trace, "--step-timeout", "200", "--engine")
     head.called(say(*replay, head.argument, ends=1))
 
     known = Path("known.json")
