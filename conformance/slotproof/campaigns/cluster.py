@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from slotproof.campaigns.sources import digest
-from slotproof.engines.base import Engine, EngineUnusable
+from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.search.findings import Finding
 from slotproof.search.schedule import Stop
@@ -72,7 +72,7 @@ class Worker:
 
     def hello(self) -> tuple[str, str]:
         """Of what slotproof it is, and which build it has."""
-        return digest(), f"{self._engine.name} {self._engine.version}".strip()
+        return digest(), built(self._engine).title
 
     def run(self, call: int, number: int, task: Task[R]) -> R:
         self._asked, self._stopped = time.monotonic(), False

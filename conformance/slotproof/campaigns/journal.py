@@ -192,7 +192,7 @@ def _settle(folder: Path) -> None:
 
 _SAID: dict[str, Callable[[Head], object]] = {
     "slotproof": lambda head: f"{head.slotproof} (sources {head.sources})",
-    "engine": lambda head: head.engine,
+    "engine": lambda head: head.title,
     "--engine": lambda head: head.spec,
     "what the engine is started with": lambda head: head.options or "nothing",
     "what the engine offers": lambda head: sorted(map(repr, head.offers.items())),

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.coverage import Coverage
+from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import Offered
 from slotproof.protocol.shapes import Count, Name, Shape, Text, shape
@@ -24,6 +25,7 @@ from slotproof.reports.trace import Trace, from_itf
 from slotproof.search.findings import Finding, Mark
 from slotproof.search.guided import CorpusEntry, Explored
 from slotproof.traces import itf
+from slotproof.traces.document import BuildFound
 from slotproof.traces.itf import BadTrace
 from slotproof_model.spec.profiles import profile_named
 
@@ -85,6 +87,7 @@ class HeadLine(TypedDict):
     slotproof: Name
     sources: Name
     engine: Name
+    build: NotRequired[BuildFound | None]
     spec: Text
     options: Text
     profile: Name
@@ -244,6 +247,12 @@ class Head:
     started: float = 0.0
     parts: tuple[Head, ...] = ()
     """Where it was merged: of which journals."""
+    build: Build | None = None
+
+    @property
+    def title(self) -> str:
+        """What reports call the engine."""
+        return self.engine if self.build is None else self.build.title
 
     @property
     def capabilities(self) -> Capabilities:
@@ -264,6 +273,7 @@ class Head:
             chosen_profile=self.chosen_profile,
             set_aside=self.set_aside,
             mends=self.capabilities.mends,
+            build=self.build,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -271,6 +281,7 @@ class Head:
         said = {name: value for name, value in vars(self).items() if name != "parts"}
         said["configs"] = {name: each.to_json() for name, each in self.configs.items()}
         said["set_aside"] = list(self.set_aside)
+        said["build"] = None if self.build is None else self.build.to_json()
         parts = {"parts": [each.to_json() for each in self.parts]} if self.parts else {}
         return {"kind": "head", "format": FORMAT, **said, **parts}
 
@@ -285,6 +296,8 @@ class Head:
                 raise ValueError(wrong.at("parts"))
             parts.append(cls.from_json(each))
         configs = {name: EngineConfig.from_json(each) for name, each in said["configs"].items()}
+        if said.get("build"):
+            said["build"] = Build(**said["build"])
         said |= {"configs": configs, "set_aside": tuple(said["set_aside"]), "parts": tuple(parts)}
         for name in (said["profile"], said["chosen_profile"]):
             if name is not None:

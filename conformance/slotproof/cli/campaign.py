@@ -37,7 +37,7 @@ from slotproof.cli.options import (
     writing,
 )
 from slotproof.cli.progress_line import campaign_view
-from slotproof.engines.base import Engine
+from slotproof.engines.base import Engine, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
@@ -119,7 +119,7 @@ def campaign(
         with ExitStack() as stack:
             with writing(where, "--journal"):
                 kept = stack.enter_context(_opened(where, head))
-            workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.engine))
+            workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.title))
             ended, it = _run(under_test, kept, plan, workers, entries, as_json)
             return _said(kept.state, ended, plan, kept.folder, as_json, it)
     finally:
@@ -166,10 +166,11 @@ def _head(
 ) -> Head:
     """What this campaign is of."""
     profile = plan.profile or engine.capabilities.profile
-    outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
+    build = built(engine)
+    outcome = Outcome(build.title, profile)
     configs = searching.possible(engine, plan, outcome)
     return Head(
-        outcome.engine,
+        f"{engine.name} {engine.version}".strip(),
         spec.text,
         f"{spec.where} {spec.options}".strip(),
         profile,
@@ -186,6 +187,7 @@ def _head(
         *sizes,
         outcome.skipped,
         round(time.time(), 2),
+        build=build,
     )
 
 
@@ -332,7 +334,7 @@ def _ended(ended: Ended, plan: Plan) -> str:
 
 def _outcome(state: CampaignState, ended: Ended) -> Outcome:
     """What ``run`` would say of it."""
-    outcome = Outcome(state.head.engine, state.head.profile)
+    outcome = Outcome(state.head.title, state.head.profile, state.head.build)
     outcome.configs = list(state.places)
     outcome.skipped = state.head.skipped
     for name, place in state.places.items():

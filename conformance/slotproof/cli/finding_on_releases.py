@@ -9,7 +9,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from slotproof.cli.errors import UsageProblem
-from slotproof.engines.base import EngineUnusable
+from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.matrices.named_findings import Refused, again
@@ -28,10 +28,10 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
     if not ready:
         raise UsageProblem(
             f"there is no environment of {family.name} in {store.folder}: "
-            f"`slotproof env create {trace.found_on}` makes one"
+            f"`slotproof env create {family.name}=={family.example}` makes one"
         )
     return [
-        Elsewhere(each.release, _says(each, trace), ", ".join(_versions(store, each)))
+        Elsewhere(*_says(each, trace), ", ".join(_versions(store, each)))
         for each in sorted(ready, key=_number, reverse=True)
     ]
 
@@ -40,13 +40,19 @@ def _number(entry: Entry) -> list[int]:
     return list(map(int, re.findall(r"\d+", entry.release)))
 
 
-def _says(entry: Entry, trace: Trace) -> str:
-    """What the trace does there, in a few words."""
+def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
+    """Return the build that is there, and what the trace does on it, in a few words."""
+    number = f"{entry.release}+unverified"
     try:
         with closing(EngineSpec(entry.name, step_timeout=STEP_TIMEOUT).open()) as engine:
-            broken = again(engine, trace)[-1].violations
+            number = built(engine).number
+            return number, _does(engine, trace)
     except (Refused, EngineUnusable) as reason:
-        return f"not tried: {reason}"
+        return number, f"not tried: {reason}"
+
+
+def _does(engine: Engine, trace: Trace) -> str:
+    broken = again(engine, trace)[-1].violations
     if not broken:
         return "no"
     wanted = {each.clause for each in trace.violations}

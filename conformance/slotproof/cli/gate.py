@@ -17,11 +17,13 @@ from slotproof.cli.options import (
     ENGINE,
     JOBS,
     JSON,
+    LABEL,
     PATCH,
     PROFILE,
     SEED,
     STEP_TIMEOUT,
     TRACES,
+    a_label,
     baseline_in,
     jobs_count,
     known_profile,
@@ -74,6 +76,7 @@ def gate(
     ),
     profile: str | None = PROFILE,
     patch: list[str] | None = PATCH,
+    label: str | None = LABEL,
     junit: Path | None = option("--junit FILE", "Output", "Write the results as JUnit XML, too."),
     out: Path = TRACES,
     step_timeout: float = STEP_TIMEOUT,
@@ -106,7 +109,7 @@ def gate(
     writable_file(junit, "--junit")
     if update:
         writable_file(path, "BASELINE")
-    spec = EngineSpec.parse(engine, step_timeout, patch)
+    spec = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
@@ -123,7 +126,7 @@ def gate(
         of_head = tell if base is None else _of("head", tell)
         head = compared.look(spec, entries, plan, workers, folder, of_head)
         if before is not None:
-            compared.against(spec_of_base, before.gate.name, head, folder, of_base)
+            compared.against(spec_of_base, before.gate.build.title, head, folder, of_base)
         compared.confirm(spec, head, folder, of_head)
         compared.by_patches(spec, head, of_head)
     summary = _summary(head, before, folder)
@@ -174,7 +177,7 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
     searches = {name: (each.outcome, each.searched) for name, each in looked.items() if each}
     statuses = [(each, status) for each, status in it.statuses(judged, head.outcome.accepted)]
     return {
-        "engine": it.name,
+        "engine": it.build.title,
         "base": None if before is None else _base(before),
         "other_engines": len(it.baseline.groups) - len(statuses),
         "groups": [
@@ -218,7 +221,7 @@ def _base(before: Looked) -> dict[str, Any]:
     keys = ("examples", "commands", "configurations")
     seen = {each.finding.id for each in before.judged}
     return {
-        "engine": before.gate.name,
+        "engine": before.gate.build.title,
         "findings": sorted(seen | before.outcome.accepted),
         **{name: before.searched[name] for name in keys},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ LONGEST = 86_400.0
 """Seconds that a driver may be waited for: a day. More than some weeks no poll() can wait."""
 MOST_JOBS = 1_024
 """Processes at once: each holds some files and 100 MB; no machine has more cores to give."""
+
+LONG = 60
+"""Characters of a label."""
 
 Panel = Literal["Engine", "Search", "Output", "Journal", "Proof"]
 
@@ -43,6 +47,7 @@ PROFILE = option("--profile PROFILE", "Engine", "Override the profile that the e
 PATCH = option(
     "--patch NAME", "Engine", "Repair a known bug of the build: a name of `list patches`, or all."
 )
+LABEL = option("--label NAME", "Engine", "Name the build in all output: a branch, say.")
 CONFIG = option("--config NAME", "Search", "A configuration; may be repeated. Default: all.")
 IGNORE = option("--ignore CLAUSE", "Search", "Ignore a clause (INV-ONCE.reported); repeatable.")
 SEED = option("--seed N", "Search", "The same seed gives the same search.", 0)
@@ -58,6 +63,17 @@ def known_profile(name: str | None) -> str | None:
     if name is not None and name not in PROFILES:
         raise UsageProblem(f"unknown profile {name!r}; there are: {', '.join(PROFILES)}")
     return name
+
+
+def a_label(text: str | None) -> str:
+    """Return a name for a build, or nothing; the number of a release is no such name."""
+    shown = text is None or (text.isprintable() and text.strip() == text and 0 < len(text) <= LONG)
+    if not shown or re.match(r"v?\d", text or ""):
+        raise UsageProblem(
+            f"--label {text!r} must be a name of at most {LONG} characters that begins with no "
+            "digit: numbers are those of releases"
+        )
+    return text or ""
 
 
 def known_clauses(clauses: list[str] | None, name: str = "--ignore") -> tuple[str, ...]:

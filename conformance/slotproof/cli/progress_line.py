@@ -124,7 +124,7 @@ def _in_a_line(state: CampaignState, running: int, examples: int | None) -> str:
 
 def _in_lines(state: CampaignState, running: int, examples: int | None) -> Iterator[str]:
     """What fits into a corner of the terminal."""
-    yield f"{state.head.engine}, round {state.rounds + 1}, {duration(state.seconds)} of work"
+    yield f"{state.head.title}, round {state.rounds + 1}, {duration(state.seconds)} of work"
     yield _in_a_line(state, running, examples)
     if state.new.examples:
         yield f"last new feature by example {state.new.examples}"

@@ -15,6 +15,7 @@ from slotproof.cli.options import (
     ENGINE,
     IGNORE,
     JSON,
+    LABEL,
     LOG,
     PATCH,
     PROFILE,
@@ -22,6 +23,7 @@ from slotproof.cli.options import (
     STEP_TIMEOUT,
     STEPS,
     TRACES,
+    a_label,
     jobs_count,
     known_clauses,
     known_profile,
@@ -64,6 +66,7 @@ def run(
     profile: str | None = PROFILE,
     ignore: list[str] | None = IGNORE,
     patch: list[str] | None = PATCH,
+    label: str | None = LABEL,
     out: Path = TRACES,
     step_timeout: float = STEP_TIMEOUT,
     everything: bool = option("--all", "Search", "Collect all distinct findings.", False),
@@ -87,7 +90,7 @@ def run(
         distinct=None if everything else Plan.distinct,
     )
     writable(out)
-    wanted = EngineSpec.parse(engine, step_timeout, patch)
+    wanted = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
     if everything and log is not None:
         raise UsageProblem("--log ends with the first counterexample: leave out --all")
     name = by_mark if everything else by_number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import webbrowser
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import typer
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.finding_on_releases import elsewhere
 from slotproof.cli.options import JSON, option, writing
+from slotproof.cli.unpatched import unpatched
 from slotproof.cli.validate import beside
 from slotproof.logs.format import BadLog, is_log
 from slotproof.logs.traced import end_of
@@ -91,8 +93,8 @@ def show(
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
         shown = _states(loaded, path)
-    elif releases:
-        shown = _issue(loaded, path)
+    elif name == Format.ISSUE:
+        shown = _issue(loaded, path, releases)
     else:
         shown = forms.form(name, loaded, str(path))
     if opened and out is None:
@@ -148,10 +150,13 @@ def _json(loaded: Trace | dict[str, Any], path: Path) -> str:
         raise forms.odd(str(path), error) from None
 
 
-def _issue(trace: Trace, path: Path) -> str:
-    """The report, with what other releases do. What has no report is refused before any starts."""
-    forms.form(Format.ISSUE.value, trace, str(path))
-    found = elsewhere(trace)
+def _issue(trace: Trace, path: Path, releases: bool) -> str:
+    """The report, perhaps with what other releases do. What has no report is refused before any
+    starts; the report is of the engine without patches."""
+    forms.form(Format.ISSUE.value, replace(trace, mends=()), str(path))
+    if trace.mends:
+        trace = unpatched(trace, path)
+    found = elsewhere(trace) if releases else ()
     return forms.made(lambda view, _: issue.render(view, found), trace, str(path), "issue")
 
 

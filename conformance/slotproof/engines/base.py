@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
+from slotproof.environments.families import FAMILIES
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import ALWAYS, Command
 from slotproof.protocol.config import LATER, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
@@ -199,8 +201,26 @@ class Engine(Protocol):
         """Let go of the engine. Never raises."""
 
 
+class Identified:
+    """An engine that an ``--engine`` argument opened."""
+
+    identity: Callable[[], Build] | None = None
+    """Returns the identity of its build; it reads all files of the build the first time."""
+
+
+def built(engine: Engine) -> Build:
+    """Return the identity of an engine's build: its name and version, if nothing else is known."""
+    identity = getattr(engine, "identity", None)
+    return identity() if identity else named("", engine.name, engine.version)
+
+
+def named(argument: str, name: str, version: str, label: str = "") -> Build:
+    """Return the identity of a build whose files nobody looked at: it is called no release."""
+    return Build(argument, name, version, "" if name in FAMILIES else None, label)
+
+
 def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:
     """Raises :class:`EngineUnusable` where the engine lacks something that these need."""
     reason = engine.capabilities.lacks(config, commands)
     if reason is not None:
-        raise EngineUnusable(f"{engine.name} {engine.version}".strip() + f" {reason}")
+        raise EngineUnusable(f"{built(engine).title} {reason}")

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from slotproof.engines.base import Engine, EngineFailed, its_own_fault, miscounted
+from slotproof.engines.base import Engine, EngineFailed, Identified, its_own_fault, miscounted
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.protocol.messages import RECOMPUTED
@@ -46,7 +46,7 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class TimedEngine:
+class TimedEngine(Identified):
     """Passes everything on. A command that takes longer than it may is a hang (INV-ALIVE.hang)."""
 
     def __init__(self, engine: Engine, step_timeout: float) -> None:

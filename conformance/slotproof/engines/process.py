@@ -8,7 +8,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slotproof.engines.base import Capabilities, EngineFailed, EngineUnusable, miscounted
+from slotproof.engines.base import (
+    Capabilities,
+    EngineFailed,
+    EngineUnusable,
+    Identified,
+    built,
+    miscounted,
+)
 from slotproof.engines.pipe import Pipe
 from slotproof.protocol.commands import Command, describe
 from slotproof.protocol.config import EngineConfig
@@ -63,7 +70,7 @@ def last_words(failure: EngineFailed) -> str:
     return (raised or plain)[:300]
 
 
-class ProcessEngine:
+class ProcessEngine(Identified):
     """Drives an engine through the JSON lines of its driver.
 
     A driver that dies or hangs is started again at the next :meth:`reset`; what
@@ -170,7 +177,7 @@ class ProcessEngine:
     def reset(self, config: EngineConfig, seed: int) -> None:
         reason = self.capabilities.refuses(config)
         if reason is not None:
-            raise EngineUnusable(f"{self.name} {self.version}: {reason}")
+            raise EngineUnusable(f"{built(self).title}: {reason}")
         if self._pipe is None:
             self._start()
         message = {"op": "reset", "config": config.to_json(), "seed": seed}

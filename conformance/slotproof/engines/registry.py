@@ -9,16 +9,26 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Self
 
-from slotproof.engines.base import Capabilities, Engine, EngineUnusable, in_one_line, torch_missing
+from slotproof.engines.base import (
+    Capabilities,
+    Engine,
+    EngineUnusable,
+    in_one_line,
+    named,
+    torch_missing,
+)
 from slotproof.engines.checked import CheckedEngine, TimedEngine
+from slotproof.engines.identity import installed
 from slotproof.engines.process import START_TIMEOUT, ProcessEngine
 from slotproof.engines.releases import of_release
-from slotproof.environments.families import FAMILIES
+from slotproof.environments.families import FAMILIES, near
 from slotproof.environments.uv import clean_environment
+from slotproof.protocol.build import Build
 from slotproof.support import children
 from slotproof.support.files import slug
 
@@ -45,6 +55,8 @@ class EngineSpec:
     start_timeout: float = START_TIMEOUT
     mends: tuple[str, ...] = ()
     """Names of patches: known bugs that the driver repairs in its process."""
+    label: str = ""
+    """The name that the user gives the build."""
 
     @property
     def stem(self) -> str:
@@ -71,6 +83,7 @@ class EngineSpec:
         step_timeout: float = 10.0,
         patches: Sequence[str] | None = None,
         default_patches: Sequence[str] = (),
+        label: str | None = None,
     ) -> Self:
         """Read an ``--engine`` argument, with ``@PYTHON`` or ``@DEVICE`` after the engine.
 
@@ -92,6 +105,7 @@ class EngineSpec:
             step_timeout=step_timeout,
             start_timeout=max(START_TIMEOUT, step_timeout),
             mends=tuple(patches),
+            label=label or "",
         )
 
     @property
@@ -125,19 +139,23 @@ class EngineSpec:
         name, _, rest = self.text.partition(":")
         self._on_a_device(name)
         self._with_mends()
-        if self._family():
-            return self._release()
+        if family := self._family():
+            return self._build(family)
+        engine: ProcessEngine | TimedEngine
         if name == "cmd" or rest or name in MODELS:
             self._without_python()
         if name in MODELS:
-            return self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
-        if self.text in FAMILIES or name == "cmd":
-            return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
-        if rest and all(part.isidentifier() for part in name.split(".")):
-            return self._factory(name, rest)
-        raise EngineUnusable(
-            f"unknown engine {self.text!r}; an engine is one of: {', '.join(FORMS)}"
-        )
+            engine = self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
+        elif name == "cmd":
+            argv = self.driver()
+            engine = ProcessEngine(argv, self.step_timeout, start_timeout=self.start_timeout)
+        elif rest and all(part.isidentifier() for part in name.split(".")):
+            engine = self._factory(name, rest)
+        else:
+            forms = near(self.text) or f"an engine is one of: {', '.join(FORMS)}"
+            raise EngineUnusable(f"unknown engine {self.text!r}; {forms}")
+        engine.identity = partial(named, self.argument, engine.name, engine.version, self.label)
+        return engine
 
     def driver(self) -> list[str]:
         """The command that starts the engine's driver; an engine that needs none is served.
@@ -146,10 +164,7 @@ class EngineSpec:
         """
         name, _, rest = self.text.partition(":")
         if family := self._family():
-            self._without_python(family)
-            return [str(of_release(self.text).python), *self._program(family)]
-        if self.text in FAMILIES:
-            return self._installed()
+            return [str(self._place(family)[0]), *self._program(family)]
         self._without_python()
         if name == "cmd":
             return self._command(rest)
@@ -157,9 +172,9 @@ class EngineSpec:
         return [sys.executable, "-m", served, self.text]
 
     def _family(self) -> str | None:
-        """The engine of which a release is named: ``ENGINE==RELEASE``."""
-        family, equals, _ = self.text.partition("==")
-        return family if equals and family in FAMILIES else None
+        """The engine of which a build is named."""
+        family = self.text.partition("==")[0]
+        return family if family in FAMILIES else None
 
     def _program(self, family: str) -> list[str]:
         """Driver and arguments."""
@@ -171,7 +186,7 @@ class EngineSpec:
             able = " and ".join(name for name, each in FAMILIES.items() if each.mends)
             raise EngineUnusable(f"--patch is for {able}; there are no patches for {self.text}")
         for name in self.mends:
-            if name != "all" and name not in FAMILIES[self._family() or self.text].mends:
+            if name != "all" and name not in FAMILIES[self._family() or ""].mends:
                 raise EngineUnusable(
                     f"there is no patch {name!r}; `slotproof list patches` shows them"
                 )
@@ -189,16 +204,29 @@ class EngineSpec:
             f"{self.text} has none"
         )
 
-    def _release(self) -> Engine:
-        driver, clean = self.driver(), clean_environment()
+    def _build(self, family: str) -> Engine:
+        """Start a build, given a release or its Python."""
+        python, package = self._place(family)
+        argv, released = [str(python), *self._program(family)], self.text != family
+        clean = clean_environment() if released else None
         try:
-            return ProcessEngine(driver, self.step_timeout, clean, self.start_timeout)
+            engine = ProcessEngine(argv, self.step_timeout, clean, self.start_timeout)
         except EngineUnusable as error:
-            if self.mends and "does not fit" in str(error):
+            if not released or (self.mends and "does not fit" in str(error)):
                 raise
             raise EngineUnusable(
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
             ) from None
+        given = named(self.argument, engine.name, engine.version, self.label)
+
+        def identity() -> Build:
+            build = installed(given, package)
+            # The release's own environment, changed since: its Python opens it, no release does.
+            changed = released and not build.release
+            return replace(build, argument=f"{family}@{python}") if changed else build
+
+        engine.identity = cache(identity)
+        return engine
 
     def _on_a_device(self, name: str) -> None:
         """Tensors of other engines are theirs to place; a GPU has to be there."""
@@ -218,7 +246,7 @@ class EngineSpec:
             reason = str(error).splitlines()[0]
             raise EngineUnusable(f"device {self.device!r} can't be used: {reason}") from None
 
-    def _reference(self, mutant: str | None, model: str, with_mutant: bool) -> Engine:
+    def _reference(self, mutant: str | None, model: str, with_mutant: bool) -> TimedEngine:
         if with_mutant and not mutant:
             raise EngineUnusable("reference: names no mutant; `slotproof list mutants` shows them")
         try:
@@ -229,16 +257,19 @@ class EngineSpec:
         compiles = self.device != "cpu"  # kernels, in the first step
         return TimedEngine(engine, self.start_timeout if compiles else self.step_timeout)
 
-    def _installed(self) -> list[str]:
-        """Return the driver of a build that is in the environment of a Python."""
-        family = self.text
+    def _place(self, family: str) -> tuple[Path, Path]:
+        """Return the Python that a build starts with, and the folder of its package."""
+        if self.text != family:
+            self._without_python(family)
+            entry = of_release(self.text)
+            return entry.python, entry.site / family
         python = self.python or Path(sys.executable)
         if shutil.which(str(python)) is None:
             raise EngineUnusable(f"{family}@{python}: there is no such program")
         # A folder called so beside us is no build: only a module with a file is.
         probe = (
             "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; "
-            f"s = u.find_spec('{family}'); sys.exit(0 if s and s.origin else 3)"
+            f"s = u.find_spec('{family}'); print(); print(s.origin if s and s.origin else '')"
         )
         try:
             found = children.run([python, "-c", probe], timeout=self.start_timeout)
@@ -249,12 +280,13 @@ class EngineSpec:
                 f"{family}@{python} does not say within {self.start_timeout:g} s whether it has "
                 f"{family}: is it a Python?"
             ) from None
-        if found.returncode:
+        origin = found.stdout.decode(errors="surrogateescape").rstrip("\n").rpartition("\n")[2]
+        if found.returncode or not origin:
             raise EngineUnusable(
                 f"{python} has no {family}; name the Python of an environment that has it, "
                 f"{family}@PYTHON, or a release: {family}=={FAMILIES[family].example}"
             )
-        return [str(python), *self._program(family)]
+        return python, Path(origin).parent
 
     def _command(self, rest: str) -> list[str]:
         try:
@@ -265,7 +297,7 @@ class EngineSpec:
             raise EngineUnusable("cmd: names no program")
         return argv
 
-    def _factory(self, module: str, name: str) -> Engine:
+    def _factory(self, module: str, name: str) -> TimedEngine:
         try:
             here = str(Path.cwd())
             if here not in sys.path:
@@ -313,4 +345,4 @@ def is_ours(text: str) -> bool:
     >>> [is_ours(each) for each in ("cmd:rm -r /", "sglang==0.5.23", "sglang:main", "reference==1")]
     [False, False, False, False]
     """
-    return text.partition(":")[0] in MODELS
+    return text.partition("@")[0].partition(":")[0] in MODELS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from slotproof.engines.base import Engine, EngineFailed
+from slotproof.engines.base import Engine, EngineFailed, Identified, built
 from slotproof.logs.lines import VERSION
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
@@ -15,7 +16,7 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.support.files import open_stream
 
 
-class LoggedEngine:
+class LoggedEngine(Identified):
     """An engine that leaves a log; otherwise the engine it was given.
 
     Each line is written when its answer is there, so that an interrupt leaves all
@@ -27,6 +28,7 @@ class LoggedEngine:
         self._engine = engine
         self.name, self.version = engine.name, engine.version
         self.capabilities = engine.capabilities
+        self.identity = partial(built, engine)
         self._file: TextIO | None = open_stream(path)
         self.path = path
         self.problem = ""

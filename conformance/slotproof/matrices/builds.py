@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slotproof.engines.base import Engine, EngineUnusable
+from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
+from slotproof.environments.families import near
 from slotproof.matrices.named_findings import NamedFinding, Refused, Seen, again, look
 from slotproof.matrices.table import Cell, Row, Table
 from slotproof.reports.trace import Trace
@@ -38,7 +39,7 @@ class Build:
     spec: EngineSpec
     folder: Path
     engine: str = ""
-    """What it calls itself; empty until it has run."""
+    """The title of its build; empty until it has run."""
     problem: str = ""
     """Why it has not run."""
     ran: str = ""
@@ -74,7 +75,7 @@ def parse(text: str, step_timeout: float, out: Path) -> Build:
     >>> parse("sglang==0.5.23", 10, Path("out")).name
     'sglang==0.5.23'
     """
-    named = _NAME.fullmatch(text)
+    named = None if near(text) else _NAME.fullmatch(text)
     name, engine = (named["name"], named["engine"]) if named else (text, text)
     return Build(name, EngineSpec.parse(engine, step_timeout), out)
 
@@ -137,7 +138,10 @@ def _run(
 
 
 def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progress) -> bool:
-    build.engine = f"{engine.name} {engine.version}".strip()
+    identity = built(engine)
+    if build.name == build.spec.text and build.spec.argument != identity.argument:
+        build.name = identity.title  # the environment of a release that was changed since
+    build.engine = f"{identity.name} {identity.described}".strip()
     build.keep = Folder(
         build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
     )
@@ -215,6 +219,7 @@ def table(builds: list[Build], plan: Plan, named: Sequence[NamedFinding] = ()) -
         for build in builds
         if build.ran
     ]
+    notes += [f"{build.name} is {build.engine}." for build in ran if build.name != build.engine]
     notes += [
         f"{build.name} could not be started for the traces of others: {build.broke}"
         for build in builds

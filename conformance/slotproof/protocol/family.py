@@ -100,6 +100,8 @@ class Family:
     """As its makers write it."""
     example: str = "1.0"
     """A release, for what says how one is named."""
+    first: str = "0"
+    """The oldest release that its driver supports."""
     repository: str = ""
     """Owner and name, on GitHub."""
     profiles: tuple[str, ...] = ()
@@ -114,6 +116,12 @@ class Family:
         found = sorted((self.driver.parent / "mends").glob("*.diff"))
         texts = ((path.name.partition(".")[0], path.read_text(encoding="utf-8")) for path in found)
         return {name: text.partition("\n")[0] for name, text in texts}
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of releases, as far as they are known: of their Python files."""
+        path = self.driver.with_name("fingerprints.toml")
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     @property
     def methods(self) -> Path:

@@ -26,7 +26,7 @@ def render(view: View) -> str:
 
 def _lines(view: View) -> Iterator[str]:
     family, harness = harness_of(view.trace)
-    yield f"# {comment(view.trace.engine)}: {comment(scrubbed(sentences.headline(view)))}"
+    yield f"# {comment(view.trace.identity.title)}: {comment(scrubbed(sentences.headline(view)))}"
     yield "#"
     yield f"# Run it with the Python of an environment that has {family.title}; it needs nothing"
     yield "# else, no GPU and no weights. It prints the state after the last call and ends with 0,"

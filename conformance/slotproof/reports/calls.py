@@ -19,17 +19,17 @@ _HARNESSES = {name: each.harness for name, each in FAMILIES.items() if each.harn
 
 def harness_of(trace: Record) -> tuple[Family, Harness]:
     """The scheduler that a trace can be run on alone, and whose. Raises :class:`NoForm`."""
-    name, _, _ = trace.found_on.partition("==")
+    name = trace.spec.partition("==")[0]
     harness = _HARNESSES.get(name)
     if harness is None or trace.recorded is not None:
         of = "a log" if trace.recorded is not None else repr(trace.spec)
         raise NoForm(f"it is made for {' and '.join(_HARNESSES)}, and this trace is of {of}")
-    if trace.mends:
-        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.mends)})")
     if (unlike := harness.unlike(trace)) is not None:
         raise NoForm(unlike)
     if not trace.violations or trace.violations[0].fault not in (None, "death"):
         raise NoForm("nothing is violated by the engine itself")
+    if trace.mends:
+        raise NoForm(f"bugs were patched when it was found ({', '.join(trace.mends)})")
     return FAMILIES[name], harness
 
 

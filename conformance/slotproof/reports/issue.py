@@ -45,7 +45,7 @@ def render(view: View, releases: Sequence[Elsewhere] = ()) -> str:
 def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     trace = view.trace
     family, harness = harness_of(trace)
-    release = trace.engine.partition(" ")[2]
+    release = trace.identity.number
     first, *others = causes_first(trace.violations)
     yield f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}"
     yield ""

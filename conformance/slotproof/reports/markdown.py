@@ -26,7 +26,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
     yield ""
     if first is not None:
         at, where = in_all(trace).split(" ", 1)
-        yield f"**{text(first.clause)}** is violated by {code(trace.engine)} {at} "
+        yield f"**{text(first.clause)}** is violated by {code(trace.identity.title)} {at} "
         yield f"{where}: *{text(sentences.sentence(first))}*"
         yield ""
         if sentences.detail(view):

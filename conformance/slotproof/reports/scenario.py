@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.engines.base import EngineUnusable, demand
+from slotproof.engines.base import EngineUnusable, built, demand
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
@@ -199,6 +199,7 @@ class Scenario:
             set_aside=tuple(sorted(self.referee.set_aside)),
             explained=explain(judged) if first else None,
             mends=offered.mends,
+            build=built(self.engine),
         )
 
     def open(self, session: str) -> Happened:

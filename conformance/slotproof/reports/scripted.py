@@ -37,12 +37,12 @@ def _lines(trace: Record) -> Iterator[str]:
     yield ""
     if is_ours(trace.found_on):
         yield "    pytest THIS_FILE                                    where it was found"
-    release = f"{FIRST.name}=={FIRST.example}"
+    release = f"{FIRST.name}==RELEASE"
     yield f"    SLOTPROOF_ENGINE={release} pytest THIS_FILE    an engine of your choice"
     yield f"    SLOTPROOF_ENGINE={FIRST.name}@ENV/bin/python pytest THIS_FILE"
     yield '"""'
     yield ""
-    yield f"# Found on {comment(trace.engine)}:"
+    yield f"# Found on {comment(trace.identity.title)}:"
     for violation in trace.violations:
         yield f"#   {comment(str(violation))}"[:400]
     yield ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from slotproof.engines.base import Engine
+from slotproof.engines.base import Engine, built
 from slotproof.lockstep import referee
 from slotproof.lockstep.figures import in_a_line
 from slotproof.lockstep.observation import Violation
@@ -43,7 +43,7 @@ def recorded(trace: Trace) -> Side:
     """What the trace itself says was seen."""
     last = len(trace.rows) - 1
     broken = {last: trace.violations} if trace.violations else {}
-    return Side(trace.engine, trace.rows, broken)
+    return Side(trace.identity.title, trace.rows, broken)
 
 
 def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
@@ -55,7 +55,7 @@ def play(engine: Engine, trace: Trace, profile: str | None = None) -> Side:
         for index, entry in enumerate(log)
         if entry.passed or entry.violations
     }
-    return Side(f"{engine.name} {engine.version}".strip(), rows_of(log), broken)
+    return Side(built(engine).title, rows_of(log), broken)
 
 
 def differences(a: Side, b: Side) -> list[Difference]:

@@ -73,9 +73,7 @@ def last_said(violation: Violation) -> list[str]:
 def again(trace: Record, path: str, spec: EngineSpec | None = None) -> str:
     """Return the command that replays the trace; ``ENV`` stands for an unknown environment."""
     engine, options = trace.found_on, spec.options if spec else ""
-    if spec is not None and spec.where:
-        engine = f"{trace.spec}{spec.where}"
-    elif engine in FAMILIES and not options:
+    if engine in FAMILIES and trace.build is None:
         engine += "@ENV/bin/python"
     line = f"slotproof replay {shlex.quote(path)} --engine {shlex.quote(engine)}"
     return f"{line} {options}".rstrip()
@@ -86,12 +84,12 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
         first = trace.violations[0]
         where = crashed_at(trace, first)
         at = f", at {where}" if where else ""
-        yield f"{first.clause} violated by {trace.engine}, {in_all(trace)}{at}"
+        yield f"{first.clause} violated by {trace.identity.title}, {in_all(trace)}{at}"
         if trace.not_afresh:
             yield f"  The finding {trace.not_afresh}."
         yield f"  {INVARIANTS[first.invariant].sentence}" if first.invariant in INVARIANTS else ""
     else:
-        yield f"{trace.engine}, {in_all(trace).removeprefix('in ')}, nothing violated"
+        yield f"{trace.identity.title}, {in_all(trace).removeprefix('in ')}, nothing violated"
     yield ""
     named = "" if trace.recorded else f", configuration {trace.config_name or '-'}"
     yield f"{trace.config.size}{named}"
@@ -124,6 +122,8 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
         yield from (f"not judged: {it}: {why}" for it, why in trace.recorded.not_judged.items())
         yield f"profile {trace.profile}; from a log: it can be shown, and not run again"
         return
+    if trace.identity.label:
+        yield f"{trace.identity.label} is {trace.identity.described}"
     short = (
         "no command can be dropped, no number lowered by one" if trace.minimal else "not minimised"
     )

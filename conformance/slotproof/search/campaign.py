@@ -17,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built
 from slotproof.lockstep.coverage import Coverage, total
+from slotproof.protocol.build import Build
 from slotproof.protocol.config import SERVED, EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.collected import Collected, groups
@@ -46,7 +47,9 @@ class Outcome:
     """What a campaign saw."""
 
     engine: str
+    """The title of the build."""
     profile: str
+    build: Build | None = None
     covered: defaultdict[str, Coverage] = field(default_factory=lambda: defaultdict(Coverage))
     """By configuration."""
     configs: list[str] = field(default_factory=list)
@@ -132,10 +135,11 @@ class _Campaign:
         self.few = plan.distinct is not None
         self.keep, self.progress = keep, progress
         profile = plan.profile or engine.capabilities.profile
-        self.outcome = Outcome(f"{engine.name} {engine.version}".strip(), profile)
+        build = built(engine)
+        self.outcome = Outcome(build.title, profile, build)
         self.blanks = {
             name: Trace(
-                self.outcome.engine,
+                f"{engine.name} {engine.version}".strip(),
                 spec,
                 profile,
                 config,
@@ -147,6 +151,7 @@ class _Campaign:
                 chosen_profile=plan.profile,
                 set_aside=plan.set_aside,
                 mends=engine.capabilities.mends,
+                build=build,
             )
             for name, config in possible(engine, plan, self.outcome).items()
         }

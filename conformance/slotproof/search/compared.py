@@ -75,7 +75,7 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     with_new = base.gate.updated(small_or_not, lambda finding: _file(finding, folder, known))
     old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
     for index in range(len(known.groups), len(old)):
-        old[index] = replace(old[index], reason=_reason(name))
+        old[index] = replace(old[index], reason=_reason(base.gate.build.title))
     return replace(known, groups=tuple(old))
 
 

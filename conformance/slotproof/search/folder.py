@@ -66,11 +66,11 @@ class Folder:
         """Where it is written: not over the trace of another build, which stands there already."""
         if path not in self._places:
             try:
-                other = path.exists() and load_trace(path).engine != trace.engine
+                other = path.exists() and load_trace(path).identity.title != trace.identity.title
             except (OSError, ValueError):
                 other = False  # no trace
             name = path.name.removesuffix(SUFFIX)
-            beside = path.with_name(f"{name}-{slug(trace.engine, 60)}{SUFFIX}")
+            beside = path.with_name(f"{name}-{slug(trace.identity.title, 60)}{SUFFIX}")
             self._places[path] = beside if other else path
         return self._places[path]
 

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slotproof.engines.base import Engine
+from slotproof.engines.base import Engine, built
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
 from slotproof.lockstep.referee import Referee, play
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.reports.trace import Trace
 from slotproof.search.baseline import Baseline, Group
@@ -81,7 +82,8 @@ class Gate:
 
     engine: Engine
     name: str
-    """The engine's name and version."""
+    """The engine's name and version, which patterns of groups match: a changed build of a release
+    has what is known of the release."""
     baseline: Baseline
     plan: Plan
     replayed: list[Replayed] = field(default_factory=list)
@@ -91,6 +93,11 @@ class Gate:
     """The sentence of each patch."""
     tell: Callable[[str, int, int], None] = lambda *_: None
     """Told what is done, how much of it is over, and of how much."""
+
+    @property
+    def build(self) -> Build:
+        """What reports call the engine."""
+        return built(self.engine)
 
     @property
     def groups(self) -> list[Group]:
@@ -159,6 +166,7 @@ class Gate:
         return replace(
             trace,
             engine=self.name,
+            build=self.build,
             rows=rows_of(referee.log),
             states=True,
             violations=[first, *(each for each in broken if each is not first)],

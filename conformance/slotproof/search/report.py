@@ -9,6 +9,7 @@ from typing import Any
 
 from slotproof.engines.base import Capabilities
 from slotproof.lockstep.coverage import Coverage, total
+from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.campaign import Outcome
@@ -79,6 +80,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
     return {
         "status": FOUND if outcome.trace is not None else status,
         "engine": outcome.engine,
+        "build": None if outcome.build is None else outcome.build.to_json(),
         "profile": outcome.profile,
         "mends": list(capabilities.mends),
         "seed": plan.seed,
@@ -313,6 +315,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     """The summary for people, line by line."""
     transitions, guards = report["transitions"], report["guards"]
     yield labelled("engine", f"{report['engine']} (profile {report['profile']})")
+    if report["build"] and report["build"]["label"]:
+        yield labelled("", f"it is {Build(**report['build']).described}")
     if report["mends"]:
         yield labelled("patched", ", ".join(report["mends"]))
     yield labelled("configurations", ", ".join(report["configurations"]))

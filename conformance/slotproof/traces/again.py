@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from slotproof.engines.base import Engine, demand
+from slotproof.engines.base import Engine, built, demand
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.referee import play
 from slotproof.traces.record import Record, rows_of
@@ -36,4 +36,5 @@ def again(old: R, engine: Engine, spec: str, chosen: str | None) -> R:
         explained=explain(referee) if violations else None,
         set_aside=tuple(sorted(referee.set_aside)),
         mends=engine.capabilities.mends,
+        build=built(engine),
     )

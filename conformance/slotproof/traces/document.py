@@ -202,6 +202,20 @@ class Recorded(TypedDict):
     not_judged: Annotated[dict[Name, Text], Field(max_length=bounds.VIOLATIONS)]
 
 
+@shape
+class BuildFound(TypedDict):
+    """The identity of the build: ``argument`` opens it, ``release`` is empty where its files are
+    those of no release, and left out for engines without releases."""
+
+    argument: Text
+    name: Text
+    version: Text
+    release: NotRequired[Text]
+    label: Text
+    commit: Text
+    fingerprint: Text
+
+
 @open_shape
 class TraceMetadata(TypedDict):
     """Metadata of a trace: engine, spec and configuration, and what they violate."""
@@ -209,6 +223,7 @@ class TraceMetadata(TypedDict):
     protocol: Literal[PROTOCOL]  # type: ignore[valid-type]
     engine: Text
     spec: Text
+    build: NotRequired[BuildFound]
     profile: Name
     config: SOME.form  # type: ignore[name-defined]
     seed: Count

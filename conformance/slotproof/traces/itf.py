@@ -16,6 +16,7 @@ from typing import Any
 
 from slotproof.lockstep.explanations import Explanation
 from slotproof.lockstep.observation import Holder, Violation
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import FIELDS, Command, check
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded
@@ -132,6 +133,7 @@ def to_itf(trace: Record) -> dict[str, Any]:
                 "seed": trace.seed,
                 "chosen_profile": trace.chosen_profile or "",
                 "set_aside": list(trace.set_aside),
+                **encode({"build": trace.build}),
                 **({"mends": list(trace.mends)} if trace.mends else {}),
                 "length": len(trace.rows),
                 "one_minimal": trace.minimal,
@@ -220,6 +222,7 @@ def from_itf(data: Any) -> Record:
         states=bool(document["vars"]),
         recorded=recorded,
         needs=mine.get("needs_example"),
+        build=Build(**mine["build"]) if "build" in mine else None,
     )
 
 

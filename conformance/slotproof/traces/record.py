@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -11,6 +10,7 @@ from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.explanations import MOST, Explanation
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration, Setup
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import EngineConfig
 from slotproof.traces.frames import Frame, frame_of
@@ -104,6 +104,9 @@ class Record:
     """It does not show in a fresh process: the earlier example of its configuration that it needs
     there, 0 if that does not help. ``None``: it shows, or it was not tried."""
 
+    build: Build | None = None
+    """The build that it was found on; ``None`` in a file of an older slotproof, and for a log."""
+
     @property
     def not_afresh(self) -> str:
         """Words where it does not show in a fresh process; empty otherwise."""
@@ -143,12 +146,19 @@ class Record:
         return bool(named) and all(each.clause in CONTRACT - named for each in entry.violations)
 
     @property
+    def identity(self) -> Build:
+        """The build that it was found on. An older file has its name: a release, if that was asked
+        for, or none that anybody compared."""
+        if self.build is not None:
+            return self.build
+        name, _, version = self.engine.partition(" ")
+        released = version if self.spec == f"{name}=={version}" else ""
+        return Build(self.spec, name, version, released if name in FAMILIES else None)
+
+    @property
     def found_on(self) -> str:
-        """An ``--engine`` argument that stands for the build: a release, where it has one."""
-        name, _, release = self.engine.partition(" ")
-        if self.spec == name and name in FAMILIES and re.fullmatch(r"[0-9][0-9a-z.]*", release):
-            return f"{name}=={release}"
-        return self.spec
+        """The ``--engine`` argument that opens the build."""
+        return self.identity.argument or self.spec
 
 
 def row_of(entry: Iteration, last: Row) -> Row:

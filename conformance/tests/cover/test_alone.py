@@ -40,7 +40,7 @@ PAUSED = "vllm-0.33.0-paused-session-pins"
 WITHOUT = {
     "sglang-0.5.10.post1-draft-tail": "nothing that does what 'draft' does",
     "sglang-0.5.18-aborted-for-others": "bugs were patched when it was found",
-    "sglang-0.5.18-preempted-lost": "bugs were patched when it was found",
+    "sglang-0.5.18-preempted-lost": "no option of a server, and the trace needs priority",
     "sglang-0.5.23-aborted-for-others": "bugs were patched when it was found",
     "sglang-0.5.23-branch-of-aborted": "no option of a server, and the trace needs branching",
     "sglang-0.5.23-replace-all-crash": "no option of a server, and the trace needs branching",
@@ -105,13 +105,22 @@ def test_a_finding_of_a_release_as_a_script(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "why"), WITHOUT.items())
 def test_why_a_finding_has_no_script(
-    name: str, why: str, capsys: pytest.CaptureFixture[str]
+    name: str,
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path))  # nothing to replay it on
     for form in ("issue", "script"):
         assert status(["show", "--format", form, str(FINDINGS[name])]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.count("\n") == 1
-        assert f"{name}.itf.json: there is no {form} form: " in said.err and why in said.err
+        if form == "issue" and "patched" in why:
+            assert f"{name}.itf.json was found with patches (" in said.err
+            assert "--patch none --out NEW.itf.json makes a trace for it" in said.err
+        else:
+            assert f"{name}.itf.json: there is no {form} form: " in said.err and why in said.err
 
 
 def test_commands_are_calls_one_to_one() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
+from slotproof.protocol.build import Build
 from slotproof.reports import forms, scripted, text
 from slotproof.reports.scenario import Scenario, Violated
 from slotproof.reports.trace import Trace, load_trace
@@ -145,17 +147,24 @@ def test_the_pytest_file_fails_on_the_bug_and_passes_without_it(tmp_path: Path) 
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
 
 
-def test_a_release_is_named_where_the_trace_has_one() -> None:
+def test_a_trace_names_what_replays_it() -> None:
     trace = load_trace(ROOT / "docs" / "findings" / "sglang-0.5.23-two-first-turns.itf.json")
-    assert trace.found_on == "sglang==0.5.23"
+    old = replace(trace, spec="sglang", build=None)  # of an older slotproof, from some Python
+    assert text.again(old, "x") == "slotproof replay x --engine sglang@ENV/bin/python"
+    assert old.identity.title == "sglang 0.5.23+unverified"
+    released = Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23")
+    trace = replace(trace, spec="sglang==0.5.23", build=released)
     assert 'FOUND_ON = "sglang==0.5.23"' in scripted.render(trace)
     assert text.again(trace, "x") == "slotproof replay x --engine sglang==0.5.23"
-    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
-    assert text.again(trace, "x", mine) == (
-        "slotproof replay x --engine 'sglang@my env/bin/python' --step-timeout 60"
-    )
     assert text.again(trace, "x", EngineSpec("sglang==0.5.23", step_timeout=300)) == (
         "slotproof replay x --engine sglang==0.5.23 --step-timeout 300"
+    )
+    mine = EngineSpec("sglang", Path("my env/bin/python"), step_timeout=60)
+    head = Build(mine.argument, "sglang", "0.5.23", "", fingerprint="9e29")
+    trace = replace(trace, spec="sglang", build=head)
+    assert 'FOUND_ON = "sglang@my env/bin/python"' in scripted.render(trace)
+    assert text.again(trace, "x", mine) == (
+        "slotproof replay x --engine 'sglang@my env/bin/python' --step-timeout 60"
     )
 
 
