@@ -87,7 +87,9 @@ def main() -> None:
             "seconds": round(seconds, 1),
             "examples per second": round(report["examples"] / seconds, 1),
             "commands per second": round(report["commands"] / seconds),
-            "findings": sorted(each["id"] for cause in report["causes"] for each in cause["findings"]),
+            "findings": sorted(
+                each["id"] for cause in report["causes"] for each in cause["findings"]
+            ),
             "the same journal": canonical(folder / name) == canonical(first),
         }
         print(f"{name:<16}{json.dumps(document[name])}", flush=True)
