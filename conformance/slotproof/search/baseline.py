@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from slotproof.protocol.shapes import Shape, Text, quoted, shape
 from slotproof.reports.trace import Trace, load_trace
+from slotproof.search.findings import Mark
 from slotproof.support import bounds, jsontext
 from slotproof.support.files import slug, write_whole
 from slotproof.support.terminal import json_text
@@ -80,6 +81,17 @@ class Group:
         """
         pattern = ".*".join(map(re.escape, re.split(r"\*+", self.engine)))
         return re.fullmatch(pattern, engine, re.DOTALL) is not None
+
+    def lists(self, mark: Mark) -> bool:
+        """Return whether it has this identity, or one that stops with the same words.
+
+        >>> group = Group("idle", seen_as=("INV-PROGRESS.stalled@T-REFUSE:full-idle",))
+        >>> stall = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
+        >>> group.lists(stall), group.lists(replace(stall, what="full-waiting"))
+        (True, False)
+        """
+        stops = [each for each in self.seen_as if mark.what and each.endswith(f":{mark.what}")]
+        return mark.id in self.seen_as or any(each.startswith(mark.clause) for each in stops)
 
     @property
     def unexplained(self) -> bool:

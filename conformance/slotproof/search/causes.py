@@ -3,9 +3,9 @@
 Which clause breaks first depends on the other events of an iteration, so one bug has many
 identities. Two findings share a cause if one patch of a known bug removes both
 (:mod:`slotproof.search.patches`), or if one change of the spec explains both. A finding that a
-patch removes shares nothing with a finding that this patch leaves. Findings without patch and
-without explanation share a cause if the same event departs first; crashes and stalls if their words
-are the same.
+patch removes shares nothing with a finding that this patch leaves. Other findings share a cause if
+the same event departs first, or if they break the same clauses and depart in the same variables;
+crashes and stalls if their words are the same.
 """
 
 from __future__ import annotations
@@ -57,9 +57,15 @@ def _linked(one: Finding, other: Finding, removed: Mapping[str, str]) -> bool:
         return patches[0] == patches[1]
     if one.mark.what or other.mark.what:
         return (one.mark.clause, one.mark.what) == (other.mark.clause, other.mark.what)
-    if _changes(one) & _changes(other):
+    if _changes(one) & _changes(other) or _look(one) == _look(other):
         return True
     return one.mark.at == other.mark.at and one.mark.reporting == other.mark.reporting
+
+
+def _look(finding: Finding) -> tuple[object, ...]:
+    """The clauses that it breaks, the first of them, and the variables in which it departs."""
+    shown = symptoms(finding.trace, finding.mark)
+    return finding.mark.clause, shown.clauses, shown.departs
 
 
 def _changes(finding: Finding) -> frozenset[str]:
@@ -80,5 +86,7 @@ def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str,
     if first.mark.what or len(found) == 1:
         return Cause(first.id, "", found)
     linked = any(_changes(one) & _changes(other) for one, other in combinations(found, 2))
-    why = "the same changes explain them" if linked else f"{first.mark.at} departs first"
+    why = "the same changes explain them" if linked else "they break the same clauses"
+    if len({each.mark.at for each in found}) == 1:
+        why = f"{first.mark.at} departs first"
     return Cause(first.id, why, found)

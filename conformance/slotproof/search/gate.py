@@ -227,7 +227,9 @@ class Gate:
 
     def _judged(self, finding: Finding) -> Judged:
         for group in self.groups:
-            if finding.id in group.seen_as and self.bare(group):
+            # The words of a stall name its cause, whichever trace of the group is mended.
+            listed = self.bare(group) or (finding.mark.what and self.causes(group))
+            if listed and group.lists(finding.mark):
                 return Judged(finding, group, f"{finding.id} is listed")
         found = symptoms(finding.trace, finding.mark)
         known = self._known(found)

@@ -46,6 +46,7 @@ def finding(id_: str, what: str = "", *changes: str) -> Finding:
 SAVE = finding("INV-OWNER.lost@T-SAVE", "", "T-SAVE frees nothing", "T-SAVE frees less")
 CLOSE = finding("INV-STEP.state@T-CLOSE", "", "T-SAVE frees nothing")
 AGAIN = finding("INV-LOCK.counts@T-SAVE")
+LOST = finding("INV-OWNER.lost@T-REAP")
 TOLD = finding("INV-ANSWER.most@T-SAVE")
 FULL = finding("INV-PROGRESS.stalled@T-REFUSE:full", "full")
 TICK = finding("INV-PROGRESS.stalled@tick", "full")
@@ -63,6 +64,7 @@ def names(found: list[Cause]) -> list[list[str]]:
         ([SAVE, AGAIN], "T-SAVE departs first"),
         ([FULL, TICK], ""),
         ([CLOSE, SAVE, AGAIN], "the same changes explain them"),
+        ([SAVE, LOST], "they break the same clauses"),
     ],
 )
 def test_findings_of_one_cause(findings: list[Finding], why: str) -> None:
