@@ -21,19 +21,13 @@ def said(
     return summary, _text(summary)
 
 
-def cause_as_json(
-    cause: Cause, folder: Folder, why: Mapping[int, str] | None = None
-) -> dict[str, Any]:
-    """Return a cause with its findings. ``why`` has notes by the ``id`` of a finding's trace."""
-    notes = why or {}
+def cause_as_json(cause: Cause, folder: Folder) -> dict[str, Any]:
+    """Return a cause with its findings."""
     return {
         "name": cause.name,
         "why": cause.why,
         "patch": cause.patch or None,
-        "findings": [
-            {**as_json(each, folder), "why": notes.get(id(each.trace), "")}
-            for each in cause.findings
-        ],
+        "findings": [as_json(each, folder) for each in cause.findings],
     }
 
 
@@ -64,8 +58,6 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
     if first["id"] != cause["name"]:
         yield labelled("", first["id"])
     yield from _finding(first)
-    if first["why"]:
-        yield labelled("", first["why"])
     for each in others:
         trace = each["problem"] or each["trace"]
         again = f" {each['not_afresh']}:" if each["not_afresh"] else ""

@@ -199,22 +199,12 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
             }
             for group, status in statuses
         ],
-        "new": _new(head, folder),
+        "new": [cause_as_json(each, folder) for each in it.new(judged)],
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
         "unearned": report.missing(searches, it.plan),
         "search": head.searched,
         "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
     }
-
-
-def _new(head: Looked, folder: Folder) -> list[dict[str, Any]]:
-    """The causes of what is new. Where it belongs to a patch, nobody has to guess a group."""
-    notes = {
-        id(each.finding.trace): each.why
-        for each in head.judged
-        if each.finding.id not in head.gate.removed
-    }
-    return [cause_as_json(each, folder, notes) for each in head.gate.new(head.judged)]
 
 
 def _base(before: Looked) -> dict[str, Any]:

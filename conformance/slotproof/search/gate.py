@@ -27,7 +27,7 @@ from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
 from slotproof.search.shrinking import Shrink
-from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, near, same, symptoms
+from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same, symptoms
 from slotproof.support import interrupts
 from slotproof.traces.record import rows_of
 
@@ -65,7 +65,7 @@ class Judged:
     finding: Finding
     group: Group | None = None
     why: str = ""
-    """Why it belongs to the group; of one that is new, to whom it is near."""
+    """Why it belongs to the group, or is not judged."""
     judged: bool = True
     """Whether it is small enough to tell."""
     slower: bool = False
@@ -242,9 +242,7 @@ class Gate:
         from_trace = any(each.finding is finding for each in self.replayed)
         if not (finding.trace.minimal or from_trace):
             return Judged(finding, why="no time was left to make it small", judged=False)
-        close = [(near(found, self.causes(group)), group.name) for group in self.groups]
-        most, name = max(close, key=lambda each: each[0], default=(0, ""))
-        return Judged(finding, why=f"it may belong to {name}" if most else "")
+        return Judged(finding)
 
     def try_patches(self, judged: list[Judged], trials: Trials) -> list[Judged]:
         """Try patches on what belongs to no group, and on a trace of each group."""

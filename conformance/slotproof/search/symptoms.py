@@ -156,18 +156,3 @@ def same(found: Symptoms, known: Collection[Symptoms]) -> str | None:
 
 def _all(names: Collection[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
-
-
-def near(found: Symptoms, known: Collection[Symptoms]) -> int:
-    """How much a finding has in common with traces of a bug that is not known to be its cause: a
-    proposal for who has to look."""
-    return max(
-        (
-            4 * bool(each.changes & found.changes)
-            + 2 * bool(each.departs & found.departs)
-            + 2 * bool(each.telling & found.telling)
-            + (each.mark.clause == found.mark.clause)
-            for each in known
-        ),
-        default=0,
-    )
