@@ -68,7 +68,7 @@ def _cause_words(cause: Mapping[str, Any]) -> str:
 
 def _words(each: Mapping[str, Any]) -> str:
     """A finding in a few lines."""
-    parts = (each["detail"], each["not_afresh"], each["why"], each["problem"] or each["trace"])
+    parts = (each["detail"], each["not_afresh"], each.get("why"), each["problem"] or each["trace"])
     return "\n".join(f"{part}" for part in parts if part)
 
 

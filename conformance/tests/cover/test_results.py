@@ -26,7 +26,6 @@ NEW: dict[str, Any] = {
     "id": "INV-OWNER.lost@T-SAVE",
     "detail": "a\x1b[2J %0A::error::b",
     "not_afresh": None,
-    "why": "it may belong to noise",
     "minimal": True,
     "trace": "out/a b.itf.json",
     "problem": None,
@@ -52,7 +51,7 @@ SUMMARY: dict[str, Any] = {
         },
     ],
     "new": [CAUSE],
-    "not_judged": [{**NEW, "minimal": False}],
+    "not_judged": [{**NEW, "minimal": False, "why": "no time"}],
     "unearned": None,
     "search": {"seed": 3, "examples": 10, "seconds": 1.5},
 }
@@ -89,7 +88,7 @@ def test_junit_has_a_case_for_each_trace_and_finding() -> None:
     assert counts == {"tests": "6", "failures": "1", "errors": "1", "skipped": "1"}
     (failure,) = suite.iter("failure")
     assert "\x1b" not in text and "\\x1b[2J" in (failure.text or "")
-    assert "it may belong to noise" in (failure.text or "")
+    assert "as if" in (failure.text or "")
 
 
 def test_what_is_no_junit_is_seen() -> None:
