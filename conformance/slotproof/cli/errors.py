@@ -15,7 +15,7 @@ _LONGEST = 300
 
 
 REPLACED = {
-    "--python": "the Python follows the engine: --engine sglang@PYTHON",
+    "--python": "the Python follows the engine: --engine ENGINE@PYTHON",
     "--device": "the device follows the engine: --engine reference@cuda",
     "--mend": "it is --patch",
     "--set-aside": "it is --ignore",

@@ -78,11 +78,11 @@ def show(
     if len(traces) > 1:
         raise UsageProblem("several traces go with --all --out FOLDER")
     (path,) = traces
+    if is_log(path):
+        beside(out, [path])
     name = _form(form, out, opened, as_json)
     if releases and name != Format.ISSUE:
         raise UsageProblem("--releases goes with --format issue")
-    if is_log(path):
-        beside(out, [path])
     loaded = _load(path)
     if isinstance(loaded, dict) and name not in (Format.TEXT, DOCUMENT):
         raise UsageProblem(

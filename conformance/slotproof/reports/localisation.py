@@ -16,6 +16,7 @@ from slotproof.lockstep.oracles.content import STORED_RIGHT
 from slotproof.reports.view import FIGURES, View
 from slotproof.reports.wording import guard_words
 from slotproof_model.spec.memory import Move
+from slotproof_model.spec.state import req
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.text.idioms import words_of
 from slotproof_model.text.render import guard
@@ -23,11 +24,8 @@ from slotproof_model.text.render import guard
 MOST = 3
 """Shown at most."""
 
-_PAGES = {"INV-OWNER", "INV-BACKED", "INV-LOCK"}
 DIFFERS = "the answer differs from that without a cache"
-_SAMPLING = {"T-EXTEND", "T-DECODE", "T-RESULT"}
 _POOLS = ("full.", "swa.")
-_SESSION = "session."
 
 Event = dict[str, Any]
 
@@ -175,7 +173,7 @@ def _others(view: View, events: list[Event]) -> Iterator[Suspects]:
             "the last were sampled by:" if stored else "the last came of:",
         ),
         (
-            _PAGES,
+            {"INV-OWNER", "INV-BACKED", "INV-LOCK"},
             _moves,
             "every length and count is right, but not which page is whose",
             "one of these gave or took a wrong page, or lock:",
@@ -204,7 +202,9 @@ def _fills(event: Event) -> bool:
 
 
 def _samples(event: Event) -> bool:
-    return event["transition"] in _SAMPLING
+    """It appends to the output: other transitions set its length to a constant."""
+    known = TRANSITIONS[event["transition"]]
+    return _writes(event, req.output.name) and known.becomes(req.output) is None
 
 
 def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
@@ -216,7 +216,7 @@ def _about(event: Event, differs: dict[str, Any], view: View) -> bool:
         return True
     sent_to: str | None = view.sent_to.get(request or "")
     variable: str = differs["variable"]
-    return sent_to == session and variable.startswith(_SESSION)
+    return sent_to == session and variable.startswith("session.")
 
 
 def _names(events: Iterable[Event]) -> tuple[str, ...]:

@@ -234,9 +234,10 @@ def test_every_example_ends_drained() -> None:
 def test_an_example_that_fails_while_it_is_drained_was_run() -> None:
     """The violation of the shortest example there is comes at its very end."""
     name = "21499-one-pool-check"
-    plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20)
+    plan = Plan({"p1-swa": CONFIGS["p1-swa"]}, examples=20, distinct=1)
     outcome = campaign.run(InProcessEngine(name), "x", plan)
     assert outcome.trace is not None and outcome.examples == 1
+    assert outcome.first is not None and outcome.first[1] == 1
 
 
 @pytest.mark.parametrize(

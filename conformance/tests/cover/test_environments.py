@@ -50,11 +50,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store(tmp_path / "envs")
 
 
-def make(store: Store, release: str = "1.0", **options: Any) -> Entry:
+def make(store: Store, release: str = "1.0.0", **options: Any) -> Entry:
     return environment(f"tiny=={release}", store, options.pop("check", fine), **options)
 
 
-def problem(store: Store, release: str = "1.0", **options: Any) -> str:
+def problem(store: Store, release: str = "1.0.0", **options: Any) -> str:
     """Return the one line. Nothing is left of what failed."""
     before = set(store.folder.glob("*"))
     with pytest.raises(EnvironmentProblem) as caught:
@@ -102,19 +102,19 @@ def failing(word: str, stderr: str) -> Callable[..., uv.Done]:
 
 
 def test_releases_share_their_packages_and_are_made_once(store: Store, commands: list[str]) -> None:
-    first, second = make(store), make(store, "1.1")
-    assert first.path.name == "tiny-1.0"
+    first, second = make(store), make(store, "1.1.0")
+    assert first.path.name == "tiny-1.0.0"
     assert shared(store) == [first.shared] == [second.shared]
     code = "import tiny, torch; print(tiny.release, tiny.__file__, torch.__file__)"
     release, tiny, torch = finished(
         [first.python, "-c", code], env=clean_environment()
     ).stdout.split()
-    assert release == "1.0" and Path(tiny).is_relative_to(first.path)
+    assert release == "1.0.0" and Path(tiny).is_relative_to(first.path)
     assert Path(torch).is_relative_to(store.folder / first.shared)
     assert sum("torch==2" in line for line in commands) == 2, "planned and installed once"
     assert {path.name for path in store.folder.glob(".*")} == {".lock"}, "no cache stays"
     commands.clear()
-    assert make(store) == first and commands == []
+    assert make(store) == make(store, "1.0") == first and commands == []
 
 
 def test_engines_of_the_same_requirements_share_them(
@@ -128,10 +128,10 @@ def test_engines_of_the_same_requirements_share_them(
         return ""
 
     first = make(store)
-    wheel(store.folder.parent / "wheels", "small", "2.0")
+    wheel(store.folder.parent / "wheels", "small", "2.0.0")
     with_recipe(monkeypatch, "small", keeps=(".py", ".json"))
-    second = environment("small==2.0", store, thin)
-    assert (second.name, second.shared) == ("small==2.0", first.shared)
+    second = environment("small==2.0.0", store, thin)
+    assert (second.name, second.shared) == ("small==2.0.0", first.shared)
 
 
 @pytest.mark.parametrize("needs", ["nvidia-nccl-cu13", "cuda-toolkit", "triton"])
@@ -143,14 +143,16 @@ def test_without_the_index_of_cpu_builds_a_cpu_build_of_the_usual_one_will_do(
     make(store)
     folder = store.folder.parent / "wheels"
     wheel(folder, "torch", "2", needs=needs)
-    wheel(folder, needs, "1.0")
+    wheel(folder, needs, "1.0.0")
     assert f"has torch for GPUs (it needs {needs})" in problem(store, again=True)
     commands.clear()
     monkeypatch.setattr(uv, "run", RUN)
-    assert make(store).release == "1.0"
+    assert make(store).release == "1.0.0"
 
 
-@pytest.mark.parametrize(("release", "near"), [("1.0.5", "1.0, 1.1"), ("0.9", "1.0"), ("7", "1.1")])
+@pytest.mark.parametrize(
+    ("release", "near"), [("1.0.5", "1.0.0, 1.1.0"), ("0.9.0", "1.0.0"), ("7.0.0", "1.1.0")]
+)
 def test_a_release_that_does_not_exist_is_told_before_the_packages_are_fetched(
     store: Store, commands: list[str], release: str, near: str
 ) -> None:
@@ -162,7 +164,7 @@ def test_a_release_that_does_not_exist_is_told_before_the_packages_are_fetched(
 @pytest.mark.parametrize(
     ("word", "text", "says"),
     [
-        ("tiny==1.0", "", "tiny: uv ended with status 2: no reason given"),
+        ("tiny==1.0.0", "", "tiny: uv ended with status 2: no reason given"),
         ("torch==2", "error: x\n  cause: No space left on device", "no space left on the device"),
         ("venv", "error: a\n  cause: b", "tiny: uv ended with status 2: b"),
     ],
@@ -173,7 +175,7 @@ def test_what_uv_says_in_one_line(
     monkeypatch.setattr(uv, "run", failing(word, text))
     assert says in problem(store)
     monkeypatch.setattr(uv, "run", RUN)
-    assert make(store).release == "1.0"
+    assert make(store).release == "1.0.0"
 
 
 def test_what_is_not_there_in_one_line(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,27 +229,27 @@ def test_a_wrong_python(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_build_that_does_not_start(store: Store) -> None:
     make(store)
-    text = problem(store, "1.1", check=lambda python, family: "ImportError: nope")
-    assert text == "tiny==1.1 does not start here: ImportError: nope"
+    text = problem(store, "1.1.0", check=lambda python, family: "ImportError: nope")
+    assert text == "tiny==1.1.0 does not start here: ImportError: nope"
 
 
 def test_the_driver_is_what_is_started(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert make(store, check=STARTS).release == "1.0"
+    assert make(store, check=STARTS).release == "1.0.0"
     monkeypatch.setitem(FAMILIES, "tiny", replace(TINY, driver=tmp_path / "none.py"))
-    text = problem(store, "1.1", check=STARTS)
-    assert "tiny==1.1 does not start here: the driver does not start" in text
+    text = problem(store, "1.1.0", check=STARTS)
+    assert "tiny==1.1.0 does not start here: the driver does not start" in text
     (tmp_path / "none.py").write_text("import tiny")
     wheel(tmp_path / "wheels", "torch", "2", "raise ImportError('libgomp')")
-    assert "ImportError: libgomp" in problem(store, "1.1", check=STARTS, again=True)
+    assert "ImportError: libgomp" in problem(store, "1.1.0", check=STARTS, again=True)
 
 
 # What is there ---------------------------------------------------------------------
 
 
 def test_a_folder_that_is_not_ours_is_never_touched(store: Store) -> None:
-    thesis = store.folder / "tiny-1.0" / "thesis.txt"
+    thesis = store.folder / "tiny-1.0.0" / "thesis.txt"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("years of work")
     fields = dict.fromkeys(("engine", "release", "python_version", "shared", "made"), "1")
@@ -256,7 +258,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(store: Store) -> None:
     for text in ("", "[]", "{}", '{"format": 1, "engine": "x"}', numbered, odd):
         (thesis.parent / MARKER).write_text(text)
         assert store.entries() == []
-    with pytest.raises(EnvironmentProblem, match=r"tiny-1\.0 is in the way: slotproof did not"):
+    with pytest.raises(EnvironmentProblem, match=r"tiny-1\.0\.0 is in the way: slotproof did not"):
         make(store)
     assert thesis.read_text() == "years of work"
 
@@ -279,17 +281,17 @@ def test_what_a_kill_left_goes_and_what_a_link_leads_to_stays(
     thesis.write_text("years of work")
     entry = make(store)
     (entry.path / "link").symlink_to(thesis.parent)
-    left = store.folder / WORK / "tiny-1.0"
+    left = store.folder / WORK / "tiny-1.0.0"
     shutil.copytree(entry.path, left, symlinks=True)
     with monkeypatch.context() as patched:  # the removal is cut short
         patched.setattr(shutil, "rmtree", lambda *_, **__: None)
         with store.changing():
             store.remove(entry)
-    assert store.find("tiny==1.0") is None and len(list((store.folder / WORK).iterdir())) == 2
+    assert store.find("tiny==1.0.0") is None and len(list((store.folder / WORK).iterdir())) == 2
     elsewhere = make(store).path.rename(tmp_path / "elsewhere")
     assert not left.exists()
-    (store.folder / "tiny-1.0").symlink_to(elsewhere)
-    assert status(["env", "remove", "tiny==1.0"]) == 0
+    (store.folder / "tiny-1.0.0").symlink_to(elsewhere)
+    assert status(["env", "remove", "tiny==1.0.0"]) == 0
     assert elsewhere.is_dir() and thesis.read_text() == "years of work"
     assert {path.name for path in store.folder.iterdir()} == {".lock"}
 
@@ -327,20 +329,20 @@ def test_a_damaged_environment_is_told_and_made_again_on_demand(
     places = {"python": entry.python, "package": entry.site / "tiny"}
     places.get(what, store.folder / entry.shared).rename(entry.path / "aside")
     capfd.readouterr()
-    assert status(["run", "--engine", "tiny==1.0"]) == 2
+    assert status(["run", "--engine", "tiny==1.0.0"]) == 2
     err = capfd.readouterr().err
-    assert "the environment of tiny==1.0 is damaged (" in err and err.count("\n") == 1
-    assert "`slotproof env create tiny==1.0` makes it again" in err
+    assert "the environment of tiny==1.0.0 is damaged (" in err and err.count("\n") == 1
+    assert "`slotproof env create tiny==1.0.0` makes it again" in err
     assert status(["env", "list"]) == 0
     assert "damaged: " in capfd.readouterr().out
-    assert status(["env", "create", "tiny==1.0"]) == 0
-    assert releases.of_release("tiny==1.0").name == "tiny==1.0"
+    assert status(["env", "create", "tiny==1.0.0"]) == 0
+    assert releases.of_release("tiny==1.0.0").name == "tiny==1.0.0"
 
 
 def test_again_makes_what_is_shared_too(store: Store) -> None:
     entry = make(store)
     numbers = [path.stat().st_ino for path in (entry.path, store.folder / entry.shared)]
-    assert status(["env", "create", "tiny==1.0", "--again"]) == 0
+    assert status(["env", "create", "tiny==1.0.0", "--again"]) == 0
     paths = (entry.path, store.folder / entry.shared)
     assert not {path.stat().st_ino for path in paths} & set(numbers)
 
@@ -349,11 +351,11 @@ def test_other_requirements_are_another_folder_and_the_old_one_goes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = make(store).shared
-    make(store, "1.1")
+    make(store, "1.1.0")
     with_recipe(monkeypatch, requirements=("torch==2", "torch"))
     new = make(store).shared
-    assert set(shared(store)) == {old, new}, "1.1 still uses the old one"
-    make(store, "1.1")
+    assert set(shared(store)) == {old, new}, "1.1.0 still uses the old one"
+    make(store, "1.1.0")
     assert shared(store) == [new]
 
 
@@ -377,10 +379,10 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
 
     with monkeypatch.context() as patched:
         patched.setattr("slotproof.cli.env.starts", interrupted)
-        assert status(["env", "create", "tiny==1.0", *["--json"] * as_json]) == 3
+        assert status(["env", "create", "tiny==1.0.0", *["--json"] * as_json]) == 3
     assert [entry for entry in store.entries() if entry.release] == []
     assert {path.name for path in store.folder.glob(".*")} == {".lock"}
-    assert status(["env", "create", "tiny==1.0"]) == 0
+    assert status(["env", "create", "tiny==1.0.0"]) == 0
 
 
 # The command line --------------------------------------------------------------------
@@ -390,18 +392,18 @@ def test_create_list_remove(store: Store, capfd: pytest.CaptureFixture[str]) -> 
     folder = store.folder
     assert status(["env", "list"]) == 0
     assert capfd.readouterr().out == f"no environments in {folder}\n"
-    assert status(["env", "create", "tiny==1.1"]) == 0
+    assert status(["env", "create", "tiny==1.1.0"]) == 0
     out, err = capfd.readouterr()
-    assert out.startswith("tiny==1.1  0 MB  ") and "/tiny-1.1  (" in out
-    assert err == f"slotproof: making the environment of tiny==1.1 in {folder}, once\n"
-    assert status(["env", "create", "tiny==1.0", "--json"]) == 0
+    assert out.startswith("tiny==1.1.0  0 MB  ") and "/tiny-1.1.0  (" in out
+    assert err == f"slotproof: making the environment of tiny==1.1.0 in {folder}, once\n"
+    assert status(["env", "create", "tiny==1.0.0", "--json"]) == 0
     made = json.loads(capfd.readouterr().out)
-    assert (made["name"], made["release"]) == ("tiny==1.0", "1.0") and made["seconds"] >= 0
-    assert status(["env", "create", "tiny==1.0"]) == 0
+    assert (made["name"], made["release"]) == ("tiny==1.0.0", "1.0.0") and made["seconds"] >= 0
+    assert status(["env", "create", "tiny==1.0.0"]) == 0
     assert capfd.readouterr().err == "", "it was there"
     assert status(["env", "list"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["tiny==1.0", "tiny==1.1"]
+    assert [line.split()[0] for line in lines[:2]] == ["tiny==1.0.0", "tiny==1.1.0"]
     assert all(" MB  made 20" in line and str(folder) in line for line in lines)
     assert lines[2].startswith("shared-") and len(lines) == 3
     assert status(["env", "list", "--json"]) == 0
@@ -410,10 +412,10 @@ def test_create_list_remove(store: Store, capfd: pytest.CaptureFixture[str]) -> 
     wanted = {"name", "engine", "release", "megabytes", "path", "python", "made", "shared", "state"}
     assert all(wanted <= set(row) for row in listed["environments"])
     assert listed["environments"][0]["shared"] == listed["environments"][2]["name"]
-    assert status(["env", "remove", "tiny==1.0"]) == 0
-    assert capfd.readouterr().out == "removed tiny==1.0\n"
-    assert not (folder / "tiny-1.0").exists() and len(store.entries()) == 2
-    assert status(["env", "remove", "tiny==1.1"]) == 0
+    assert status(["env", "remove", "tiny==1.0.0"]) == 0
+    assert capfd.readouterr().out == "removed tiny==1.0.0\n"
+    assert not (folder / "tiny-1.0.0").exists() and len(store.entries()) == 2
+    assert status(["env", "remove", "tiny==1.1.0"]) == 0
     assert {path.name for path in folder.iterdir()} == {".lock"}, "the last one takes its packages"
     make(store)
     capfd.readouterr()
@@ -462,14 +464,14 @@ def test_wrong_names_are_one_line(
 
 def test_an_engine_runs_in_its_environment(store: Store) -> None:
     """Made at the first use; any command that takes --engine finds it."""
-    engine = EngineSpec("tiny==1.0").open()
+    engine = EngineSpec("tiny==1.0.0").open()
     engine.close()
-    python = store.folder / "tiny-1.0" / "bin" / "python"
+    python = store.folder / "tiny-1.0.0" / "bin" / "python"
     assert engine.name == "toy" and python.exists()
     python.unlink()
     python.symlink_to("/bin/true")
-    with pytest.raises(EngineUnusable, match=r"slotproof env create --again tiny==1\.0"):
-        EngineSpec("tiny==1.0").open()
+    with pytest.raises(EngineUnusable, match=r"slotproof env create --again tiny==1\.0\.0"):
+        EngineSpec("tiny==1.0.0").open()
 
 
 def test_a_folder_called_sglang_is_no_build(

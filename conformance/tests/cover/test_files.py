@@ -151,7 +151,7 @@ def test_a_folder_where_a_file_is_due(
 def test_a_replay_is_not_run_for_a_file_that_can_not_be(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(replaying, "play", None)
+    monkeypatch.setattr(replaying, "again", None)
     assert status(["replay", str(TRACE), "--out", "."]) == 2
     assert "--out . is a folder: name a file" in capsys.readouterr().err
 

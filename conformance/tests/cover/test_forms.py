@@ -269,10 +269,9 @@ def test_the_form_is_taken_from_the_end_of_the_file(name: str, tmp_path: Path) -
     assert out.read_text() == wanted
 
 
-def test_an_end_that_says_nothing_is_text_and_json_is_json(tmp_path: Path) -> None:
-    for name in ("plain", "a.out"):
-        assert status(["show", str(TRACE), "--out", str(tmp_path / name)]) == 0
-        assert (tmp_path / name).read_text() == forms.form("text", load_trace(TRACE), str(TRACE))
+def test_a_file_without_an_end_is_text_and_json_is_json(tmp_path: Path) -> None:
+    assert status(["show", str(TRACE), "--out", str(tmp_path / "plain")]) == 0
+    assert (tmp_path / "plain").read_text() == forms.form("text", load_trace(TRACE), str(TRACE))
     assert status(["show", str(TRACE), "--out", str(tmp_path / "x.json")]) == 0
     assert "where_to_look" in json.loads((tmp_path / "x.json").read_text())
 

@@ -36,7 +36,7 @@ def wheels(folder: Path) -> dict[str, str]:
     """Make them. Return the variables by which pip sees that folder, and no network."""
     folder.mkdir()
     wheel(folder, "torch", "2")
-    for release in ("1.0", "1.1"):
+    for release in ("1.0.0", "1.1.0"):
         wheel(folder, "tiny", release, f"import torch\nrelease = {release!r}\n")
     return {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
 

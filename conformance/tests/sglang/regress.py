@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from slotproof.engines.releases import of_release
+from slotproof.support.children import run
 from slotproof.support.terminal import say
 
 RELEASE = "0.5.23"
@@ -34,7 +34,7 @@ def patched(diff: Path | None, folder: Path) -> Path:
     shutil.copytree(entry.path, copy, symlinks=True)
     if diff is not None:
         site = copy / entry.site.relative_to(entry.path)
-        subprocess.run(["patch", "-s", "-p1", "--fuzz=0", "-d", site, "-i", diff], check=True)
+        run(["patch", "-s", "-p1", "--fuzz=0", "-d", site, "-i", diff]).check_returncode()
     return copy / entry.python.relative_to(entry.path)
 
 
@@ -43,7 +43,7 @@ def gate(python: Path, out: Path, seconds: str, seed: str) -> tuple[dict[str, An
     command = [sys.executable, "-m", "slotproof.cli.app", "gate", str(BASELINE), "--json"]
     command += ["--engine", f"sglang@{python}", "--out", str(out)]
     options = ["--seconds", seconds, "--seed", seed]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=False)
+    done = run([*command, *options])
     return (json.loads(done.stdout) if done.stdout.strip() else {}), done.returncode
 
 

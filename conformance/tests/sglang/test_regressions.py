@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from slotproof.drivers.sglang.slotproof_sglang.mends import hunks
 from slotproof.engines.releases import of_release
+from tests.processes import finished
 from tests.sglang.regress import DIFFS, RELEASE, patched, row
 
 pytestmark = pytest.mark.sglang
@@ -50,7 +50,7 @@ def test_a_copy_is_patched_and_the_release_is_not(tmp_path: Path) -> None:
     entry = of_release(f"sglang=={RELEASE}")
     python = patched(DIFFS[0], tmp_path)
     site = python.parents[1] / entry.site.relative_to(entry.path)
-    told = subprocess.check_output([python, "-c", "import sys; print(sys.path)"], text=True)
+    told = finished([python, "-c", "import sys; print(sys.path)"]).stdout
     assert str(site) in told and str(entry.path) not in told
     ((file, was, is_),) = hunks(DIFFS[0].read_text("utf-8"))
     assert is_ in (site / file).read_text("utf-8")
