@@ -201,6 +201,7 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
         ],
         "new": [cause_as_json(each, folder) for each in it.new(judged)],
         "not_judged": [_told(each, folder) for each in judged if not each.judged],
+        "patches": it.cut,
         "unearned": report.missing(searches, it.plan),
         "search": head.searched,
         "cut": head.cut or (before.cut and f"of the base: {before.cut}" if before else ""),
@@ -282,6 +283,8 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
     if others := summary["other_engines"]:
         ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not looked at"
         yield labelled("warning", f"{ignored}: `engine` does not match {summary['engine']}")
+    if summary["patches"]:
+        yield labelled("patches", summary["patches"])
     if summary["unearned"]:
         yield labelled("not earned", summary["unearned"]["text"])
     for each in summary["not_judged"]:

@@ -43,12 +43,10 @@ from slotproof.reports.trace import Trace
 from slotproof.search import afresh, campaign, report
 from slotproof.search.campaign import Outcome
 from slotproof.search.causes import Cause, causes
-from slotproof.search.compared import PATCHES
 from slotproof.search.findings import Finding
 from slotproof.search.folder import Folder, by_mark, by_number
 from slotproof.search.patches import Trials
 from slotproof.search.plan import EXAMPLES, Plan
-from slotproof.search.schedule import Clock
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, labelled, say_all, say_json
@@ -100,7 +98,7 @@ def run(
         outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)
-        found = _causes(outcome, wanted, not as_json)
+        found, summary["patches"] = _causes(outcome, wanted, plan, not as_json)
     lines: Iterator[str | Painted]
     if everything:
         summary, lines = said(summary, found, folder)
@@ -127,13 +125,14 @@ def _campaign(
         return outcome
 
 
-def _causes(outcome: Outcome, spec: EngineSpec, bar: bool) -> list[Cause]:
-    """Try patches of known bugs on the findings, and group them by cause."""
+def _causes(outcome: Outcome, spec: EngineSpec, plan: Plan, bar: bool) -> tuple[list[Cause], str]:
+    """Try patches of known bugs on the findings; return the causes, and words on a lack of time."""
     if outcome.interrupted or outcome.unusable:
-        return causes(outcome.findings)
+        return causes(outcome.findings), ""
     with progress_bar(bar) as tell:
-        trials = Trials(spec, Clock(PATCHES).over, lambda done, all_: tell("patches", done, all_))
-        return causes(outcome.findings, trials.removed(outcome.findings), trials.words)
+        trials = Trials(spec, plan.seconds, lambda done, all_: tell("patches", done, all_))
+        found = causes(outcome.findings, trials.removed(outcome.findings), trials.words)
+        return found, trials.cut
 
 
 def _few(

@@ -19,12 +19,8 @@ from slotproof.search.folder import Folder
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
-from slotproof.search.schedule import Clock
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
-
-PATCHES = 180.0
-"""Seconds for trials of patches, after the search."""
 
 
 @dataclass
@@ -101,9 +97,9 @@ def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
     """Try patches of known bugs on what belongs to no group."""
     if interrupts.arrived() or all(each.group for each in looked.judged):
         return
-    clock = Clock(PATCHES)
-    trials = Trials(spec, clock.over, lambda done, count: tell("patches", done, count))
-    looked.judged = looked.gate.try_patches(looked.judged, trials)
+    it = looked.gate
+    trials = Trials(spec, it.plan.seconds, lambda done, count: tell("patches", done, count))
+    looked.judged = it.try_patches(looked.judged, trials)
 
 
 def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:

@@ -91,6 +91,8 @@ class Gate:
     """The patch of a known bug that removes a finding, by its identity."""
     words: dict[str, str] = field(default_factory=dict)
     """The sentence of each patch."""
+    cut: str = ""
+    """Words where no time was left to try patches on every finding."""
     tell: Callable[[str, int, int], None] = lambda *_: None
     """Told what is done, how much of it is over, and of how much."""
 
@@ -249,6 +251,7 @@ class Gate:
         findings = [each.finding for each in judged if each.group is None]
         self.words |= trials.words
         self.removed |= trials.removed(findings)
+        self.cut = trials.cut
         shown = {
             each.group.name: Finding(each.cause.mark, self.baseline.trace(each.file), 0)
             for each in reversed(self.replayed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
@@ -19,11 +19,13 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.referee import OutOfTime, play
 from slotproof.search.findings import Finding, Mark, mark
-from slotproof.search.schedule import Stop
+from slotproof.search.schedule import Clock
 from slotproof.support import interrupts
 
 ALL = "all"
 """Every patch that fits the build."""
+AT_LEAST = 300.0
+"""Seconds of the trials, if the search had less."""
 Tell = Callable[[int, int], None]
 """Told of the replays that are made, and of their number."""
 
@@ -31,14 +33,18 @@ Tell = Callable[[int, int], None]
 class Trials:
     """Findings of a build on the same build with patches."""
 
-    def __init__(self, spec: EngineSpec, stop: Stop, tell: Tell) -> None:
-        self.spec, self.stop, self.tell = spec, stop, tell
+    def __init__(self, spec: EngineSpec, seconds: float | None, tell: Tell) -> None:
+        """``seconds``: those that the search had. The trials have as many, or no limit either."""
+        self.spec, self.tell = spec, tell
+        self.clock = Clock(None if seconds is None else max(AT_LEAST, seconds))
         family = FAMILIES.get(spec.text.partition("==")[0])
         self.words = family.mends if family else {}
         """The sentence of each patch."""
         self.offered: list[str] = []
         """The patches that fit the build and are not in place."""
         self.done = self.total = 0
+        self.cut = ""
+        """Words where no time was left to try every finding."""
 
     def removed(self, findings: Sequence[Finding]) -> dict[str, str]:
         """Return the patch of the bug that shows a finding, by the finding's identity.
@@ -46,8 +52,12 @@ class Trials:
         A finding is missing that no known bug shows alone, or that no time was left for.
         """
         result: dict[str, str] = {}
-        with suppress(EngineUnusable, EngineFailed, OutOfTime):  # the rest has no known patch
+        try:
             self._removed(findings, result)
+        except OutOfTime:
+            self.cut = "no time was left to try them on every finding: causes may be told apart"
+        except (EngineUnusable, EngineFailed):
+            pass  # the rest has no known patch
         return result
 
     def _removed(self, findings: Sequence[Finding], result: dict[str, str]) -> None:
@@ -111,4 +121,4 @@ class Trials:
         return [mark(log[-1], each) for each in log[-1].violations] if log else []
 
     def _over(self) -> bool:
-        return interrupts.arrived() or self.stop()
+        return interrupts.arrived() or self.clock.over()

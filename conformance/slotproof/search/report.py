@@ -346,6 +346,8 @@ def text(report: dict[str, Any]) -> Iterator[str]:
     yield from _counted("at work", report["clients"].get("options", {}))
     yield from checked(report["invariants"])
     yield from left_out(report["set_aside"], report["not_observed"], report["by_choice"])
+    if report.get("patches"):
+        yield labelled("patches", report["patches"])
     if report.get("driver"):
         yield labelled("driver", report["driver"])
 

@@ -23,6 +23,7 @@ from slotproof.search.findings import Finding, Mark
 from slotproof.search.gate import Gate, Judged
 from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
+from slotproof.search.schedule import Clock
 from slotproof.traces import itf
 
 COUNT, TAIL, CRASH = "22213-double-count", "22862-no-free-tail", "9173-empty-slot-crash"
@@ -107,7 +108,7 @@ class Patched(EngineSpec):
 
 
 def trials(spec: EngineSpec, told: Callable[[int, int], None] = lambda *_: None) -> Trials:
-    made = Trials(spec, lambda: False, told)
+    made = Trials(spec, None, told)
     made.words = WORDS
     return made
 
@@ -144,12 +145,12 @@ def test_trials_end_without_harm(found: list[Finding]) -> None:
     def fails() -> None:
         raise EngineUnusable("no engine")
 
-    over = Trials(Patched("reference"), lambda: True, lambda *_: None)
-    over.words = WORDS
-    assert over.removed(found) == {}
+    over = trials(Patched("reference"))
+    over.clock = Clock(-1)
+    assert over.removed(found) == {} and over.cut
     broken = trials(Patched("reference", starts=fails))
     assert broken.removed(found) == {} and broken.shown_by("a-count", found) == set()
-    assert Trials(EngineSpec("reference"), lambda: False, lambda *_: None).words == {}
+    assert Trials(EngineSpec("reference"), None, lambda *_: None).words == {}
 
 
 def test_a_patch_that_removes_a_group_makes_its_findings_known(
@@ -170,5 +171,5 @@ def test_a_patch_that_removes_a_group_makes_its_findings_known(
 
 
 def test_the_patches_of_a_family_are_tried() -> None:
-    made = Trials(EngineSpec("sglang==0.5.23"), lambda: False, lambda *_: None)
+    made = Trials(EngineSpec("sglang==0.5.23"), None, lambda *_: None)
     assert made.words == FAMILIES["sglang"].mends and made.words
