@@ -1,10 +1,11 @@
 """Patches of known bugs, tried on findings: which bug shows which finding.
 
 The driver of an engine can repair known bugs (``--patch``). A finding comes from a known bug if its
-commands still violate its clause, at its transition, where every patch but that of the bug is in
-place, and no longer where every patch is. A trace may show two bugs at once, so a bug is tried
-alone. Each trial starts the engine, so n bugs are tried in groups: the number of a patch in binary
-says in which groups it is, and the groups that show a finding give the number of the patch.
+commands violate its clause where every patch but that of the bug is in place, and no longer where
+every patch is. A trace may show two bugs at once, so a bug is tried alone. Where no bug shows it
+alone, it comes from the bug whose patch alone removes it. Each trial starts the engine, so n bugs
+are tried in groups: the number of a patch in binary says in which groups it is, and the groups that
+show a finding give the number of the patch.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.engines.base import EngineFailed, EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.referee import OutOfTime, play
@@ -26,6 +28,8 @@ ALL = "all"
 """Every patch that fits the build."""
 AT_LEAST = 300.0
 """Seconds of the trials, if the search had less."""
+Shows = Callable[[Collection[str], Sequence[Finding]], set[int]]
+"""Which findings, by ``id``, come from these known bugs."""
 Tell = Callable[[int, int], None]
 """Told of the replays that are made, and of their number."""
 
@@ -66,59 +70,74 @@ class Trials:
         with closing(replace(self.spec, mends=(ALL,)).open()) as engine:
             fit = engine.capabilities.mends
         self.offered = [each for each in fit if each not in self.spec.mends]
-        bits = range(len(self.offered).bit_length())
-        self.total = len(findings) * (len(bits) + 2)
-        stay, _ = self._shown((), findings)
-        wanted = [each for each in findings if id(each) not in stay]
+        self.total = len(findings) * (2 + len(self.offered).bit_length())
+        stay = self._alone((), findings)
+        left = [each for each in findings if id(each) not in stay]
+        for shows in (partial(self._alone, same=True), self._alone, self._without):
+            self._decoded([each for each in left if each.id not in result], shows, result)
+
+    def _decoded(self, findings: Sequence[Finding], shows: Shows, result: dict[str, str]) -> None:
+        """Note the patch of the bug that a finding comes from, as ``shows`` tells it of groups."""
         codes = {name: number for number, name in enumerate(self.offered, 1)}
-        by_clause, by_identity = Counter[int](), Counter[int]()
-        for bit in bits if wanted else ():
-            bugs = [name for name, code in codes.items() if code >> bit & 1]
-            for pattern, shown in zip(
-                (by_clause, by_identity), self._shown(bugs, wanted), strict=True
-            ):
-                pattern.update(dict.fromkeys(shown, 1 << bit))
-        for index, pattern in ((1, by_identity), (0, by_clause)):
-            for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
-                may = [
-                    each
-                    for each in wanted
-                    if each.id not in result and not codes[name] & ~pattern[id(each)]
-                ]
-                shown = self._shown([name], may)[index] if may else set()
-                result |= {each.id: name for each in may if id(each) in shown}
+        pattern = Counter[int]()
+        for bit in range(len(codes).bit_length()) if findings else ():
+            group = [name for name, code in codes.items() if code >> bit & 1]
+            pattern.update(dict.fromkeys(shows(group, findings), 1 << bit))
+        for name in sorted(codes, key=lambda name: -codes[name].bit_count()):
+            may = [
+                each
+                for each in findings
+                if each.id not in result and not codes[name] & ~pattern[id(each)]
+            ]
+            shown = shows([name], may) if may else set()
+            result |= {each.id: name for each in may if id(each) in shown}
 
     def shown_by(self, patch: str, findings: Sequence[Finding]) -> set[int]:
-        """Return the ``id`` of each finding that the bug of a patch shows alone."""
+        """Return the ``id`` of each finding that comes from the bug of a patch."""
         try:
-            return self._shown([patch], findings)[0]
+            alone = self._alone([patch], findings)
+            return alone | self._without(
+                [patch], [each for each in findings if id(each) not in alone]
+            )
         except (EngineUnusable, EngineFailed, OutOfTime):
             return set()
 
-    def _shown(
-        self, bugs: Collection[str], findings: Iterable[Finding]
-    ) -> tuple[set[int], set[int]]:
-        """Return the findings, by ``id``, that the engine shows with these known bugs alone: those
-        whose clause it violates, and those whose identity it has."""
-        patches = (*self.spec.mends, *(each for each in self.offered if each not in bugs))
-        by_clause, by_identity = set[int](), set[int]()
-        with closing(replace(self.spec, mends=patches).open()) as engine:
+    def _alone(
+        self, bugs: Collection[str], findings: Iterable[Finding], same: bool = False
+    ) -> set[int]:
+        """Return the findings, by ``id``, whose clause is violated with these known bugs alone; at
+        the ``same`` transition, if asked."""
+        patches = [each for each in self.offered if each not in bugs]
+        found = self._marks(patches, findings)
+        return {
+            id(each)
+            for each, marks in found
+            if any(each.id == m.id if same else _stops(each.mark) == _stops(m) for m in marks)
+        }
+
+    def _without(self, bugs: Collection[str], findings: Iterable[Finding]) -> set[int]:
+        """Return the findings, by ``id``, whose clause is not violated without these known bugs."""
+        found = self._marks(bugs, findings)
+        return {id(each) for each, marks in found if _stops(each.mark) not in map(_stops, marks)}
+
+    def _marks(
+        self, patches: Iterable[str], findings: Iterable[Finding]
+    ) -> list[tuple[Finding, list[Mark]]]:
+        """Return the marks that the commands of each finding lead to with these patches."""
+        found = []
+        with closing(replace(self.spec, mends=(*self.spec.mends, *patches)).open()) as engine:
             # In an order in which a driver builds each shape of a scheduler once.
             for each in sorted(findings, key=lambda each: each.trace.config_name):
-                marks = self._marks(engine, each)
-                if (each.mark.clause, each.mark.what) in {(m.clause, m.what) for m in marks}:
-                    by_clause.add(id(each))
-                if each.id in {mark.id for mark in marks}:
-                    by_identity.add(id(each))
-        return by_clause, by_identity
-
-    def _marks(self, engine: Engine, finding: Finding) -> list[Mark]:
-        """Return the marks of the violations that the commands of a finding lead to."""
-        self.done += 1
-        self.tell(self.done, max(self.done, self.total))
-        trace = finding.trace
-        log = play(engine, trace.setup, trace.commands, trace.passes, self._over).log
-        return [mark(log[-1], each) for each in log[-1].violations] if log else []
+                self.done += 1
+                self.tell(self.done, max(self.done, self.total))
+                trace = each.trace
+                log = play(engine, trace.setup, trace.commands, trace.passes, self._over).log
+                found.append((each, [mark(log[-1], v) for v in log[-1].violations] if log else []))
+        return found
 
     def _over(self) -> bool:
         return interrupts.arrived() or self.clock.over()
+
+
+def _stops(mark: Mark) -> tuple[str, str]:
+    return mark.clause, mark.what

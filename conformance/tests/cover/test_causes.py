@@ -139,6 +139,18 @@ def test_a_finding_that_no_patch_removes_has_none(found: list[Finding]) -> None:
     assert trials(Patched("reference", mends=("all",))).removed(found) == {}
 
 
+def test_a_bug_that_another_patch_hides_is_found_by_its_own(
+    found: list[Finding], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither bug shows the finding alone: the other patch is in its way."""
+    monkeypatch.setitem(WORDS, "d-count", "Slots on loan are counted once, in another way.")
+    monkeypatch.setitem(REPAIRS, "d-count", COUNT)
+    here = [each for each in found if COUNT in each.trace.spec]
+    made = trials(Patched("reference"))
+    assert {*made.removed(here).values()} <= {"a-count", "d-count"} and made.removed(here)
+    assert made.shown_by("a-count", here) == {id(each) for each in here}
+
+
 def test_trials_end_without_harm(found: list[Finding]) -> None:
     """The time is over, or the engine does not start: the findings stay as they are."""
 
