@@ -108,7 +108,7 @@ def test_wrong_usage_is_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["run", "--python", "x"], "--python is gone: the Python follows the engine: --engine sg"),
+        (["run", "--python", "x"], "--python is gone: the Python follows the engine: --engine EN"),
         (["run", "--device", "cuda"], "--device is gone: the device follows the engine"),
         (["run", "--mend", "all"], "--mend is gone: it is --patch"),
         (["run", "--set-aside=X"], "--set-aside is gone: it is --ignore"),

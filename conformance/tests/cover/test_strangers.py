@@ -18,6 +18,7 @@ from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Cell, Row as TableRow, Table, markdown, write
+from slotproof.protocol.build import Build
 from slotproof.reports import forms, scripted, text
 from slotproof.reports.scenario import Scenario, Violated
 from slotproof.reports.trace import Trace, load_trace
@@ -57,7 +58,8 @@ NAMES = [
 
 
 def named(spec: str) -> Trace:
-    return replace(load_trace(TRACE), spec=spec, engine="x 1")
+    """A trace of an older slotproof, which says nothing more of its build."""
+    return replace(load_trace(TRACE), spec=spec, engine="x 1", build=None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,6 +76,16 @@ def test_replay_starts_nothing_that_a_trace_names(
     assert f"say so with --engine {shlex.quote(spec)}" in err
     assert not traps.exists() and not (tmp_path / "envs").exists()
     assert "sglang" not in sys.modules and "stranger" not in sys.modules
+
+
+def test_what_is_told_of_a_build_starts_nothing(traps: Path, tmp_path: Path) -> None:
+    """Neither does it vouch for the engine that a trace names, nor is it taken for that."""
+    program = f"cmd:touch {traps}"
+    for spec, argument, code in ((program, "reference", 2), ("reference", program, 0)):
+        trace = replace(named(spec), build=Build(argument, "reference"))
+        itf.save(trace, tmp_path / "t.itf.json")
+        assert status(["replay", str(tmp_path / "t.itf.json")]) == code
+    assert not traps.exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -74,7 +74,8 @@ def test_a_counterexample_is_shown_as_text(pytester: pytest.Pytester) -> None:
 
 def test_the_xml_says_what_was_planned_and_what_was_run(pytester: pytest.Pytester) -> None:
     """Each item tells its examples, and the summary names a configuration that had less."""
-    argv = ["--slotproof-engine=reference:leak-full", *SMALL, "--junitxml=junit.xml"]
+    bugs = "leak-full+22213-double-count+22862-no-free-tail+9173-empty-slot-crash"
+    argv = [f"--slotproof-engine=reference:{bugs}", *SMALL, "--junitxml=junit.xml"]
     result = run(pytester, *SUITE, *argv, "--slotproof-config=p4", "--slotproof-examples=42")
     items = [
         {each.get("name"): each.get("value", "") for each in item.iter("property")}
