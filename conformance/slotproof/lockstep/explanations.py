@@ -55,11 +55,13 @@ class _Turn:
     after: World
 
 
-def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explanation, ...] | None:
+def explain(
+    referee: Referee, seen_first: Referee | None = None, most: int | None = MOST
+) -> tuple[Explanation, ...] | None:
     """Explain the iteration that a referee judged last, plainest first; of changes of one place the
     plainest, then the others. ``None``: the spec agrees with the engine's state, or the engine
-    tells no events. ``seen_first``: the example before it
-    was made small, which shows the same and more.
+    tells no events. ``seen_first``: the example before it was made small, which shows the same and
+    more.
 
     >>> from slotproof.engines.reference import InProcessEngine
     >>> from slotproof.lockstep.referee import Setup, play
@@ -101,7 +103,7 @@ def explain(referee: Referee, seen_first: Referee | None = None) -> tuple[Explan
     plain = _distinct(found)
     more = [one for one in found if one not in plain]
     every = [Explanation(each.id, each.words, always) for each, always in [*plain, *more]]
-    return tuple(dict.fromkeys(every))
+    return tuple(dict.fromkeys(every))[:most]
 
 
 def _of_one_pool(words: str) -> str:

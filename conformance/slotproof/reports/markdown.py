@@ -38,8 +38,8 @@ def _lines(view: View, path: str) -> Iterator[str]:
         yield ""
         if trace.explained is not None:
             yield from (as_if(trace), "")
-            yield from (f"- {code(str(each))}" for each in trace.as_if)
-            yield from [""] * bool(trace.as_if)
+            yield from (f"- {code(str(each))}" for each in trace.explained)
+            yield from [""] * bool(trace.explained)
         yield from _where_to_look(view)
     if not trace.states:
         yield "The trace has no states; this makes them:"

@@ -107,7 +107,7 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
         yield ""
     if trace.explained is not None:
         yield as_if(trace)
-        yield from (f"  {each}" for each in trace.as_if)
+        yield from (f"  {each}" for each in trace.explained)
         yield ""
     yield from _where_to_look(trace)
     if trace.set_aside:

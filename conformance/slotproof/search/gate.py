@@ -165,7 +165,7 @@ class Gate:
 
     def _trace(self, trace: Trace, referee: Referee, first: Violation) -> Trace:
         broken = referee.log[-1].violations
-        return replace(
+        made = replace(
             trace,
             engine=self.name,
             build=self.build,
@@ -173,9 +173,9 @@ class Gate:
             states=True,
             violations=[first, *(each for each in broken if each is not first)],
             minimal=trace.minimal and len(referee.log) == len(trace.rows),
-            explained=explain(referee),
             set_aside=tuple(sorted(referee.set_aside)),
         )
+        return made.explained_by(explain(referee, most=None))
 
     # What is known --------------------------------------------------------------
 

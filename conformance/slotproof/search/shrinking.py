@@ -98,8 +98,8 @@ class _Shrinking:
                     if len(again.log) == len(named) and self.found(again.log) is not None:
                         small = self.finding(again.log, set_aside, minimal)
                         long = self.again(self.of.trace.commands, self.set_aside)
-                        why = explain(again, long)
-                        return replace(small, trace=replace(small.trace, explained=why))
+                        why = explain(again, long, most=None)
+                        return replace(small, trace=small.trace.explained_by(why))
         except Spent:
             return self.finding(log, self.set_aside, minimal) if log else self.of
         return self.of  # it does not happen every time

@@ -83,7 +83,7 @@ def symptoms(trace: Trace, mark: Mark) -> Symptoms:
         frozenset(f"{each.transition} against “{each.guard}”" for each in told if each.guard),
         frozenset(map(_departs, differs)),
         frozenset(each.clause for each in told),
-        frozenset(each.words for each in trace.explained or () if each.always),
+        trace.changes,
         trace.minimal,
     )
 

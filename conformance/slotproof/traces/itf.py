@@ -98,7 +98,6 @@ def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
 def to_itf(trace: Record) -> dict[str, Any]:
     """The trace as an ITF document; without variables where it has no states."""
     variables = VARS if trace.states else ()
-    shown = None if trace.explained is None else trace.as_if
     states = []
     for index, row in enumerate(trace.rows):
         picks = {key: value for key, value in row.command.items() if key != "do"}
@@ -148,7 +147,7 @@ def to_itf(trace: Record) -> dict[str, Any]:
                     }
                     for violation in trace.violations
                 ],
-                **encode({"explained": shown, "recorded": trace.recorded}),
+                **encode({"explained": trace.explained, "recorded": trace.recorded}),
                 **encode({"needs_example": trace.needs}),
             },
         },

@@ -104,6 +104,8 @@ class Record:
     """It does not show in a fresh process: the earlier example of its configuration that it needs
     there, 0 if that does not help. ``None``: it shows, or it was not tried."""
 
+    changes: frozenset[str] = field(default=frozenset(), compare=False)
+    """All changes of the spec that explain it and contradict nothing else of it; not on disk."""
     build: Build | None = None
     """The build that it was found on; ``None`` in a file of an older slotproof, and for a log."""
 
@@ -113,10 +115,10 @@ class Record:
         after = f"; shows after example {self.needs}" if self.needs else ""
         return "" if self.needs is None else f"does not show again in a fresh process{after}"
 
-    @property
-    def as_if(self) -> tuple[Explanation, ...]:
-        """The explanations that are shown and kept on disk."""
-        return (self.explained or ())[:MOST]
+    def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:
+        """The trace with what explains it; the plainest are kept on disk."""
+        changes = frozenset(each.words for each in every or () if each.always)
+        return replace(self, explained=every and every[:MOST], changes=changes)
 
     @property
     def commands(self) -> list[Command]:

@@ -41,7 +41,7 @@ def finding(id_: str, what: str = "", *changes: str) -> Finding:
     invariant, conjunct = clause.split(".")
     violation = Violation(invariant, conjunct)
     trace = Trace("e 1", "e", "reference", CONFIGS["p1"], 0, [], [violation], minimal=True)
-    return Finding(Mark(clause, (at,), "step", what), replace(trace, explained=explained), 1)
+    return Finding(Mark(clause, (at,), "step", what), trace.explained_by(explained), 1)
 
 
 SAVE = finding("INV-OWNER.lost@T-SAVE", "", "T-SAVE frees nothing", "T-SAVE frees less")
