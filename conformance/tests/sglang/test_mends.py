@@ -45,6 +45,9 @@ OLDER = {
 NOT_MENDED = {
     "sglang-0.5.23-waits-rows",
     "sglang-0.5.23-waits-swa",
+    "sglang-0.5.23-waits-behind-rows",
+    "sglang-0.5.23-waits-behind-swa",
+    "sglang-0.5.23-swa-budget-waits",
     "sglang-0.5.23-own-row-waits",
     "sglang-0.5.23-abort-waits",
     "sglang-0.5.18-aborted-for-others",
