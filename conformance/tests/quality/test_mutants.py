@@ -47,8 +47,7 @@ EXPLAINED = {
     "32163-unaligned-reuse": "T-RESTORE takes min(slot.C, known − reserve) for reusable",
     "26676-restore-does-nothing": "T-RESTORE leaves the KV that req describes as it is",
     "22790a-abort-drops-row": (
-        "T-ABORT leaves the slot as it is; "
-        "does not free full [req.Q, ⌈req.A⌉), swa [max(req.Q, req.E), ⌈req.A⌉)"
+        "T-ABORT leaves the slot as it is; does not free full [req.Q, ⌈req.A⌉)"
     ),
     "22790b-first-turn-abort": "T-ABORT moves no memory",
     "22790c-history-at-create": "T-SUBMIT also sets session.history to 0",
