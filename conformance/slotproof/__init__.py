@@ -37,22 +37,21 @@ __all__ = [
 ]
 
 _PLACES = {
-    "EngineUnusable": ("engines.base", "EngineUnusable"),
-    "Happened": ("reports.scenario", "Happened"),
-    "Scenario": ("reports.scenario", "Scenario"),
-    "Trace": ("reports.trace", "Trace"),
-    "Violated": ("reports.scenario", "Violated"),
-    "load_trace": ("reports.trace", "load_trace"),
-    "run": ("search.running", "run"),
-    "validate": ("logs.judging", "validate"),
+    "EngineUnusable": "engines.base",
+    "Happened": "reports.scenario",
+    "Scenario": "reports.scenario",
+    "Trace": "reports.trace",
+    "Violated": "reports.scenario",
+    "load_trace": "reports.trace",
+    "run": "search.running",
+    "validate": "logs.judging",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'slotproof' has no attribute {name!r}")
-    module, its_name = _PLACES[name]
-    found = getattr(import_module(f"slotproof.{module}"), its_name)
+    found = getattr(import_module(f"slotproof.{_PLACES[name]}"), name)
     globals()[name] = found
     return found
 

@@ -37,7 +37,7 @@ from slotproof.cli.options import (
     writing,
 )
 from slotproof.cli.progress_line import campaign_view
-from slotproof.engines.base import Engine, built
+from slotproof.engines.base import Engine, built, versioned
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
@@ -170,7 +170,7 @@ def _head(
     outcome = Outcome(build.title, profile)
     configs = searching.possible(engine, plan, outcome)
     return Head(
-        f"{engine.name} {engine.version}".strip(),
+        versioned(engine),
         spec.text,
         f"{spec.where} {spec.options}".strip(),
         profile,

@@ -191,7 +191,7 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
                     if each.group is group
                 ],
                 "seen_as": [
-                    {**finding_as_json(each.finding, folder), "why": each.why}
+                    _told(each, folder)
                     for each in judged
                     if each.group is not None and each.group.name == group.name
                 ],
@@ -278,8 +278,7 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
         f"{len(search['configurations'])} configurations, {search['transitions']['reached']} of "
         f"{search['transitions']['offered']} transitions reached",
     )
-    for what, times in search["by_choice"].items():
-        yield labelled("not judged", f"{what}, {times} times")
+    yield from report.left_out({}, {}, search["by_choice"])
     if others := summary["other_engines"]:
         ignored = f"{others} group{'s' if others > 1 else ''} of the baseline not looked at"
         yield labelled("warning", f"{ignored}: `engine` does not match {summary['engine']}")

@@ -208,6 +208,11 @@ class Identified:
     """Returns the identity of its build; it reads all files of the build the first time."""
 
 
+def versioned(engine: Engine) -> str:
+    """Return the name and the version that an engine gives, by which baselines know it."""
+    return f"{engine.name} {engine.version}".strip()
+
+
 def built(engine: Engine) -> Build:
     """Return the identity of an engine's build: its name and version, if nothing else is known."""
     identity = getattr(engine, "identity", None)

@@ -9,7 +9,7 @@ explains less than one that does not: the engine would have gone wrong there alr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -44,6 +44,11 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.words if self.always else f"{self.words}, this time"
+
+
+def lasting(explained: Iterable[Explanation] | None) -> frozenset[str]:
+    """Return the words of the changes that contradict nothing else that was seen."""
+    return frozenset(each.words for each in explained or () if each.always)
 
 
 @dataclass(frozen=True)

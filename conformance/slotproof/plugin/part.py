@@ -11,7 +11,7 @@ import pytest
 
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import known_clauses, known_profile, number
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, versioned
 from slotproof.protocol.config import CONFIGS, BadConfig, chosen
 from slotproof.reports import text
 from slotproof.search.baseline import BadBaseline, Baseline, load
@@ -149,7 +149,7 @@ def findings(config: pytest.Config, engine: Engine) -> Findings:
     """What the session knows: the traces of the baseline are replayed first."""
     path: Path | None = config.getoption("--slotproof-baseline")
     baseline = load(path) if path is not None else Baseline()
-    name = f"{engine.name} {engine.version}".strip()
+    name = versioned(engine)
     gate = Gate(engine, name, baseline, Plan({}, seed=config.getoption("--slotproof-seed")))
     gate.replay()
     run_of: str | None = getattr(config, "workerinput", {}).get("testrunuid")

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotproof.engines.base import EngineUnusable, built, demand
+from slotproof.engines.base import EngineUnusable, built, demand, versioned
 from slotproof.engines.registry import EngineSpec, is_ours
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.observation import Violation
@@ -187,7 +187,7 @@ class Scenario:
         judged = copy(self.referee)
         judged.log = judged.log[: len(known)]
         return Trace(
-            f"{self.engine.name} {self.engine.version}".strip(),
+            versioned(self.engine),
             self.text,
             setup.profile or offered.profile,
             setup.config,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built
+from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built, versioned
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import SERVED, EngineConfig
@@ -139,7 +139,7 @@ class _Campaign:
         self.outcome = Outcome(build.title, profile, build)
         self.blanks = {
             name: Trace(
-                f"{engine.name} {engine.version}".strip(),
+                versioned(engine),
                 spec,
                 profile,
                 config,

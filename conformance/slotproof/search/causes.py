@@ -42,35 +42,31 @@ def causes(
 
     ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch.
     """
+    looks = {id(each): _look(each) for each in findings}
+
+    def linked_to(one: Finding, other: Finding) -> bool:
+        patches = removed.get(one.id), removed.get(other.id)
+        if any(patches):
+            return patches[0] == patches[1]
+        if one.mark.what or other.mark.what:
+            return one.mark.stop == other.mark.stop
+        if one.trace.changes & other.trace.changes or looks[id(one)] == looks[id(other)]:
+            return True
+        return one.mark.at == other.mark.at and one.mark.reporting == other.mark.reporting
+
     groups: list[list[Finding]] = []
     for finding in findings:
-        linked = [group for group in groups if any(_linked(finding, x, removed) for x in group)]
+        linked = [group for group in groups if any(linked_to(finding, each) for each in group)]
         merged = [finding, *(each for group in linked for each in group)]
         groups = [group for group in groups if group not in linked] + [merged]
     made = [_cause(group, removed, words) for group in groups]
     return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
 
 
-def _linked(one: Finding, other: Finding, removed: Mapping[str, str]) -> bool:
-    patches = removed.get(one.id), removed.get(other.id)
-    if any(patches):
-        return patches[0] == patches[1]
-    if one.mark.what or other.mark.what:
-        return (one.mark.clause, one.mark.what) == (other.mark.clause, other.mark.what)
-    if _changes(one) & _changes(other) or _look(one) == _look(other):
-        return True
-    return one.mark.at == other.mark.at and one.mark.reporting == other.mark.reporting
-
-
 def _look(finding: Finding) -> tuple[object, ...]:
     """The clauses that it breaks, the first of them, and the variables in which it departs."""
     shown = symptoms(finding.trace, finding.mark)
     return finding.mark.clause, shown.clauses, shown.departs
-
-
-def _changes(finding: Finding) -> frozenset[str]:
-    """The changes of the spec that explain it and contradict nothing else of its trace."""
-    return symptoms(finding.trace, finding.mark).changes
 
 
 def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str]) -> Cause:
@@ -80,12 +76,12 @@ def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str,
     if patch:
         return Cause(patch, words.get(patch, ""), found, patch)
     shared = [each.words for each in first.trace.explained or () if each.always]
-    shared = [each for each in shared if all(each in _changes(other) for other in found)]
+    shared = [each for each in shared if all(each in other.trace.changes for other in found)]
     if shared:
         return Cause(first.id, f"as if {shared[0]}", found)
     if first.mark.what or len(found) == 1:
         return Cause(first.id, "", found)
-    linked = any(_changes(one) & _changes(other) for one, other in combinations(found, 2))
+    linked = any(one.trace.changes & other.trace.changes for one, other in combinations(found, 2))
     why = "the same changes explain them" if linked else "they break the same clauses"
     if len({each.mark.at for each in found}) == 1:
         why = f"{first.mark.at} departs first"

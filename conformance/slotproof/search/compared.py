@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slotproof.engines.base import versioned
 from slotproof.engines.registry import EngineSpec
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
@@ -50,7 +51,7 @@ def look(
     tell("starting", 0, 0)
     engine = spec.open()
     try:
-        it = Gate(engine, f"{engine.name} {engine.version}".strip(), baseline, plan, tell=tell)
+        it = Gate(engine, versioned(engine), baseline, plan, tell=tell)
         with interrupts.noted():
             it.replay()
             with workers_for(engine, spec, jobs) as processes:

@@ -83,6 +83,11 @@ class Mark:
     """Lockstep knows the transition: there is only one."""
 
     @property
+    def stop(self) -> tuple[str, str]:
+        """The clause, and the words of a crash or a stall."""
+        return self.clause, self.what
+
+    @property
     def reporting(self) -> bool:
         """Whether the clause is about what the engine says, and not about its memory."""
         invariant, _, conjunct = self.clause.partition(".")

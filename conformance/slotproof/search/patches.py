@@ -112,13 +112,13 @@ class Trials:
         return {
             id(each)
             for each, marks in found
-            if any(each.id == m.id if same else _stops(each.mark) == _stops(m) for m in marks)
+            if any(each.id == m.id if same else each.mark.stop == m.stop for m in marks)
         }
 
     def _without(self, bugs: Collection[str], findings: Iterable[Finding]) -> set[int]:
         """Return the findings, by ``id``, whose clause is not violated without these known bugs."""
         found = self._marks(bugs, findings)
-        return {id(each) for each, marks in found if _stops(each.mark) not in map(_stops, marks)}
+        return {id(each) for each, marks in found if each.mark.stop not in {m.stop for m in marks}}
 
     def _marks(
         self, patches: Iterable[str], findings: Iterable[Finding]
@@ -137,7 +137,3 @@ class Trials:
 
     def _over(self) -> bool:
         return interrupts.arrived() or self.clock.over()
-
-
-def _stops(mark: Mark) -> tuple[str, str]:
-    return mark.clause, mark.what

@@ -249,11 +249,8 @@ def missing(
         parts += [f"is not conclusive ({why})"] if why else []
         if not parts:
             continue
-        run, spent, mean = (
-            outcome.run,
-            outcome.spent,
-            outcome.spent.total() / max(1, outcome.examples),
-        )
+        run, spent = outcome.run, outcome.spent
+        mean = spent.total() / max(1, outcome.examples)
         cost = [
             (FLOOR - run[name]) * spent[name] / run[name] if run[name] else FLOOR * mean
             for name in names

@@ -149,7 +149,7 @@ class _Shrinking:
         for each in broken:
             now = mark(log[-1], each)
             if (
-                (now.clause, now.what) == (of.clause, of.what)
+                now.stop == of.stop
                 and (not of.certain or now.transitions == of.transitions)
                 and (self.loose or not explained(now, self.known))
             ):

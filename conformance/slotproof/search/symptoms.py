@@ -139,7 +139,7 @@ def same(found: Symptoms, known: Collection[Symptoms]) -> str | None:
     departs = frozenset().union(*(each.departs for each in known))
     for each in known:
         if found.mark.what or each.mark.what:
-            if (each.mark.clause, each.mark.what) == (found.mark.clause, found.mark.what):
+            if each.mark.stop == found.mark.stop:
                 return f"it stops with the same words: {found.mark.what}"
             continue
         if not (found.minimal and each.needs <= found.has and found.seen <= seen):

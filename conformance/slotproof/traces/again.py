@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from slotproof.engines.base import Engine, built, demand
+from slotproof.engines.base import Engine, built, demand, versioned
 from slotproof.lockstep.explanations import explain
 from slotproof.lockstep.referee import play
 from slotproof.traces.record import Record, rows_of
@@ -23,9 +23,9 @@ def again(old: R, engine: Engine, spec: str, chosen: str | None) -> R:
     first = old.violations[0].clause if old.violations else ""
     violations = sorted(played[-1].violations, key=lambda each: each.clause != first)
     same = {each.clause for each in violations} & {each.clause for each in old.violations}
-    return replace(
+    new = replace(
         old,
-        engine=f"{engine.name} {engine.version}".strip(),
+        engine=versioned(engine),
         spec=spec,
         profile=chosen or engine.capabilities.profile,
         rows=rows_of(played),
@@ -33,8 +33,8 @@ def again(old: R, engine: Engine, spec: str, chosen: str | None) -> R:
         violations=violations,
         minimal=old.minimal and bool(same) and len(played) == len(old.rows),
         chosen_profile=chosen,
-        explained=explain(referee) if violations else None,
         set_aside=tuple(sorted(referee.set_aside)),
         mends=engine.capabilities.mends,
         build=built(engine),
     )
+    return new.explained_by(explain(referee) if violations else None)

@@ -14,7 +14,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from slotproof.lockstep.explanations import Explanation
+from slotproof.lockstep.explanations import Explanation, lasting
 from slotproof.lockstep.observation import Holder, Violation
 from slotproof.protocol.build import Build
 from slotproof.protocol.commands import FIELDS, Command, check
@@ -202,6 +202,9 @@ def from_itf(data: Any) -> Record:
     else:
         later = tuple(Later(**each) for each in recorded["later"])
         recorded = Recorded(**{**recorded, "later": later})
+    explained = None
+    if "explained" in mine:
+        explained = tuple(Explanation(**each) for each in mine["explained"])
     return Record(
         engine=mine["engine"],
         spec=mine["spec"],
@@ -215,9 +218,8 @@ def from_itf(data: Any) -> Record:
         chosen_profile=mine["chosen_profile"] or None,
         set_aside=tuple(mine["set_aside"]),
         mends=tuple(mine.get("mends", ())),
-        explained=tuple(Explanation(**each) for each in mine["explained"])
-        if "explained" in mine
-        else None,
+        explained=explained,
+        changes=lasting(explained),
         states=bool(document["vars"]),
         recorded=recorded,
         needs=mine.get("needs_example"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from slotproof.environments.families import FAMILIES
-from slotproof.lockstep.explanations import MOST, Explanation
+from slotproof.lockstep.explanations import MOST, Explanation, lasting
 from slotproof.lockstep.observation import CONTRACT, Violation
 from slotproof.lockstep.referee import Iteration, Setup
 from slotproof.protocol.build import Build
@@ -103,9 +103,9 @@ class Record:
     needs: int | None = None
     """It does not show in a fresh process: the earlier example of its configuration that it needs
     there, 0 if that does not help. ``None``: it shows, or it was not tried."""
-
     changes: frozenset[str] = field(default=frozenset(), compare=False)
-    """All changes of the spec that explain it and contradict nothing else of it; not on disk."""
+    """All changes of the spec that explain it and contradict nothing else of it; of a file, those
+    that it keeps."""
     build: Build | None = None
     """The build that it was found on; ``None`` in a file of an older slotproof, and for a log."""
 
@@ -117,8 +117,7 @@ class Record:
 
     def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:
         """The trace with what explains it; the plainest are kept on disk."""
-        changes = frozenset(each.words for each in every or () if each.always)
-        return replace(self, explained=every and every[:MOST], changes=changes)
+        return replace(self, explained=every and every[:MOST], changes=lasting(every))
 
     @property
     def commands(self) -> list[Command]:

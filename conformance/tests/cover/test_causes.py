@@ -15,7 +15,7 @@ from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.explanations import Explanation
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.config import CONFIGS
-from slotproof.reports.trace import Trace
+from slotproof.reports.trace import Trace, load_trace
 from slotproof.search import campaign
 from slotproof.search.baseline import Baseline, Group
 from slotproof.search.causes import Cause, causes
@@ -25,6 +25,7 @@ from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
 from slotproof.search.schedule import Clock
 from slotproof.traces import itf
+from slotproof.traces.record import Row
 
 COUNT, TAIL, CRASH = "22213-double-count", "22862-no-free-tail", "9173-empty-slot-crash"
 WORDS = {
@@ -86,6 +87,18 @@ def test_a_patch_says_more_than_what_the_findings_look_like() -> None:
     assert names(found) == [[CLOSE.id], [SAVE.id, ROWS.id]], "a cause without a patch comes first"
     assert (found[1].name, found[1].why, found[1].patch) == ("p", "A sentence.", "p")
     assert len(causes([SAVE, AGAIN], {SAVE.id: "p", AGAIN.id: "q"})) == 2
+
+
+def test_a_trace_that_was_kept_is_explained_as_before(tmp_path: Path) -> None:
+    """A campaign that is resumed judges findings of its journal."""
+    kept = []
+    for number, each in enumerate((SAVE, CLOSE)):
+        itf.save(
+            replace(each.trace, rows=[Row({"do": "step", "n": 1})]), tmp_path / f"{number}.json"
+        )
+        kept.append(replace(each, trace=load_trace(tmp_path / f"{number}.json")))
+    (cause,) = causes(kept)
+    assert cause.why == "as if T-SAVE frees nothing"
 
 
 # Patches -----------------------------------------------------------------------------------------
