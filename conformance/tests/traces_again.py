@@ -17,13 +17,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slotproof.engines.base import Engine, EngineUnusable
+from slotproof.engines.base import Engine, EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.engines.releases import of_release
 from slotproof.environments.families import FAMILIES
+from slotproof.environments.store import default_folder
 from slotproof.reports.trace import Trace, load_trace
 from slotproof.support.files import write_whole
 from slotproof.traces import itf
@@ -74,7 +75,9 @@ def _options(trace: Trace) -> list[str]:
 
 def recorded(old: Trace, engine: Engine) -> Trace:
     """Return the trace as it is to be written. Raises :class:`NotShown`."""
-    new = again(old, engine, spec_of(old), old.chosen_profile)
+    argument = spec_of(old)
+    new = again(old, engine, argument, old.chosen_profile)
+    new = replace(new, build=replace(built(engine), argument=argument))
     wanted = old.violations[0].clause
     if wanted not in {each.clause for each in new.violations}:
         shown = ", ".join(each.clause for each in new.violations) or "it conforms"
@@ -128,7 +131,10 @@ def made(paths: Iterable[Path]) -> Iterator[Made]:
 
 def _made(path: Path, old: Trace, engine: Engine) -> Made:
     try:
-        return Made(path, itf.text_of(recorded(old, engine)))
+        text = itf.text_of(recorded(old, engine))
+        for folder in (default_folder(), ROOT):  # of this machine, in an engine's traceback
+            text = text.replace(f"{folder}/", "")
+        return Made(path, text)
     except (EngineUnusable, NotShown) as reason:
         return Made(path, why_not=str(reason))
 
