@@ -104,6 +104,8 @@ def is_never_called_the_release(
     matrix = ("matrix", head.argument, *search, "--examples", "2", "--seconds", "30")
     head.called(say(*matrix, ends=None))
 
+    head.called(say("check-driver", head.argument, "--step-timeout", "200", ends=0))
+
     # The environment of the release itself, changed since it was made.
     monkeypatch.setenv("SLOTPROOF_ENVS", os.fspath(head.folder))
     own = say(*replay, f"{head.entry.engine}=={head.entry.release}", ends=1)

@@ -11,6 +11,7 @@ from slotproof.driver_checks import CHECKS, Report, Result, check
 from slotproof.driver_checks.driver import Driver
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
+from slotproof.protocol.build import Build
 from slotproof.support.terminal import say, say_all, say_json
 
 _ENGINE = re.compile(
@@ -32,10 +33,11 @@ def check_driver(
     spec = EngineSpec.parse(text, step_timeout)
     tested = Driver(spec.driver(), 0, step_timeout, spec.start_timeout)
     report = check(tested, (lambda _: None) if as_json else _show)
+    build = spec.identity(report.engine, report.version)
     if as_json:
-        say_json(_document(report))
+        say_json(_document(report, build))
     else:
-        say_all(_summary(report))
+        say_all(_summary(report, build))
     return 0 if report.clean else 1
 
 
@@ -47,20 +49,20 @@ def _show(result: Result) -> None:
         say(f"           fix: {result.check.fix}")
 
 
-def _summary(report: Report) -> list[str]:
+def _summary(report: Report, build: Build) -> list[str]:
     names = f"configuration{'s' if len(report.configs) > 1 else ''} {', '.join(report.configs)}"
     where = names if report.configs else "no configuration that it takes"
     results = [each.result for each in report.results]
     words = [f"{results.count(each)} {each}" for each in ("ok", "not ok", "not asked")]
     some = ", ".join(word for word in words if not word.startswith("0 "))
-    return [f"{report.engine} {report.version}, {where}: {some}"]
+    return [f"{build.title}, {where}: {some}"]
 
 
-def _document(report: Report) -> dict[str, object]:
+def _document(report: Report, build: Build) -> dict[str, object]:
     return {
         "status": 0 if report.clean else 1,
         "engine": report.engine,
-        "version": report.version,
+        "version": build.number,
         "configurations": report.configs,
         "manners": [
             {

@@ -10,10 +10,12 @@ import typer
 from slotproof.cli.epilogs import epilog
 from slotproof.cli.errors import UsageProblem
 from slotproof.cli.options import JSON, option
+from slotproof.engines.identity import installed
 from slotproof.engines.releases import starts
-from slotproof.environments.families import FIRST
+from slotproof.environments.families import FIRST, EnvironmentProblem, parse
 from slotproof.environments.making import environment
 from slotproof.environments.store import Entry, Store, default_folder
+from slotproof.protocol.build import Build
 from slotproof.support.terminal import say, say_json
 
 NAME_HELP = f"ENGINE==RELEASE, such as {FIRST.name}=={FIRST.example}."
@@ -47,11 +49,7 @@ def create(
 def list_environments(as_json: bool = JSON) -> int:
     """List the environments there are, with their size and where they are."""
     store = Store(default_folder())
-    rows = [
-        {**entry.to_json(), "state": f"damaged: {damage}" if damage else f"made {entry.made}"}
-        for entry in store.entries()
-        for damage in [store.damage(entry)]
-    ]
+    rows = [{**entry.to_json(), "state": _state(store, entry)} for entry in store.entries()]
     if as_json:
         say_json({"folder": str(store.folder), "environments": rows})
         return 0
@@ -87,12 +85,31 @@ def remove(
     return 0
 
 
+def _canonical(name: str) -> str:
+    """Return the name of a release as ``env list`` has it; another name as it is."""
+    try:
+        family, release = parse(name)
+    except EnvironmentProblem:
+        return name
+    return f"{family.name}=={release}"
+
+
+def _state(store: Store, entry: Entry) -> str:
+    damage = store.damage(entry)
+    if entry.release and not damage:
+        given = Build("", entry.engine, entry.release, "")
+        build = installed(given, entry.site / entry.engine)
+        damage = None if build.release else f"it is {build.title}"
+    return f"damaged: {damage}" if damage else f"made {entry.made}"
+
+
 def _chosen(store: Store, names: list[str] | None) -> list[Entry]:
     """The environments with those names; all of them without names."""
     entries = store.entries()
     if not names:
         return entries
     removable = {entry.name: entry for entry in entries if entry.release}
+    names = [_canonical(name) for name in names]
     for name in names:
         if name not in removable:
             there = f"there are: {', '.join(removable)}" if removable else "there are none"

@@ -139,12 +139,13 @@ class EngineSpec:
         name, _, rest = self.text.partition(":")
         self._on_a_device(name)
         self._with_mends()
-        if family := self._family():
-            return self._build(family)
         engine: ProcessEngine | TimedEngine
-        if name == "cmd" or rest or name in MODELS:
+        family = self._family()
+        if family is None and (name == "cmd" or rest or name in MODELS):
             self._without_python()
-        if name in MODELS:
+        if family:
+            engine = self._build(family)
+        elif name in MODELS:
             engine = self._reference(rest or None, MODELS[name], with_mutant=":" in self.text)
         elif name == "cmd":
             argv = self.driver()
@@ -154,8 +155,19 @@ class EngineSpec:
         else:
             forms = near(self.text) or f"an engine is one of: {', '.join(FORMS)}"
             raise EngineUnusable(f"unknown engine {self.text!r}; {forms}")
-        engine.identity = partial(named, self.argument, engine.name, engine.version, self.label)
+        engine.identity = cache(partial(self.identity, engine.name, engine.version))
         return engine
+
+    def identity(self, name: str, version: str) -> Build:
+        """Return the identity of the build that gives this name and version; its files are read."""
+        build, family = named(self.argument, name, version, self.label), self._family()
+        if family is None:
+            return build
+        python, package = self._place(family)
+        build = installed(build, package)
+        # The release's own environment, changed since: its Python opens it, no release does.
+        changed = self.text != family and not build.release
+        return replace(build, argument=f"{family}@{python}") if changed else build
 
     def driver(self) -> list[str]:
         """The command that starts the engine's driver; an engine that needs none is served.
@@ -204,29 +216,18 @@ class EngineSpec:
             f"{self.text} has none"
         )
 
-    def _build(self, family: str) -> Engine:
+    def _build(self, family: str) -> ProcessEngine:
         """Start a build, given a release or its Python."""
-        python, package = self._place(family)
-        argv, released = [str(python), *self._program(family)], self.text != family
+        argv, released = self.driver(), self.text != family
         clean = clean_environment() if released else None
         try:
-            engine = ProcessEngine(argv, self.step_timeout, clean, self.start_timeout)
+            return ProcessEngine(argv, self.step_timeout, clean, self.start_timeout)
         except EngineUnusable as error:
             if not released or (self.mends and "does not fit" in str(error)):
                 raise
             raise EngineUnusable(
                 f"{error} (if the environment is damaged: slotproof env create --again {self.text})"
             ) from None
-        given = named(self.argument, engine.name, engine.version, self.label)
-
-        def identity() -> Build:
-            build = installed(given, package)
-            # The release's own environment, changed since: its Python opens it, no release does.
-            changed = released and not build.release
-            return replace(build, argument=f"{family}@{python}") if changed else build
-
-        engine.identity = cache(identity)
-        return engine
 
     def _on_a_device(self, name: str) -> None:
         """Tensors of other engines are theirs to place; a GPU has to be there."""

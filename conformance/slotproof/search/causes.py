@@ -4,8 +4,8 @@ Which clause breaks first depends on the other events of an iteration, so one bu
 identities. Two findings share a cause if one patch of a known bug removes both
 (:mod:`slotproof.search.patches`), or if one change of the spec explains both. A finding that a
 patch removes shares nothing with a finding that this patch leaves. Other findings share a cause if
-the same event departs first, or if they break the same clauses and depart in the same variables;
-crashes and stalls if their words are the same.
+the same event, of a turn or of a plain request, departs first, or if they break the same clauses
+and depart in the same variables; crashes and stalls if their words are the same.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def causes(
             return one.mark.stop == other.mark.stop
         if one.trace.changes & other.trace.changes or looks[id(one)] == looks[id(other)]:
             return True
-        return one.mark.at == other.mark.at and one.mark.reporting == other.mark.reporting
+        return _event(one) == _event(other) and one.mark.reporting == other.mark.reporting
 
     groups: list[list[Finding]] = []
     for finding in findings:
@@ -61,6 +61,11 @@ def causes(
         groups = [group for group in groups if group not in linked] + [merged]
     made = [_cause(group, removed, words) for group in groups]
     return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
+
+
+def _event(finding: Finding) -> str:
+    """The transition that departs first; that of a plain request is the one of a turn."""
+    return finding.mark.at.replace("T-PLAIN-", "T-")
 
 
 def _look(finding: Finding) -> tuple[object, ...]:
@@ -83,6 +88,6 @@ def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str,
         return Cause(first.id, "", found)
     linked = any(one.trace.changes & other.trace.changes for one, other in combinations(found, 2))
     why = "the same changes explain them" if linked else "they break the same clauses"
-    if len({each.mark.at for each in found}) == 1:
-        why = f"{first.mark.at} departs first"
+    if len({_event(each) for each in found}) == 1:
+        why = f"{_event(first)} departs first"
     return Cause(first.id, why, found)

@@ -48,6 +48,8 @@ def finding(id_: str, what: str = "", *changes: str) -> Finding:
 SAVE = finding("INV-OWNER.lost@T-SAVE", "", "T-SAVE frees nothing", "T-SAVE frees less")
 CLOSE = finding("INV-STEP.state@T-CLOSE", "", "T-SAVE frees nothing")
 AGAIN = finding("INV-LOCK.counts@T-SAVE")
+GONE = finding("INV-STEP.state@T-RETRACT")
+PLAIN = finding("INV-COVER.idle@T-PLAIN-RETRACT")
 LOST = finding("INV-OWNER.lost@T-REAP")
 TOLD = finding("INV-ANSWER.most@T-SAVE")
 FULL = finding("INV-PROGRESS.stalled@T-REFUSE:full", "full")
@@ -64,6 +66,7 @@ def names(found: list[Cause]) -> list[list[str]]:
     [
         ([SAVE, CLOSE], "as if T-SAVE frees nothing"),
         ([SAVE, AGAIN], "T-SAVE departs first"),
+        ([GONE, PLAIN], "T-RETRACT departs first"),
         ([FULL, TICK], ""),
         ([CLOSE, SAVE, AGAIN], "the same changes explain them"),
         ([SAVE, LOST], "they break the same clauses"),

@@ -412,7 +412,13 @@ def test_create_list_remove(store: Store, capfd: pytest.CaptureFixture[str]) -> 
     wanted = {"name", "engine", "release", "megabytes", "path", "python", "made", "shared", "state"}
     assert all(wanted <= set(row) for row in listed["environments"])
     assert listed["environments"][0]["shared"] == listed["environments"][2]["name"]
-    assert status(["env", "remove", "tiny==1.0.0"]) == 0
+    changed = next((folder / "tiny-1.1.0").rglob("tiny/__init__.py"))
+    changed.write_text("changed = True\n")
+    assert status(["env", "list"]) == 0
+    same, other, _ = capfd.readouterr().out.splitlines()
+    assert "MB  made 20" in same
+    assert "MB  damaged: it is tiny 1.1.0+modified (fingerprint " in other
+    assert status(["env", "remove", "tiny==1.0"]) == 0
     assert capfd.readouterr().out == "removed tiny==1.0.0\n"
     assert not (folder / "tiny-1.0.0").exists() and len(store.entries()) == 2
     assert status(["env", "remove", "tiny==1.1.0"]) == 0

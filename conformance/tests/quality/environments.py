@@ -1,5 +1,7 @@
 """The command line with one more family: wheels of a folder, made here, and the toy driver."""
 
+import base64
+import hashlib
 import os
 import sys
 import zipfile
@@ -29,7 +31,9 @@ def wheel(folder: Path, name: str, version: str, code: str = "", needs: str = ""
             f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}",
         )
         file.writestr(f"{info}/WHEEL", tags)
-        file.writestr(f"{info}/RECORD", "")
+        digest = base64.urlsafe_b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        row = f"{module}/__init__.py,sha256={digest.rstrip('=')},{len(code)}\n"
+        file.writestr(f"{info}/RECORD", row)
 
 
 def wheels(folder: Path) -> dict[str, str]:
