@@ -103,8 +103,7 @@ class Capabilities:
         """What an engine can't offer, in a line; ``None`` where all is well."""
         if self.profile not in PROFILES:
             return f"there is no profile {self.profile!r}; there are: {', '.join(PROFILES)}"
-        unknown = sorted(self.transitions - TRANSITIONS.keys())
-        if unknown:
+        if unknown := sorted(self.transitions - TRANSITIONS.keys()):
             return f"there is no transition {unknown[0]!r}"
         if self.events and not self.transitions:
             return "it tells events, and names no transition that they can be of"
@@ -226,6 +225,5 @@ def named(argument: str, name: str, version: str, label: str = "") -> Build:
 
 def demand(engine: Engine, config: EngineConfig, commands: Iterable[Command]) -> None:
     """Raises :class:`EngineUnusable` where the engine lacks something that these need."""
-    reason = engine.capabilities.lacks(config, commands)
-    if reason is not None:
+    if (reason := engine.capabilities.lacks(config, commands)) is not None:
         raise EngineUnusable(f"{built(engine).title} {reason}")

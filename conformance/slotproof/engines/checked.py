@@ -84,8 +84,7 @@ class CheckedEngine(TimedEngine):
         with its_own_fault():
             shown = super().do(command)
         found: list[Snapshot] = _through_a_pipe(SNAPSHOTS, {"snapshots": shown})["snapshots"]
-        wrong = miscounted(command, found)
-        if wrong is not None:
+        if (wrong := miscounted(command, found)) is not None:
             raise _nonsense(wrong)
         return found
 
@@ -103,11 +102,9 @@ class CheckedEngine(TimedEngine):
 def _through_a_pipe(shape: Shape, shown: Any) -> Any:
     try:
         plain = jsontext.parse(json.dumps(shown).encode())
-        wrong = shape.line(plain)
+        shape.demand(plain, ValueError)
     except (TypeError, ValueError, RecursionError) as error:
-        plain, wrong = None, str(error)
-    if wrong is not None:
-        raise _nonsense(wrong)
+        raise _nonsense(str(error)) from None
     return plain
 
 

@@ -37,7 +37,6 @@ START_TIMEOUT = 120.0
 """Seconds a driver has to say hello or to build an engine: real ones import and load."""
 _HELLO = {"op": "hello", "protocol": PROTOCOL}
 
-
 _RAISED = re.compile(
     r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b(?::|$)|Fatal Python error:"
 )
@@ -151,8 +150,7 @@ class ProcessEngine(Identified):
         except BadJson as bad:
             raise pipe.failed("garbage", f"garbage on the wire: {line[:80]!r} ({bad})") from None
         refused = isinstance(answer, dict) and answer.get("ok") is False
-        wrong = (REFUSAL if refused else RESULT).line(answer)
-        if wrong is not None:
+        if (wrong := (REFUSAL if refused else RESULT).line(answer)) is not None:
             raise pipe.failed("garbage", f"garbage on the wire: {wrong}")
         if answer["id"] != self._next:
             raise pipe.failed("garbage", f"the driver answered message {answer['id']}")
@@ -167,16 +165,13 @@ class ProcessEngine(Identified):
     def _result(self, shape: Shape, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The result of a message, in its shape. One that has another is the engine's failure."""
         result = self._ask(message, timeout)
-        wrong = shape.line(result)
-        if wrong is not None:
-            raise _garbage(wrong)
+        shape.demand(result, _garbage)
         return result
 
     # The engine ------------------------------------------------------------------
 
     def reset(self, config: EngineConfig, seed: int) -> None:
-        reason = self.capabilities.refuses(config)
-        if reason is not None:
+        if (reason := self.capabilities.refuses(config)) is not None:
             raise EngineUnusable(f"{built(self).title}: {reason}")
         if self._pipe is None:
             self._start()
@@ -191,8 +186,7 @@ class ProcessEngine(Identified):
             text = f"{self.name} refuses a legal command, {describe(command)}: {refusal}"
             raise EngineUnusable(text) from None
         snapshots: list[Snapshot] = result["snapshots"]
-        wrong = miscounted(command, snapshots)
-        if wrong is not None:
+        if (wrong := miscounted(command, snapshots)) is not None:
             raise _garbage(wrong)
         return snapshots
 

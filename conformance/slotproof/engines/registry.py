@@ -178,10 +178,15 @@ class EngineSpec:
         if family := self._family():
             return [str(self._place(family)[0]), *self._program(family)]
         self._without_python()
-        if name == "cmd":
-            return self._command(rest)
-        served = "slotproof.engines.served"
-        return [sys.executable, "-m", served, self.text]
+        if name != "cmd":
+            return [sys.executable, "-m", "slotproof.engines.served", self.text]
+        try:
+            argv = shlex.split(rest)
+        except ValueError as error:
+            raise EngineUnusable(f"cmd:{rest}: {error}") from None
+        if not argv:
+            raise EngineUnusable("cmd: names no program")
+        return argv
 
     def _family(self) -> str | None:
         """The engine of which a build is named."""
@@ -203,18 +208,12 @@ class EngineSpec:
                     f"there is no patch {name!r}; `slotproof list patches` shows them"
                 )
 
-    def _without_python(self, family: str | None = None) -> None:
-        if self.python is None:
-            return
-        if family:
+    def _without_python(self) -> None:
+        if self.python is not None:
             raise EngineUnusable(
-                f"{self.text} has an environment of its own; for another one: "
-                f"--engine {family}@{self.python}"
+                f"@{self.python} is for {' and '.join(FAMILIES)}, whose builds have environments; "
+                f"{self.text} has none"
             )
-        raise EngineUnusable(
-            f"@{self.python} is for {' and '.join(FAMILIES)}, whose builds have environments; "
-            f"{self.text} has none"
-        )
 
     def _build(self, family: str) -> ProcessEngine:
         """Start a build, given a release or its Python."""
@@ -261,7 +260,11 @@ class EngineSpec:
     def _place(self, family: str) -> tuple[Path, Path]:
         """Return the Python that a build starts with, and the folder of its package."""
         if self.text != family:
-            self._without_python(family)
+            if self.python is not None:
+                raise EngineUnusable(
+                    f"{self.text} has an environment of its own; for another one: "
+                    f"--engine {family}@{self.python}"
+                )
             entry = of_release(self.text)
             return entry.python, entry.site / family
         python = self.python or Path(sys.executable)
@@ -289,15 +292,6 @@ class EngineSpec:
             )
         return python, Path(origin).parent
 
-    def _command(self, rest: str) -> list[str]:
-        try:
-            argv = shlex.split(rest)
-        except ValueError as error:
-            raise EngineUnusable(f"cmd:{rest}: {error}") from None
-        if not argv:
-            raise EngineUnusable("cmd: names no program")
-        return argv
-
     def _factory(self, module: str, name: str) -> TimedEngine:
         try:
             here = str(Path.cwd())
@@ -313,14 +307,12 @@ class EngineSpec:
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a stranger's factory does
             raise EngineUnusable(f"{self.text} makes no engine: {in_one_line(error)}") from None
         parts = ("name", "version", "capabilities", "reset", "do", "recompute", "close")
-        missing = [name for name in parts if not hasattr(engine, name)]
-        if missing:
+        if missing := [name for name in parts if not hasattr(engine, name)]:
             raise EngineUnusable(f"{self.text} makes no engine: it has no {missing[0]}")
         offered: object = engine.capabilities
         if not isinstance(offered, Capabilities):
             raise EngineUnusable(f"{self.text} makes no engine: its capabilities are none")
-        problem = offered.senseless()
-        if problem is not None:
+        if (problem := offered.senseless()) is not None:
             raise EngineUnusable(f"{self.text} makes no engine: {problem}")
         return CheckedEngine(engine, self.step_timeout)
 

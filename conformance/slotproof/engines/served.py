@@ -29,9 +29,7 @@ class Served:
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """The result of a message; ``ValueError`` for one that makes no sense."""
-        wrong = REQUEST.line(message)
-        if wrong is not None:
-            raise ValueError(wrong)
+        REQUEST.demand(message, ValueError)
         op = message["op"]
         if op == "hello":
             return self._hello(message["protocol"])

@@ -18,7 +18,6 @@ Token = Annotated[int, Field(ge=0, le=bounds.TOKENS)]
 """A token id. The suite never uses 0; what a live server was sent may hold it."""
 TokenIds = Annotated[list[Token], FailFast()]
 
-
 _TYPES: dict[str, dict[str, Any]] = {
     "open": {"session": Name},
     "submit": {
@@ -44,7 +43,6 @@ _TYPES: dict[str, dict[str, Any]] = {
 FIELDS: dict[str, tuple[str, ...]] = {name: tuple(fields) for name, fields in _TYPES.items()}
 """Every command and the fields it has."""
 
-
 COMMAND = Shape("command", tagged("do", "{}", _TYPES))
 
 ALWAYS = frozenset(["open", "submit", "abort", "close", "step", "tick"])
@@ -61,8 +59,7 @@ def check(command: object, least_token: int = 1) -> Command:
         ...
     ValueError: unknown command 'stpe'; there are: open, submit, ...
     """
-    wrong = COMMAND.misfit(command)
-    if wrong is not None:
+    if (wrong := COMMAND.misfit(command)) is not None:
         name = command.get("do") if isinstance(command, Mapping) else None
         if not (isinstance(name, str) and name in FIELDS):
             raise ValueError(f"unknown command {name!r:.60}; there are: {', '.join(FIELDS)}")

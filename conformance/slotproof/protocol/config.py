@@ -75,9 +75,7 @@ class EngineConfig:
     prompts together from earlier ones."""
 
     def __post_init__(self) -> None:
-        wrong = SOME.misfit(vars(self))
-        if wrong is not None:
-            raise BadConfig(wrong.at("config"))
+        SOME.demand(vars(self), BadConfig)
         for name in ("total_tokens", "swa_tokens"):
             tokens = getattr(self, name)
             if tokens % self.page_size:
@@ -161,9 +159,7 @@ class EngineConfig:
         >>> EngineConfig.from_json({"page_size": 4}) == CONFIGS["p4"]
         False
         """
-        wrong = SOME.misfit(data)
-        if wrong is not None:
-            raise BadConfig(wrong.at("config"))
+        SOME.demand(data, BadConfig)
         return cls(**data)
 
 

@@ -41,7 +41,5 @@ def check_recorded(value: Any) -> Command:
     tokens = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(tokens, dict):
         return check(value, least_token=0)
-    wrong = _HIDDEN.line(tokens)
-    if wrong is not None:
-        raise ValueError(wrong)
+    _HIDDEN.demand(tokens, ValueError)
     return {**check({**value, "tokens": []}), "tokens": hashed(tokens)}

@@ -7,7 +7,7 @@ dictionaries and lists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Union
@@ -79,6 +79,11 @@ class Shape:
         """The same in one line."""
         wrong = self.misfit(value)
         return None if wrong is None else wrong.at(self.title)
+
+    def demand(self, value: object, problem: Callable[[str], Exception]) -> None:
+        """Raise what ``problem`` makes of that line."""
+        if wrong := self.line(value):
+            raise problem(wrong)
 
 
 def tagged(tag: str, titles: str, types: Mapping[str, Mapping[str, Any]]) -> Any:

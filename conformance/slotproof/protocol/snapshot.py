@@ -173,7 +173,6 @@ Messages = Annotated[list[Message], FailFast(), Field(max_length=bounds.EVENTS)]
 Events = Annotated[list[Event], FailFast(), Field(max_length=bounds.EVENTS)]
 Pairs = Annotated[list[Pair], FailFast()]
 
-
 Names = Annotated[list[Name], FailFast(), Field(max_length=bounds.ACTORS)]
 
 

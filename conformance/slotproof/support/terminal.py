@@ -96,7 +96,8 @@ def say(line: str | Painted = "") -> None:
     """A line on standard output."""
     painted = line if isinstance(line, Painted) else Painted(line)
     text = plain(painted.text)
-    if painted != Painted(painted.text) and _coloured(sys.stdout):
+    terminal = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if terminal and painted != Painted(painted.text):
         fg = "red" if painted.red else None
         text = typer.style(text, fg=fg, bold=painted.bold or None, dim=painted.dim or None)
     _write(sys.stdout, f"{text}\n")
@@ -133,7 +134,3 @@ def _write(stream: TextIO | None, text: str) -> None:
     if stream is not None:  # None: there was none when the program started
         stream.write(text)
         stream.flush()
-
-
-def _coloured(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty() and not os.environ.get("NO_COLOR")

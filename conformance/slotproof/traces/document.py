@@ -252,7 +252,6 @@ States = Annotated[list[State], FailFast(), Field(min_length=1, max_length=bound
 Document = TypedDict("Document", {"#meta": Meta, "vars": list[Name], "states": States})
 TRACE = Shape("the document", open_shape(Document))
 
-
 _BIG = {"type": "string", "pattern": "^-?[0-9]{1,30}$"}
 
 
