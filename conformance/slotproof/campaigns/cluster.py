@@ -236,11 +236,8 @@ def cluster(address: str, spec: EngineSpec, jobs: int | None, engine: str) -> It
         there = max(1, int(ray.cluster_resources().get("CPU", 1)))
         if jobs is not None and jobs > there:
             raise EngineUnusable(f"--jobs {jobs}: the cluster has {there} processors")
-        workers = Cluster(ray, spec, jobs or there, engine)
-        try:
+        with contextlib.closing(Cluster(ray, spec, jobs or there, engine)) as workers:
             yield workers
-        finally:
-            workers.close()
     finally:
         ray.shutdown()
 

@@ -47,8 +47,7 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if not text.endswith(b"\n"):
                         raise BadJson("the line is cut short, or too long")
                     line = jsontext.parse(text)
-                    wrong = (HEAD if number == 1 else LINE).misfit(line)
-                    if wrong is not None:
+                    if (wrong := (HEAD if number == 1 else LINE).misfit(line)) is not None:
                         raise BadJson(wrong.at("line"))
                 except BadJson as bad:
                     if not following and number > 1:
@@ -96,14 +95,6 @@ def head_of(folder: Path) -> Head | None:
         raise BadJournal(f"{folder / NAME}, line 1: {error}") from None
 
 
-def unwritable(path: Path, error: OSError) -> BadJournal:
-    """What to tell of a full disk, and the like."""
-    return BadJournal(
-        f"{path} can't be written to: {error.strerror}; what is in it is whole, and the same "
-        "command goes on from there"
-    )
-
-
 class Journal:
     """The journal of a campaign that goes on. Raises :class:`BadJournal` where it can't, and
     ``OSError`` where its folder can't be made."""
@@ -125,12 +116,10 @@ class Journal:
 
     def _open(self, head: Head) -> None:
         state, self._end = _load(self.path) if self.path.exists() else (None, 0)
-        if state is not None:
-            differs = difference(state.head, head)
-            if differs is not None:
-                raise BadJournal(
-                    f"{self.path}: {differs}; go on as it was begun, or name another --journal"
-                )
+        if state is not None and (differs := difference(state.head, head)) is not None:
+            raise BadJournal(
+                f"{self.path}: {differs}; go on as it was begun, or name another --journal"
+            )
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         self._file = os.open(self.path, flags, 0o666)
         os.ftruncate(self._file, self._end)
@@ -140,7 +129,6 @@ class Journal:
             self._write(_encoded(head.to_json()))
             _settle(self.folder)
         self.state = state
-        self.begun = state.rounds > 0 or state.round is not None
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Take a line in as a reader would, and write it.
@@ -164,7 +152,10 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
-            raise unwritable(self.path, error) from None
+            raise BadJournal(
+                f"{self.path} can't be written to: {error.strerror}; what is in it is whole, and "
+                "the same command goes on from there"
+            ) from None
         self._end += len(data)
 
     def close(self) -> None:

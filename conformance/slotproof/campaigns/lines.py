@@ -106,29 +106,32 @@ class HeadLine(TypedDict):
     parts: NotRequired[list[dict[str, Any]]]
 
 
-@shape
-class BegunLine(TypedDict):
-    """A process goes on with it."""
+class _Line(TypedDict):
+    """When it was written; of a merged journal, whose part it is."""
 
-    kind: Literal["begun"]
     at: Seconds
-    workers: Count
     part: NotRequired[Count]
 
 
 @shape
-class RoundLine(TypedDict):
+class BegunLine(_Line):
+    """A process goes on with it."""
+
+    kind: Literal["begun"]
+    workers: Count
+
+
+@shape
+class RoundLine(_Line):
     """A round is dealt: of each task the configuration and how many examples."""
 
     kind: Literal["round"]
     round: Count
     tasks: list[list[Name | Count]]
-    at: Seconds
-    part: NotRequired[Count]
 
 
 @shape
-class TaskLine(TypedDict):
+class TaskLine(_Line):
     """A task of a round is done."""
 
     kind: Literal["task"]
@@ -142,52 +145,42 @@ class TaskLine(TypedDict):
     shown: Counts
     kept: list[dict[str, Any]]
     reached: Counts
-    at: Seconds
     seconds: Seconds
-    part: NotRequired[Count]
 
 
 @shape
-class SeenLine(TypedDict):
+class SeenLine(_Line):
     """A finding, or a shorter one, before what showed it is done: should it never be."""
 
     kind: Literal["seen", "shorter"]
     finding: FindingLine
-    at: Seconds
-    part: NotRequired[Count]
 
 
 @shape
-class ClosedLine(TypedDict):
+class ClosedLine(_Line):
     """The time is over: the round is what was done of it."""
 
     kind: Literal["closed"]
     round: Count
-    at: Seconds
-    part: NotRequired[Count]
 
 
 @shape
-class ShrunkLine(TypedDict):
+class ShrunkLine(_Line):
     """What the findings of one clause, all of a round, were shrunk to."""
 
     kind: Literal["shrunk"]
     round: Count
     group: Count
     results: list[FindingLine | None]
-    at: Seconds
     seconds: Seconds
-    part: NotRequired[Count]
 
 
 @shape
-class JudgedLine(TypedDict):
+class JudgedLine(_Line):
     """Findings that belong to a group of the baseline, and why."""
 
     kind: Literal["judged"]
     known: dict[Name, Text]
-    at: Seconds
-    part: NotRequired[Count]
 
 
 @shape
@@ -266,9 +259,6 @@ class Head:
             self.profile,
             self.configs[config],
             self.seed,
-            rows=[],
-            violations=[],
-            minimal=False,
             config_name=config,
             chosen_profile=self.chosen_profile,
             set_aside=self.set_aside,
@@ -291,8 +281,7 @@ class Head:
         said = {name: value for name, value in data.items() if name not in ("kind", "format")}
         parts = []
         for each in said.pop("parts", ()):
-            wrong = HEAD.misfit(each)
-            if wrong is not None:
+            if (wrong := HEAD.misfit(each)) is not None:
                 raise ValueError(wrong.at("parts"))
             parts.append(cls.from_json(each))
         configs = {name: EngineConfig.from_json(each) for name, each in said["configs"].items()}
@@ -303,8 +292,7 @@ class Head:
             if name is not None:
                 profile_named(name)
         head = cls(**said)
-        problem = head.capabilities.senseless()
-        if problem is not None:
+        if problem := head.capabilities.senseless():
             raise ValueError(problem)
         return head
 

@@ -29,8 +29,7 @@ def merge(folders: Sequence[Path], into: Path) -> Journal:
             )
     first = heads[0]
     for folder, head in zip(folders[1:], heads[1:], strict=True):
-        differs = difference(first, head, SHARED)
-        if differs is not None:
+        if (differs := difference(first, head, SHARED)) is not None:
             raise BadJournal(f"{folder / NAME} does not go with {folders[0] / NAME}: {differs}")
     seeds = [head.seed for head in heads]
     twice = next((seed for seed in seeds if seeds.count(seed) > 1), None)

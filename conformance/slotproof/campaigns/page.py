@@ -68,9 +68,8 @@ def render(
         .render(
             state=state,
             head=state.head,
-            seed=_seeds(state),
             done=state.done + running,
-            rate=_rate(state),
+            rate=state.done / state.seconds if state.seconds else 0.0,
             ended=ended,
             script=AGAIN,
             digest=digest(AGAIN),
@@ -90,16 +89,6 @@ def render(
             height=HEIGHT,
         )
     )
-
-
-def _seeds(state: CampaignState) -> str:
-    parts = [str(each.seed) for each in state.head.parts]
-    merged = f", merged of seeds {', '.join(parts)}" if parts else ""
-    return f"{state.head.seed}{merged}"
-
-
-def _rate(state: CampaignState) -> float:
-    return state.done / state.seconds if state.seconds else 0.0
 
 
 def _link(path: str | None, folder: Path) -> tuple[str, str] | None:

@@ -56,20 +56,18 @@ def explores(state: CampaignState, accepted: AcceptedFindings) -> Iterator[tuple
     first = Counter({name: place.examples for name, place in state.places.items()})
     for number, (name, examples) in enumerate(current.tasks):
         if number not in current.results:
-            yield (
-                number,
-                Explore(
-                    plan,
-                    head.blank(name),
-                    seed_of(head.seed, current.number, number),
-                    first[name],
-                    examples,
-                    corpora[name],
-                    seen[name],
-                    known,
-                    accepted,
-                ),
+            task = Explore(
+                plan,
+                head.blank(name),
+                seed_of(head.seed, current.number, number),
+                first[name],
+                examples,
+                corpora[name],
+                seen[name],
+                known,
+                accepted,
             )
+            yield number, task
         first[name] += examples
 
 

@@ -73,24 +73,21 @@ def run(
     return _Running(journal, workers, limits, watcher, accepted or AcceptedFindings()).run()
 
 
+@dataclass
 class _Running:
-    def __init__(
-        self,
-        journal: Journal,
-        workers: Workers,
-        limits: Limits,
-        watcher: Watcher,
-        accepted: AcceptedFindings,
-    ) -> None:
-        self.journal, self.workers, self.limits = journal, workers, limits
-        self.watcher, self.accepted = watcher, accepted
-        self.clock = Clock(limits.seconds)
-        self.search = self.clock
-        if limits.seconds is not None:
-            self.search = Clock(limits.seconds - min(PARTING * limits.seconds, PARTING_MOST))
+    journal: Journal
+    workers: Workers
+    limits: Limits
+    watcher: Watcher
+    accepted: AcceptedFindings
+
+    def __post_init__(self) -> None:
+        seconds = self.limits.seconds
+        self.clock = self.search = Clock(seconds)
+        if seconds is not None:
+            self.search = Clock(seconds - min(PARTING * seconds, PARTING_MOST))
         self.ended = Ended()
         self.running = 0
-        self.began: dict[int, float] = {}
 
     @property
     def state(self) -> CampaignState:
@@ -152,12 +149,11 @@ class _Running:
 
     def explore(self, current: Round) -> None:
         """The tasks of the round that are not done."""
-        due = [] if current.explored else list(rounds.explores(self.state, self.accepted))
-        numbers = [number for number, _ in due]
+        due = dict([] if current.explored else rounds.explores(self.state, self.accepted))
+        numbers = list(due)
         begun = time.monotonic()
 
-        def event(index: int, what: Finding | int) -> None:
-            del index
+        def event(_: int, what: Finding | int) -> None:
             if isinstance(what, Finding):
                 self.seen("seen", what)
             else:
@@ -173,22 +169,15 @@ class _Running:
                     self.seen("seen", each)
             self.watcher.moved(self.state, self.running)
 
-        self.workers.map([task for _, task in due], event, self.leave_off, done)
+        self.workers.map([*due.values()], event, self.leave_off, done)
         self.running = 0
 
     def explored(self, current: Round, number: int, result: Explored, seconds: float) -> None:
         """Journal what came of a task."""
         name = current.tasks[number][0]
-        place = self.state.places[name]
-        line = explored_line(result, place.common)
-        self.add(
-            "task",
-            round=current.number,
-            task=number,
-            config=name,
-            **line,
-            seconds=round(seconds, 2),
-        )
+        line: dict[str, Any] = {"round": current.number, "task": number, "config": name}
+        line |= explored_line(result, self.state.places[name].common)
+        self.add("task", **line, seconds=round(seconds, 2))
         if result.findings:
             self.watcher.found(self.state.findings.all())
 
@@ -202,27 +191,25 @@ class _Running:
 
     def shrink(self, current: Round) -> None:
         """What the round found."""
-        due = list(rounds.shrinks(self.state))
-        numbers = [number for number, _ in due]
+        due = dict(rounds.shrinks(self.state))
+        numbers = list(due)
         begun = time.monotonic()
 
-        def event(index: int, what: Finding | int) -> None:
-            del index
+        def event(_: int, what: Finding | int) -> None:
             if isinstance(what, Finding):
                 self.seen("shorter", what)
 
         def done(index: int, results: Sequence[Finding | None]) -> None:
             if self.stop():
                 return  # it may have been cut short: the next call does it again
+            lines = [each and finding_line(each, states=True) for each in results]
             self.add(
                 "shrunk",
                 round=current.number,
                 group=numbers[index],
-                results=[
-                    None if each is None else finding_line(each, states=True) for each in results
-                ],
+                results=lines,
                 seconds=round(time.monotonic() - begun, 2),
             )
 
-        self.workers.map([task for _, task in due], event, self.stop, done)
+        self.workers.map([*due.values()], event, self.stop, done)
         self.watcher.found(self.state.findings.all())

@@ -142,7 +142,8 @@ class CampaignState:
         self.new = Moment()
         """When a feature was reached for the first time."""
         self.parts = [CampaignState(each) for each in head.parts]
-        self._worked = self._base = 0.0
+        self.seconds = self._base = 0.0
+        """Of work, in all calls together: merged ones one after the other."""
         self._begun: float | None = None
 
     # Reading --------------------------------------------------------------------
@@ -153,23 +154,27 @@ class CampaignState:
             self.parts[line["part"]].read({k: v for k, v in line.items() if k != "part"})
             return
         if line["kind"] == "begun":
-            self._begun, self._base = line["at"], self._worked
+            self._begun, self._base = line["at"], self.seconds
         elif self._begun is not None:
-            self._worked = max(self._worked, self._base + line["at"] - self._begun)
+            self.seconds = max(self.seconds, self._base + line["at"] - self._begun)
         match line["kind"]:
             case "round":
                 self._dealt(line)
             case "task":
                 self._done(line)
             case "seen":
-                self._seen(finding_of(line["finding"]))
+                finding = finding_of(line["finding"])
+                if self.findings.saw(finding) and self.round is not None:
+                    self.round.seen.append(finding)
             case "shorter":
                 self.findings.shorter(finding_of(line["finding"]))
             case "closed":
                 self._current(line).closed = True
                 self._end()
             case "shrunk":
-                self._shrunk(line)
+                results = [None if each is None else finding_of(each) for each in line["results"]]
+                self._current(line).shrunk[line["group"]] = results
+                self._end()
             case "judged":
                 self.judged.update(line["known"])
             case "joined":
@@ -179,7 +184,10 @@ class CampaignState:
     def _dealt(self, line: Mapping[str, Any]) -> None:
         if line["round"] != self.rounds or self.round is not None:
             raise ValueError(f"round {line['round']} comes after {self.rounds} rounds")
-        self.round = Round(line["round"], _dealt(line["tasks"], self.places))
+        for name, count in line["tasks"]:
+            if name not in self.places or not isinstance(count, int):
+                raise ValueError(f"a task of {name!r:.60} with {count!r:.60} examples")
+        self.round = Round(line["round"], [(name, count) for name, count in line["tasks"]])
 
     def _current(self, line: Mapping[str, Any]) -> Round:
         if self.round is None or self.round.number != line["round"]:
@@ -193,15 +201,6 @@ class CampaignState:
         current.results[task] = explored_of(line)
         for each in current.results[task].findings:
             self.findings.saw(each)
-        self._end()
-
-    def _seen(self, finding: Finding) -> None:
-        if self.findings.saw(finding) and self.round is not None:
-            self.round.seen.append(finding)
-
-    def _shrunk(self, line: Mapping[str, Any]) -> None:
-        results = [None if each is None else finding_of(each) for each in line["results"]]
-        self._current(line).shrunk[line["group"]] = results
         self._end()
 
     # Putting together -----------------------------------------------------------
@@ -231,14 +230,14 @@ class CampaignState:
         self._mark(new)
 
     def _mark(self, new: bool) -> None:
-        now = Moment(self.examples, self._worked)
+        now = Moment(self.examples, self.seconds)
         if new:
             self.new = now
         for each in self.findings.found:
             self.when.setdefault(each, now)
         self.points.append(
             Point(
-                self._worked,
+                self.seconds,
                 self.examples,
                 self.features,
                 len(self.coverage.transitions),
@@ -262,17 +261,12 @@ class CampaignState:
             self.findings.add(small)
         self.findings.known += [m for m in part.findings.known if m not in self.findings.known]
         self.left += [each for each in part.findings.pending.values() if self.findings.saw(each)]
-        self._worked += part.seconds
+        self.seconds += part.seconds
         for name, moment in part.when.items():
             self.when.setdefault(name, Moment(before + moment.examples, moment.seconds))
         self._mark(new=True)
 
     # What it comes to -----------------------------------------------------------
-
-    @property
-    def seconds(self) -> float:
-        """Of work, in all calls together: merged ones one after the other."""
-        return self._worked
 
     @property
     def examples(self) -> int:
@@ -298,13 +292,3 @@ class CampaignState:
     @property
     def coverage(self) -> Coverage:
         return total(each.coverage for each in self.places.values())
-
-
-def _dealt(tasks: list[Any], places: Mapping[str, Place]) -> list[tuple[str, int]]:
-    """Of each task configuration and examples. Raises ``ValueError``."""
-    dealt = []
-    for name, count in tasks:
-        if name not in places or not isinstance(count, int):
-            raise ValueError(f"a task of {name!r:.60} with {count!r:.60} examples")
-        dealt.append((str(name), count))
-    return dealt

@@ -57,20 +57,16 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
         yield labelled("", cause["why"])
     if first["id"] != cause["name"]:
         yield labelled("", first["id"])
-    yield from _finding(first)
+    yield labelled("", first["detail"])
+    short = "" if first["minimal"] else ", not minimal"
+    number = f"example {first['example']} of " if first["example"] else ""
+    where = f"{number}configuration {first['configuration']}"
+    yield labelled("", f"{first['commands']} commands{short}, {where}")
+    yield labelled("", first["problem"] or first["trace"])
     for each in others:
         trace = each["problem"] or each["trace"]
         again = f" {each['not_afresh']}:" if each["not_afresh"] else ""
         yield labelled("also seen as", f"{each['id']}, {each['commands']} commands:{again} {trace}")
-
-
-def _finding(each: Mapping[str, Any]) -> Iterator[str]:
-    yield labelled("", each["detail"])
-    short = "" if each["minimal"] else ", not minimal"
-    number = f"example {each['example']} of " if each["example"] else ""
-    where = f"{number}configuration {each['configuration']}"
-    yield labelled("", f"{each['commands']} commands{short}, {where}")
-    yield labelled("", each["problem"] or each["trace"])
 
 
 def _text(summary: dict[str, Any]) -> Iterator[str]:
@@ -78,19 +74,12 @@ def _text(summary: dict[str, Any]) -> Iterator[str]:
     if "how_sure" in summary:
         yield from sure.text(summary["how_sure"])
     for each in summary["causes"]:
-        yield ""
-        yield from lines(each)
-    if summary["causes"]:
-        yield ""
-    yield _verdict(summary)
-
-
-def _verdict(summary: dict[str, Any]) -> str:
-    causes = summary["causes"]
-    if not causes:
-        return report.verdict({**summary, "violated": []})
-    cut = f", {summary['unearned']}" if summary["unearned"] else ""
-    return f"{counted(causes)}{cut} (seed {summary['seed']})"
+        yield from ("", *lines(each))
+    if causes := summary["causes"]:
+        cut = f", {summary['unearned']}" if summary["unearned"] else ""
+        yield from ("", f"{counted(causes)}{cut} (seed {summary['seed']})")
+    else:
+        yield report.verdict({**summary, "violated": []})
 
 
 def counted(causes: Sequence[Mapping[str, Any]], new: str = "") -> str:

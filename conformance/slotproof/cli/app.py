@@ -74,15 +74,18 @@ def status(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     import typer
 
+    from slotproof.campaigns.journal import BadJournal
     from slotproof.cli.commands import tree
     from slotproof.cli.errors import REPLACED, UsageProblem
     from slotproof.engines.base import EngineUnusable
     from slotproof.environments.families import EnvironmentProblem
     from slotproof.logs.format import BadLog
     from slotproof.protocol.config import BadConfig
+    from slotproof.search.baseline import BadBaseline
     from slotproof.traces.itf import BadTrace
 
-    wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, BadTrace, BadConfig, BadLog)
+    bad_files = (BadBaseline, BadConfig, BadJournal, BadLog, BadTrace)
+    wrong = (UsageProblem, EngineUnusable, EnvironmentProblem, *bad_files)
     try:
         # Not app(): that takes a pipe that broke anywhere for a reader who left, status 1.
         command = tree()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.following import PAGE, Following
-from slotproof.campaigns.journal import BadJournal, Journal, head_of, load
+from slotproof.campaigns.journal import Journal, head_of, load
 from slotproof.campaigns.lines import Head, offers
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState
@@ -27,7 +27,6 @@ from slotproof.cli.options import (
     PROFILE,
     STEP_TIMEOUT,
     STEPS,
-    baseline_in,
     jobs_count,
     known_clauses,
     known_profile,
@@ -41,7 +40,7 @@ from slotproof.engines.base import Engine, built, versioned
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
-from slotproof.search.baseline import Baseline
+from slotproof.search.baseline import Baseline, load as load_baseline
 from slotproof.search.campaign import Outcome
 from slotproof.search.causes import causes
 from slotproof.search.folder import Folder, by_mark
@@ -111,27 +110,27 @@ def campaign(
     )
     sizes = number(of_task, 1, "--task", MOST_TASKS), number(of_round, 1, "--round", MOST_TASKS)
     wanted = _jobs(jobs, ray)
-    entries = _baseline(baseline)
+    entries = None if baseline is None else load_baseline(baseline)
+    if entries is not None:
+        entries.check()
     writable(where, "--journal")
-    under_test = spec.open()
-    try:
+    with ExitStack() as stack:
+        under_test = stack.enter_context(closing(spec.open()))
         head = _head(under_test, spec, plan, entries, sizes)
-        with ExitStack() as stack:
-            with writing(where, "--journal"):
-                kept = stack.enter_context(_opened(where, head))
-            workers = stack.enter_context(_workers(under_test, spec, ray, wanted, head.title))
-            ended, it = _run(under_test, kept, plan, workers, entries, as_json)
-            return _said(kept.state, ended, plan, kept.folder, as_json, it)
-    finally:
-        under_test.close()
+        with writing(where, "--journal"):
+            kept = stack.enter_context(closing(Journal(where, head)))
+        workers = stack.enter_context(
+            workers_for(under_test, spec, wanted or 1)
+            if ray is None
+            else cluster(ray, spec, wanted, head.title)
+        )
+        ended, it = _run(under_test, kept, plan, workers, entries, as_json)
+        return _said(kept.state, ended, plan, kept.folder, as_json, it)
 
 
 def _seed(folder: Path) -> int:
     """That of the journal that is there: one that was merged has one of its own."""
-    try:
-        head = head_of(folder)
-    except BadJournal as bad:
-        raise UsageProblem(str(bad)) from None
+    head = head_of(folder)
     return 0 if head is None else head.seed
 
 
@@ -139,14 +138,6 @@ def _jobs(jobs: int | None, ray: str | None) -> int | None:
     if jobs is None:
         return None if ray is not None else 1
     return number(jobs, 1, "--jobs", 100_000) if ray is not None else jobs_count(jobs)
-
-
-def _baseline(path: Path | None) -> Baseline | None:
-    if path is None:
-        return None
-    entries = baseline_in(path)
-    entries.check()
-    return entries
 
 
 def _digest(entries: Baseline | None) -> str:
@@ -191,30 +182,6 @@ def _head(
     )
 
 
-@contextmanager
-def _opened(folder: Path, head: Head) -> Iterator[Journal]:
-    try:
-        journal = Journal(folder, head)
-    except BadJournal as bad:
-        raise UsageProblem(str(bad)) from None
-    try:
-        yield journal
-    finally:
-        journal.close()
-
-
-@contextmanager
-def _workers(
-    engine: Engine, spec: EngineSpec, ray: str | None, jobs: int | None, name: str
-) -> Iterator[Workers]:
-    if ray is None:
-        with workers_for(engine, spec, jobs or 1) as workers:
-            yield workers
-    else:
-        with cluster(ray, spec, jobs, name) as machines:
-            yield machines
-
-
 def _run(
     engine: Engine,
     journal: Journal,
@@ -232,13 +199,10 @@ def _run(
     with campaign_view(not as_json, plan.examples) as show:
         following = Following(journal.folder, _folder(journal.folder, state), show)
         following.write(state)
-        try:
-            limits = Limits(plan.examples, plan.seconds)
-            ended = running.run(journal, workers, limits, following, accepted)
-            if gate is not None:
-                _judge(gate, journal)
-        except BadJournal as bad:
-            raise UsageProblem(str(bad)) from None
+        limits = Limits(plan.examples, plan.seconds)
+        ended = running.run(journal, workers, limits, following, accepted)
+        if gate is not None:
+            _judge(gate, journal)
     return ended, following
 
 
@@ -264,27 +228,18 @@ def _folder(folder: Path, state: CampaignState) -> Folder:
 def _merged(folders: list[Path], into: Path, as_json: bool) -> int:
     """A journal of several, and what it says."""
     writable(into, "--journal")
-    try:
-        with writing(into, "--journal"):
-            journal = merging.merge(folders, into)
-    except BadJournal as bad:
-        raise UsageProblem(str(bad)) from None
-    journal.close()
+    with writing(into, "--journal"):
+        merging.merge(folders, into).close()
     return _reported(into, as_json)
 
 
 def _reported(folder: Path, as_json: bool) -> int:
     """What a journal says; a campaign may be writing to it."""
-    try:
-        state = load(folder)
-    except BadJournal as bad:
-        raise UsageProblem(str(bad)) from None
-    return _said(state, Ended(), _plan(state.head), folder, as_json)
-
-
-def _plan(head: Head) -> Plan:
-    """What it was told; how far is not in a journal."""
-    return Plan(head.configs, None, head.steps, head.seed, head.chosen_profile, seconds=1.0)
+    state = load(folder)
+    head = state.head
+    # How far it goes is not in a journal.
+    plan = Plan(head.configs, None, head.steps, head.seed, head.chosen_profile, seconds=1.0)
+    return _said(state, Ended(), plan, folder, as_json)
 
 
 def _said(

@@ -13,7 +13,6 @@ DEBUG = "SLOTPROOF_DEBUG"
 _LONGEST = 300
 """Characters of what an exception says of itself."""
 
-
 REPLACED = {
     "--python": "the Python follows the engine: --engine ENGINE@PYTHON",
     "--device": "the device follows the engine: --engine reference@cuda",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import distributions
 from pathlib import Path
 
+from packaging.version import Version
+
 from slotproof.cli.errors import UsageProblem
-from slotproof.engines.base import Engine, EngineUnusable, built
+from slotproof.engines.base import EngineUnusable, built
 from slotproof.engines.registry import EngineSpec
 from slotproof.environments.store import Entry, Store, default_folder
 from slotproof.matrices.named_findings import Refused, again
@@ -32,12 +33,8 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
         )
     return [
         Elsewhere(*_says(each, trace), ", ".join(_versions(store, each)))
-        for each in sorted(ready, key=_number, reverse=True)
+        for each in sorted(ready, key=lambda each: Version(each.release), reverse=True)
     ]
-
-
-def _number(entry: Entry) -> list[int]:
-    return list(map(int, re.findall(r"\d+", entry.release)))
 
 
 def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
@@ -46,19 +43,14 @@ def _says(entry: Entry, trace: Trace) -> tuple[str, str]:
     try:
         with closing(EngineSpec(entry.name, step_timeout=STEP_TIMEOUT).open()) as engine:
             number = built(engine).number
-            return number, _does(engine, trace)
+            broken = again(engine, trace)[-1].violations
     except (Refused, EngineUnusable) as reason:
         return number, f"not tried: {reason}"
-
-
-def _does(engine: Engine, trace: Trace) -> str:
-    broken = again(engine, trace)[-1].violations
     if not broken:
-        return "no"
-    wanted = {each.clause for each in trace.violations}
-    if any(each.clause in wanted for each in broken):
-        return "yes"
-    return f"something else comes first: {broken[0].detail}"
+        return number, "no"
+    if {each.clause for each in trace.violations} & {each.clause for each in broken}:
+        return number, "yes"
+    return number, f"something else comes first: {broken[0].detail}"
 
 
 def _versions(store: Store, entry: Entry) -> Iterator[str]:

@@ -24,7 +24,6 @@ from slotproof.cli.options import (
     STEP_TIMEOUT,
     TRACES,
     a_label,
-    baseline_in,
     jobs_count,
     known_profile,
     number,
@@ -89,7 +88,8 @@ def gate(
     entries = opened(baseline, update, base)
     path = baseline or Path()
     about = [each.engine for each in entries.groups]
-    if engine == "reference" and about and not any(map(_may_be_reference, about)):
+    patterns = ("reference", "*")  # of groups that may be about the reference engine
+    if engine == "reference" and about and not any(each.startswith(patterns) for each in about):
         raise UsageProblem(
             f"{path} is about {about[0]}, and the reference engine is run by default: --engine "
             "says which build"
@@ -152,13 +152,8 @@ def _of(build: str, tell: Progress) -> Progress:
     return lambda what, done, total: tell(f"{build}, {what}", done, total)
 
 
-def _may_be_reference(engine: str) -> bool:
-    """Whether the engine of a group, a pattern, may match the reference's name."""
-    return engine.startswith(("reference", "*"))
-
-
 def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Baseline:
-    """The baseline that was asked for; raises :class:`UsageProblem` with one line."""
+    """The baseline that was asked for; raises one line."""
     if base is not None and may_be_new:
         raise UsageProblem("--update writes what is known of one build: leave out --base")
     if path is None:
@@ -167,7 +162,7 @@ def opened(path: Path | None, may_be_new: bool, base: str | None = None) -> Base
         return Baseline()
     if may_be_new and not path.exists():
         return Baseline(folder=path.parent)
-    return baseline_in(path)
+    return baselines.load(path)
 
 
 def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, Any]:
@@ -259,8 +254,7 @@ def _text(summary: dict[str, Any], path: Path) -> Iterator[str]:
             f"{count} finding{'' if count == 1 else 's'}",
         )
     for cause in summary["new"]:
-        yield ""
-        yield from lines(cause)
+        yield from ("", *lines(cause))
     if summary["new"]:
         yield ""
     for each in summary["groups"]:

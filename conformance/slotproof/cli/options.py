@@ -14,7 +14,6 @@ import typer
 from slotproof.cli.errors import UsageProblem
 from slotproof.engines.registry import FORMS
 from slotproof.search import baseline as baselines
-from slotproof.search.baseline import BadBaseline, Baseline
 from slotproof.support.files import is_special
 from slotproof_model.spec.profiles import PROFILES
 
@@ -85,14 +84,6 @@ def known_clauses(clauses: list[str] | None, name: str = "--ignore") -> tuple[st
                 "shows them"
             )
     return tuple(clauses or ())
-
-
-def baseline_in(path: Path) -> Baseline:
-    """Return a baseline that can be read, or raise one line."""
-    try:
-        return baselines.load(path)
-    except BadBaseline as bad:
-        raise UsageProblem(str(bad)) from None
 
 
 def number(value: int, least: int, name: str, most: int | None = None) -> int:

@@ -21,7 +21,6 @@ from slotproof.support.terminal import complain, duration, plain
 EVERY = 60.0
 """Seconds from one line to the next: what takes less says nothing."""
 
-
 _TICK = 1.0
 """Seconds from one look whether a line is due to the next."""
 _REFRESH = 0.25

@@ -141,8 +141,7 @@ def _text(results: list[Result], document: dict[str, Any]) -> Iterator[str]:
     for each in document["failed"]:
         size = each["page_size"] or "any"
         yield f"{each['status']}: {each['transition']} / {each['clause']} / P={size}"
-        values = {name: value for name, value in each["model"].items() if value}
-        if values:
+        if values := {name: value for name, value in each["model"].items() if value}:
             yield f"    in a state with {values}"
     for each in document["vacuous"]:
         size = each["page_size"] or "any"

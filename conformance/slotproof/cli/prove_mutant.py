@@ -47,8 +47,7 @@ def mutant(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
                     "no counterexample of any length: what differs keeps every invariant"
                 )
                 continue
-            found = shortest(spec, size, depth, last)
-            if found is not None:
+            if (found := shortest(spec, size, depth, last)) is not None:
                 break
             nothing[size] = f"no counterexample of up to {depth} transitions"
     except Inconclusive as gave_up:

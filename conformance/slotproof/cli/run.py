@@ -75,11 +75,13 @@ def run(
 ) -> int:
     """Run the conformance suite against an engine build."""
     configs = chosen(config)
+    if examples is None and seconds is None:
+        examples = EXAMPLES
     if jobs_count(jobs) > 1 and not everything:
         raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
     plan = Plan(
         configs,
-        examples=_examples(examples, seconds),
+        examples=None if examples is None else number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
@@ -198,10 +200,3 @@ def _sign(engine: Engine, spec: EngineSpec, trace: Trace | None) -> str | None:
     seen = sign(ScriptRun(trace.config_name, trace.config, told, choices), engine.capabilities)
     asked = f"slotproof check-driver {shlex.quote(spec.argument)} {spec.options}".rstrip()
     return f"it may be the driver, not the engine: {seen}; ask {asked}" if seen else None
-
-
-def _examples(asked: int | None, seconds: float | None) -> int | None:
-    """How many to run; where only a time is given, that is the plan."""
-    if asked is not None:
-        return number(asked, 1, "--examples")
-    return EXAMPLES if seconds is None else None

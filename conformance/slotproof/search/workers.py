@@ -7,10 +7,10 @@ import multiprocessing
 import multiprocessing.synchronize
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from multiprocessing.util import Finalize
 from typing import Any, Protocol, TypeVar
@@ -160,11 +160,6 @@ def _work(call: int, number: int, task: Task[R]) -> R:
     )
 
 
-@contextmanager
-def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> Iterator[Workers]:
-    """The engine that is there, or so many processes."""
-    workers: Workers = Processes(spec, jobs) if jobs > 1 else Here(engine)
-    try:
-        yield workers
-    finally:
-        workers.close()
+def workers_for(engine: Engine, spec: EngineSpec, jobs: int) -> AbstractContextManager[Workers]:
+    """The engine that is there, or so many processes; closed at the end."""
+    return closing(Processes(spec, jobs) if jobs > 1 else Here(engine))
