@@ -18,7 +18,7 @@ from slotproof.logs.lines import END, FAILED, HEADER, SNAPSHOT, VERSION, apart
 from slotproof.protocol.commands import FIELDS
 from slotproof.protocol.config import BadConfig, EngineConfig
 from slotproof.protocol.hidden import check_recorded, hashed
-from slotproof.protocol.shapes import Shape, quoted
+from slotproof.protocol.shapes import quoted
 from slotproof.support import bounds, interrupts, jsontext
 from slotproof_model.spec.profiles import PROFILES
 from slotproof_model.spec.transitions import TRANSITIONS
@@ -192,17 +192,16 @@ def _parsed(number: int, data: Any) -> Line:
     if kind == "slotproof-log":
         if value != VERSION:
             raise ValueError(f"the log is of version {quoted(value)}, this is {VERSION}")
-        _fit(HEADER, data)
+        HEADER.demand(data, ValueError)
         try:
             return Line(number, "header", Header.of(data))
         except BadConfig as bad:
             raise ValueError(f"config: {bad}") from None
     if kind == "command":
         return Line(number, kind, check_recorded(value))
-    _fit(_SHAPES[kind], value)
+    {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}[kind].demand(value, ValueError)
     if kind == "snapshot":
-        parts = apart(value)
-        if parts is not None:
+        if parts := apart(value):
             raise ValueError(f"snapshot: {parts}")
         for event in value.get("events", ()):
             if event[0] not in TRANSITIONS:
@@ -211,12 +210,3 @@ def _parsed(number: int, data: Any) -> Line:
             if "tokens" in message:
                 message["tokens"] = hashed(message["tokens"])
     return Line(number, kind, value)
-
-
-_SHAPES = {"snapshot": SNAPSHOT, "failed": FAILED, "end": END}
-
-
-def _fit(shape: Shape, value: Any) -> None:
-    wrong = shape.line(value)
-    if wrong is not None:
-        raise ValueError(wrong)

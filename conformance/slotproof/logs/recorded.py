@@ -136,8 +136,7 @@ class LogReferee(Referee):
         self._unheard, self._consumed = [], 0
 
     def _sensible(self, whole: Snapshot) -> None:
-        wrong = nonsense(whole, self.config)
-        if wrong is not None:
+        if (wrong := nonsense(whole, self.config)) is not None:
             raise Senseless(f"the figures make no sense together: {wrong}")
 
     def nonsense(self, snapshot: Snapshot) -> str | None:

@@ -65,16 +65,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
             }
             for each in verdict.later
         ],
-        "violated": [
-            {
-                "clause": each.clause,
-                "transition": each.transition,
-                "detail": each.detail,
-                **each.shown,
-                **_compared(each),
-            }
-            for each in verdict.violations
-        ],
+        "violated": [each.to_json() | _compared(each) for each in verdict.violations],
     }
 
 
@@ -93,8 +84,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
     records = frozenset.intersection(*(each.records for each in verdict.headers))
     for header in verdict.headers:
         missing |= header.capabilities.not_observed
-    told = {"commands", "messages"} - records
-    if told:
+    if told := {"commands", "messages"} - records:
         missing["clients"] = f"{' and '.join(sorted(told))} were not recorded"
     if "events" not in records:
         missing["steps"] = "events were not recorded"
@@ -107,7 +97,7 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
     ):
         left_out = seen[of] - seen[part]
         if left_out and words not in missing:
-            missing[words] = f"not recorded in {left_out} of {seen[of]} {_PLURAL[of]}"
+            missing[words] = f"not recorded in {left_out} of {seen[of]} {of.removesuffix('s')}s"
     if seen["gaps"]:
         missing["progress"] = f"iterations before {seen['gaps']} of the states were not recorded"
     if verdict.unseen[0]:
@@ -119,9 +109,6 @@ def not_observed(verdict: Verdict) -> dict[str, str]:
         missing["the rest of the log"] = verdict.broken
     missing["tokens without a cache"] = "a log has no engine to ask"
     return missing
-
-
-_PLURAL = {"iterations": "iterations", "state": "states"}
 
 
 def text(verdict: Verdict) -> Iterator[str]:

@@ -38,7 +38,6 @@ def trace_of(verdict: Verdict, shown: LogFinding, profile: str | None = None) ->
         seed=header.seed,
         rows=shown.rows,
         violations=shown.violations[: bounds.VIOLATIONS],
-        minimal=False,
         chosen_profile=profile,
         set_aside=tuple(sorted(verdict.coverage.set_aside)),
         recorded=known,

@@ -51,8 +51,7 @@ def figures(snapshot: Snapshot) -> dict[str, Table]:
     pools: Table = {}
     for name, pool in snapshot["pools"].items():
         pools[name] = _pick(pool, PoolFigures)
-        reported = snapshot["checker"]["pools"].get(name)
-        if reported is not None:
+        if (reported := snapshot["checker"]["pools"].get(name)) is not None:
             pools[name] |= {"held": reported["held"], "uncached": reported["uncached"]}
     views = {"sessions": SessionFigures, "slots": SlotFigures, "requests": RequestFigures}
     return {"pools": pools} | {

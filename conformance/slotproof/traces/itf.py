@@ -73,16 +73,13 @@ def decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "#bigint" in value:
-        return _integer(value["#bigint"])
+        text = value["#bigint"]
+        if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
+            raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
+        return int(text)
     if "#map" in value:
         return dict(_pairs(value["#map"]))
     return {key: decode(each) for key, each in value.items()}
-
-
-def _integer(text: Any) -> int:
-    if not (isinstance(text, str) and _BIGINT.fullmatch(text)):
-        raise BadTrace(f"#bigint: {quoted(text)} is no integer of at most 30 digits")
-    return int(text)
 
 
 def _pairs(pairs: Any) -> Iterator[tuple[str | int, Any]]:
@@ -189,9 +186,7 @@ def from_itf(data: Any) -> Record:
     document = {key: _decoded(key, data[key]) for key in ("#meta", "vars", "states") if key in data}
     if document["states"] == []:
         raise BadTrace("the trace has no states: there is nothing to run")
-    wrong = TRACE.line(document)
-    if wrong is not None:
-        raise BadTrace(wrong)
+    TRACE.demand(document, BadTrace)
     mine = document["#meta"]["slotproof"]
     recorded = mine.get("recorded")
     checked = check if recorded is None else check_recorded

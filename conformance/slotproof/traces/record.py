@@ -82,9 +82,9 @@ class Record:
     profile: str
     config: EngineConfig
     seed: int
-    rows: list[Row]
-    violations: list[Violation]
-    minimal: bool
+    rows: list[Row] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    minimal: bool = False
     """No single command can be dropped, no single number lowered."""
     config_name: str = ""
     chosen_profile: str | None = None

@@ -74,9 +74,7 @@ def is_one(document: Any) -> bool:
 def render(document: Any) -> str:
     """It as text. Raises :class:`BadTrace`."""
     decoded = decode(document)
-    wrong = SPEC_TRACE.line(decoded)
-    if wrong is not None:
-        raise BadTrace(f"a trace of the spec: {wrong}")
+    SPEC_TRACE.demand(decoded, lambda wrong: BadTrace(f"a trace of the spec: {wrong}"))
     try:
         return "\n".join(map(plain, _lines(decoded))) + "\n"
     except KeyError as missing:
@@ -96,8 +94,7 @@ def transitions(document: Any) -> Iterator[str]:
     """The sizes, each transition with what it changed, and the clauses that broke at the end."""
     meta = document["#meta"]["slotproof-spec"]
     first, *rest = document["states"]
-    yield f"page size {meta['page_size']}, pool of {first['full.total']} tokens"
-    yield ""
+    yield from (f"page size {meta['page_size']}, pool of {first['full.total']} tokens", "")
     before = first
     for number, state in enumerate(rest, 1):
         params = state["mbt::nondetPicks"]
