@@ -184,8 +184,7 @@ def load(path: Path) -> Baseline:
     if data["slotproof_baseline"] != VERSION:
         version = quoted(data["slotproof_baseline"])
         raise BadBaseline(f"{path}: the baseline is of version {version}, this is {VERSION}")
-    wrong = BASELINE.misfit(data)
-    if wrong is not None:
+    if (wrong := BASELINE.misfit(data)) is not None:
         raise BadBaseline(f"{path}{_where(wrong.path)}: {wrong.message}")
     groups: list[Group] = []
     for number, fields in enumerate(data["groups"], 1):

@@ -7,6 +7,7 @@ commands, but what one meets the other may miss: what is new after both is tried
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,8 @@ from slotproof.search.patches import Trials
 from slotproof.search.plan import Plan
 from slotproof.search.workers import workers_for
 from slotproof.support import interrupts
+
+_IN_BASE = "in the base, "
 
 
 @dataclass
@@ -49,8 +52,7 @@ def look(
 ) -> Looked:
     """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
     tell("starting", 0, 0)
-    engine = spec.open()
-    try:
+    with closing(spec.open()) as engine:
         it = Gate(engine, versioned(engine), baseline, plan, tell=tell)
         with interrupts.noted():
             it.replay()
@@ -61,8 +63,6 @@ def look(
             judged = it.judge(outcome.findings)
             folder.keep([each.finding for each in judged])
         return Looked(it, outcome, judged, report.summary(outcome, plan, engine.capabilities))
-    finally:
-        engine.close()
 
 
 def baseline_of(base: Looked, folder: Folder) -> Baseline:
@@ -72,7 +72,7 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
     with_new = base.gate.updated(small_or_not, lambda finding: _file(finding, folder, known))
     old = [replace(each, engine="*") if each.covers(name) else each for each in with_new.groups]
     for index in range(len(known.groups), len(old)):
-        old[index] = replace(old[index], reason=_reason(base.gate.build.title))
+        old[index] = replace(old[index], reason=_IN_BASE + base.gate.build.title)
     return replace(known, groups=tuple(old))
 
 
@@ -82,16 +82,12 @@ def against(
     """What is new, or not judged, is tried on the base: what it does as well becomes a group."""
     if interrupts.arrived() or all(each.group for each in head.judged):
         return
-    engine = base.open()
-    try:
-        with interrupts.noted():
-            before = Gate(engine, name, Baseline(), head.gate.plan)
-            for index, each in enumerate(head.judged):
-                tell("replaying what is new", index, len(head.judged))
-                if not each.group and before.shows(each.finding.trace):
-                    head.judged[index] = _known(head.gate, each, name, folder)
-    finally:
-        engine.close()
+    with closing(base.open()) as engine, interrupts.noted():
+        before = Gate(engine, name, Baseline(), head.gate.plan)
+        for index, each in enumerate(head.judged):
+            tell("replaying what is new", index, len(head.judged))
+            if not each.group and before.shows(each.finding.trace):
+                head.judged[index] = _known(head.gate, each, name, folder)
 
 
 def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
@@ -117,7 +113,7 @@ def _known(it: Gate, each: Judged, name: str, folder: Folder) -> Judged:
     file = _file(each.finding, folder, it.baseline)
     added = it.baseline.with_new(each.finding.id, "*")
     ids, traces = (each.finding.id,), (file,) if file else ()
-    group = replace(added.groups[-1], reason=_reason(name), seen_as=ids, traces=traces)
+    group = replace(added.groups[-1], reason=_IN_BASE + name, seen_as=ids, traces=traces)
     it.baseline = replace(added, groups=(*added.groups[:-1], group))
     return Judged(each.finding, group, "the base does the same on these commands")
 
@@ -126,7 +122,3 @@ def _file(finding: Finding, folder: Folder, baseline: Baseline) -> str | None:
     """Where its trace is, from the folder of the baseline."""
     path = folder.path(finding)
     return None if path is None else os.path.relpath(path, baseline.folder)
-
-
-def _reason(name: str) -> str:
-    return f"in the base, {name}"

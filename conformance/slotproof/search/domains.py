@@ -71,23 +71,16 @@ class Among:
         return any(type(each) is type(value) and each == value for each in self.values)
 
 
-class Always:
-    """One value."""
+class Always(Among):
+    """One value; it takes nothing from what is random."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value
-        self.strategy: st.SearchStrategy[Any] = st.just(value)
+        super().__init__([value])
+        self.strategy = st.just(value)
 
     def draw(self, random: Random) -> Any:
         del random
-        return self.value
-
-    def near(self, random: Random, value: Any) -> Any:
-        del random, value
-        return self.value
-
-    def holds(self, value: object) -> bool:
-        return type(value) is type(self.value) and value == self.value
+        return self.values[0]
 
 
 class Either:

@@ -32,7 +32,6 @@ from slotproof.support import garbage, interrupts
 FRESH = 0.25
 """Of the examples, so many are drawn afresh where there is something to go on from."""
 
-
 MOST = 32
 """Examples of a task."""
 

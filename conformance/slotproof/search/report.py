@@ -119,13 +119,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "by_choice": dict(sorted(coverage.by_choice.items())),
         "not_observed": capabilities.unseen,
         "violated": [
-            {
-                "clause": each.clause,
-                "transition": each.transition,
-                "detail": each.detail,
-                **each.shown,
-            }
-            for each in (outcome.trace.violations if outcome.trace else ())
+            each.to_json() for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }
 

@@ -38,7 +38,6 @@ TOGETHER = 52
 IDLE_STEPS = 18
 """More than INV-PROGRESS.stalled waits."""
 
-
 Method = TypeVar("Method", bound=Callable[..., None])
 
 

@@ -160,16 +160,8 @@ class Sender:
         rid = f"r{len(self.sent) + 1}"
         self.sent.append(rid)
         self.said[rid] = past + tokens
-        self.do(
-            {
-                "do": "submit",
-                "session": session,
-                "rid": rid,
-                "tokens": tokens,
-                "max_new": max_new,
-                "stop": list(stop),
-            }
-        )
+        asked = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new}
+        self.do({"do": "submit", **asked, "stop": list(stop)})
 
     def step(self, count: int = 1) -> None:
         self.do({"do": "step", "n": count})

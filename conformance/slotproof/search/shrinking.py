@@ -201,8 +201,7 @@ class _Lowering:
         key = repr(candidate)
         if key in self.failed:
             return False
-        log = self.shown(candidate)
-        if log is not None:
+        if (log := self.shown(candidate)) is not None:
             done = [entry.command for entry in log]
             if _size(done) < _size(self.best):
                 self.best, self.log = done, log

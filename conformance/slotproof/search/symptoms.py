@@ -144,8 +144,7 @@ def same(found: Symptoms, known: Collection[Symptoms]) -> str | None:
             continue
         if not (found.minimal and each.needs <= found.has and found.seen <= seen):
             continue
-        shared = sorted(each.changes & found.changes)
-        if shared:
+        if shared := sorted(each.changes & found.changes):
             return f"the same explains it: {shared[0]}"
         in_nothing_else = found.departs <= departs and found.departs & each.departs
         in_nothing = not found.departs | each.departs and found.clauses <= clauses
