@@ -17,8 +17,7 @@ PATIENCE = 1.0
 @checks("see “Capabilities” in docs/reference/protocol.md for the fields")
 def handshake(driver: Driver) -> Iterator[str]:
     """Hello is answered with protocol, engine and capabilities."""
-    wrong = HELLO.line(driver.welcome.get("result"))
-    if wrong is not None:
+    if (wrong := HELLO.line(driver.welcome.get("result"))) is not None:
         yield wrong
     elif driver.capabilities is not None and (problem := driver.capabilities.senseless()):
         yield problem
@@ -115,8 +114,7 @@ def end_of_input(driver: Driver) -> Iterator[str]:
 
 def _gone(driver: Driver, what: str) -> Iterator[str]:
     started = time.monotonic()
-    status = driver.start().wait(PATIENCE)
-    if status is None:
+    if (status := driver.start().wait(PATIENCE)) is None:
         yield f"it still runs {time.monotonic() - started:.0f} s after {what}"
     elif status:
         yield f"after {what} it exits with status {status}"

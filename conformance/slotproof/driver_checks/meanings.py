@@ -222,8 +222,7 @@ def _events(
     ``certain``: also where the engine may do what it likes, and not a simple script."""
     config = run.config
     for before, snapshot, _ in run.moments:
-        events = snapshot.get("events")
-        if events:
+        if events := snapshot.get("events"):
             width = snapshot["rows"].get("width", config.context_len)
             choices = Setup(config).choices(offered)
             constants = Constants(config.page_size, width, config.window, choices)

@@ -102,8 +102,7 @@ def inbox(driver: Driver) -> Iterator[str]:
     """Commands wait for the next step, which says how many it consumed."""
     driver.fresh()
     for command in (OPEN, TURN):
-        found = driver.shown(command)
-        if found:
+        if found := driver.shown(command):
             yield f"{command['do']} shows {len(found)} snapshots; it goes to the inbox"
     read = driver.one()
     if read["consumed"] != 2:
@@ -166,8 +165,7 @@ def events(driver: Driver) -> Iterator[str]:
             if name not in TRANSITIONS:
                 seen.append(f"there is no transition {name!r}")
                 continue
-            missing = set(TRANSITIONS[name].names) - parameters.keys()
-            if missing:
+            if missing := set(TRANSITIONS[name].names) - parameters.keys():
                 seen.append(f"{name} without {', '.join(sorted(missing))}")
             if sid is None and rid is None and TRANSITIONS[name].has_actor:
                 seen.append(f"{name} of nobody")

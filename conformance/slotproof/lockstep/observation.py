@@ -114,6 +114,11 @@ class Violation:
         fields = {**vars(self), "owners": holders or None}
         return {name: fields[name] for name in SHOWN if fields[name] is not None}
 
+    def to_json(self) -> dict[str, Any]:
+        """What a summary has of it."""
+        said = {"clause": self.clause, "transition": self.transition, "detail": self.detail}
+        return {**said, **self.shown}
+
     def __str__(self) -> str:
         where = f" at {self.transition}" if self.transition else ""
         where += f", iteration {self.iteration}" if self.iteration else ""

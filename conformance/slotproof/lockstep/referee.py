@@ -174,8 +174,7 @@ class Referee:
             with interrupts.released():
                 entry.snapshots = self.engine.do(command)
             for snapshot in entry.snapshots:
-                wrong = self.nonsense(snapshot)
-                if wrong is not None:
+                if (wrong := self.nonsense(snapshot)) is not None:
                     text = f"the snapshot makes no sense: {wrong}"
                     entry.violations = [Violation("INV-ALIVE", "crash", text, fault="nonsense")]
                     break

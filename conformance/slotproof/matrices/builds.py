@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def parse(text: str, step_timeout: float, out: Path) -> Build:
     return Build(name, EngineSpec.parse(engine, step_timeout), out)
 
 
+@interrupts.noted()
 def run(
     builds: list[Build],
     plan: Plan,
@@ -94,18 +96,6 @@ def run(
 
     Gives back whether it came to its end: Ctrl-C ends it with what there is.
     """
-    with interrupts.noted():
-        return _run(builds, plan, jobs, tell, write, named)
-
-
-def _run(
-    builds: list[Build],
-    plan: Plan,
-    jobs: int,
-    tell: Progress,
-    write: Callable[[Table], None],
-    named: Sequence[NamedFinding],
-) -> bool:
     for build in builds:
         try:
             engine = build.spec.open()
@@ -161,13 +151,10 @@ def _across(build: Build, builds: list[Build]) -> None:
     }
     if not missing or build.problem or not build.engine:
         return
-    engine = build.spec.open()
-    try:
+    with closing(build.spec.open()) as engine:
         for name, finding in missing.items():
             owner = next(each for each in builds if each.findings.get(name) is finding)
             build.cells[name] = _replayed(engine, name, finding.trace, owner.link(name))
-    finally:
-        engine.close()
 
 
 def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell:
@@ -268,8 +255,7 @@ def _named(build: Build, name: str) -> Cell:
 
 
 def _cell(build: Build, name: str) -> Cell:
-    finding = build.findings.get(name)
-    if finding is not None:
+    if (finding := build.findings.get(name)) is not None:
         broken = str(finding.trace.violations[0])
         return Cell(str(len(finding.trace.rows)), "bad", build.link(name), broken)
     return build.cells.get(name, Cell("not run" if build.problem else ""))

@@ -61,8 +61,7 @@ class Refused(Exception):
 
 def again(engine: Engine, trace: Trace) -> list[Iteration]:
     """What a fresh engine does on the commands of a trace. Raises :class:`Refused`."""
-    reason = engine.capabilities.lacks(trace.config, trace.commands)
-    if reason is not None:
+    if (reason := engine.capabilities.lacks(trace.config, trace.commands)) is not None:
         raise Refused(reason)
     return play(engine, trace.setup, trace.commands, trace.passes).log
 
@@ -104,8 +103,7 @@ def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
             clean = True
             continue
         wanted = trace.violations[0].clause
-        here = next((each for each in broken if each.clause == wanted), None)
-        if here is not None:
+        if (here := next((each for each in broken if each.clause == wanted), None)) is not None:
             link = os.path.relpath(path, out)
             ids = frozenset([mark(log[-1], here).id, mark(log[-1], lead(broken)).id])
             return Seen(Cell(str(len(log)), "bad", link, str(here)), ids)

@@ -113,17 +113,15 @@ def svg(table: Table) -> str:
     shown = [
         index
         for index, _ in enumerate(table.columns)
-        if any(row.cells[index].kind != "none" and _short(row, index) for row in table.rows)
+        if any(  # a text that fits into a cell
+            row.cells[index].kind != "none" and len(row.cells[index].text) <= 6
+            for row in table.rows
+        )
     ]
     sizes = {"left": LEFT, "top": TOP, "cell": CELL, "line": LINE}
     width, height = LEFT + CELL * len(shown) + 40, TOP + LINE * len(table.rows) + 16
     template = templates("matrices").get_template("picture.svg.jinja")
     return template.render(sizes, table=table, shown=shown, width=width, height=height)
-
-
-def _short(row: Row, index: int) -> bool:
-    """Whether it fits into a cell."""
-    return len(row.cells[index].text) <= 6
 
 
 def write(table: Table, out: Path) -> None:

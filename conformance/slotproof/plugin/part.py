@@ -85,8 +85,7 @@ class Part:
     def run(self) -> None:
         """Run it. A counterexample fails the item with its text; its file is a property."""
         engine: Engine = self.engine
-        reason = engine.capabilities.refuses(self.plan.configs[self.config])
-        if reason is not None:
+        if (reason := engine.capabilities.refuses(self.plan.configs[self.config])) is not None:
             pytest.skip(plain(f"{engine.name} can't take {self.config}: {reason}"))
         folder = Folder(self.out, self._name)
         try:

@@ -23,8 +23,7 @@ class Summary:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called in the main process, for items of workers too."""
-        seen = getattr(report, "slotproof_seen", None)
-        if seen is not None:
+        if (seen := getattr(report, "slotproof_seen", None)) is not None:
             self.seen.append(seen)
             self.failed = self.failed or report.failed
 

@@ -47,24 +47,18 @@ def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     family, harness = harness_of(trace)
     release = trace.identity.number
     first, *others = causes_first(trace.violations)
-    yield f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}"
-    yield ""
-    yield f"**Expected:** {text(sentences.sentence(first))}"
-    yield ""
-    yield f"**Seen:** {text(scrubbed(first.detail))}"
-    yield ""
+    yield from (f"# {text(scrubbed(f'{sentences.headline(view)} ({family.title} {release})'))}", "")
+    yield from (f"**Expected:** {text(sentences.sentence(first))}", "")
+    yield from (f"**Seen:** {text(scrubbed(first.detail))}", "")
     if others:
         yield from (f"- {text(scrubbed(each.detail))}" for each in others)
         yield ""
-    yield "## What happens"
-    yield ""
-    yield f"{_configuration(trace, harness)}:"
-    yield ""
+    yield from ("## What happens", "")
+    yield from (f"{_configuration(trace, harness)}:", "")
     for number, row in enumerate(trace.rows, 1):
         yield f"{number}. {text(describe(row.command))}"
     yield ""
-    yield "## With the engine alone"
-    yield ""
+    yield from ("## With the engine alone", "")
     yield (
         "The scheduler on a CPU, with random weights and no sockets. The script below needs an "
         f"environment that has {family.title}, and nothing else. It makes these calls and prints "
@@ -72,8 +66,7 @@ def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     )
     yield from fenced(list(alone.finding(view)), "python")
     yield from details("The whole script", alone.render(view), "python")
-    yield "## Releases"
-    yield ""
+    yield from ("## Releases", "")
     if releases:
         yield "| release | seen | with |"
         yield "|---|---|---|"
@@ -83,18 +76,14 @@ def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
         yield text(f"Seen on {family.title} {release}; other releases were not tried.")
         yield "The script prints the versions of torch and Python."
     yield ""
-    yield "## Through the API"
-    yield ""
-    refused = objections(trace, harness)
-    if refused:
-        yield "Not all of it comes through the front end:"
-        yield ""
+    yield from ("## Through the API", "")
+    if refused := objections(trace, harness):
+        yield from ("Not all of it comes through the front end:", "")
         yield from (f"- {text(each)}" for each in refused)
     else:
         yield "Everything is what clients can send: the front end's checks let it pass."
     yield ""
-    yield "## Words"
-    yield ""
+    yield from ("## Words", "")
     done = {command["do"] for command in trace.commands}
     done |= {"max_new"} if "submit" in done else set()
     for word, means in harness.words.items():

@@ -22,18 +22,14 @@ def render(view: View, path: str = "TRACE") -> str:
 def _lines(view: View, path: str) -> Iterator[str]:
     trace = view.trace
     first = view.first
-    yield f"## {text(sentences.headline(view))}"
-    yield ""
+    yield from (f"## {text(sentences.headline(view))}", "")
     if first is not None:
         at, where = in_all(trace).split(" ", 1)
         yield f"**{text(first.clause)}** is violated by {code(trace.identity.title)} {at} "
-        yield f"{where}: *{text(sentences.sentence(first))}*"
-        yield ""
+        yield from (f"{where}: *{text(sentences.sentence(first))}*", "")
         if sentences.detail(view):
-            yield code(sentences.detail(view))
-            yield ""
-        yield sentences.kind(view)
-        yield ""
+            yield from (code(sentences.detail(view)), "")
+        yield from (sentences.kind(view), "")
         yield from (f"- {text(line)}" for line in sentences.whose(view))
         yield ""
         if trace.explained is not None:
@@ -42,21 +38,18 @@ def _lines(view: View, path: str) -> Iterator[str]:
             yield from [""] * bool(trace.explained)
         yield from _where_to_look(view)
     if not trace.states:
-        yield "The trace has no states; this makes them:"
-        yield ""
+        yield from ("The trace has no states; this makes them:", "")
         yield from fenced([f"{again(trace, path)} --out FILE"], "sh")
     yield from _table(view)
     yield ""
     if trace.violations:
-        yield f"At {trace.recorded.where if trace.recorded else 'the last command'}:"
-        yield ""
+        yield from (f"At {trace.recorded.where if trace.recorded else 'the last command'}:", "")
         for violation in causes_first(trace.violations):
             where = f" at {code(violation.transition)}" if violation.transition else ""
             yield f"- **{text(violation.clause)}**{where}: {code(violation.detail)}"
             yield from fenced(last_said(violation), "")
         yield ""
-    differs = [(step, each) for step in view.steps for each in step.differs]
-    if differs:
+    if differs := [(step, each) for step in view.steps for each in step.differs]:
         yield "| step | field | spec | engine | last transition |"
         yield "|---|---|---|---|---|"
         for step, each in differs:
@@ -73,15 +66,13 @@ def _lines(view: View, path: str) -> Iterator[str]:
         yield ""
         yield f"P{trace.config.size[1:]}; profile {code(trace.profile)}, from a log."
         return
-    yield f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}."
-    yield ""
+    yield from (f"P{trace.config.size[1:]}; seed {trace.seed}, profile {code(trace.profile)}.", "")
     yield from fenced([again(trace, path)], "sh")
     yield from details("The same as a pytest file", scripted.render(trace), "python")
 
 
 def _where_to_look(view: View) -> Iterator[str]:
-    found = suspects(view)
-    if found:
+    if found := suspects(view):
         yield from ("Where to look:", "")
         for each in found:
             also = ", ".join(map(_place, each.also_places))
@@ -160,5 +151,4 @@ def details(title: str, body: str, language: str) -> Iterator[str]:
     yield "<details>"
     yield f"<summary>{title}</summary>"
     yield from fenced(body.rstrip("\n").split("\n"), language)
-    yield "</details>"
-    yield ""
+    yield from ("</details>", "")

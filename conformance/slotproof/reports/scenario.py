@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,11 +55,8 @@ class Happened:
         return self.row.transitions
 
     def __repr__(self) -> str:
-        return "\n".join(map(plain, self._lines()))
-
-    def _lines(self) -> Iterator[str]:
-        yield from table([self.row], self.number - 1, self.before)
-        yield from (f"  {violation}" for violation in self.violations)
+        broken = (f"  {violation}" for violation in self.violations)
+        return "\n".join(map(plain, [*table([self.row], self.number - 1, self.before), *broken]))
 
 
 class Violated(AssertionError):
@@ -194,7 +191,6 @@ class Scenario:
             setup.seed,
             [each.row for each in known],
             first.violations if first else [],
-            minimal=False,
             chosen_profile=setup.profile,
             set_aside=tuple(sorted(self.referee.set_aside)),
             explained=explain(judged) if first else None,

@@ -40,21 +40,17 @@ def _lines(trace: Record) -> Iterator[str]:
     release = f"{FIRST.name}==RELEASE"
     yield f"    SLOTPROOF_ENGINE={release} pytest THIS_FILE    an engine of your choice"
     yield f"    SLOTPROOF_ENGINE={FIRST.name}@ENV/bin/python pytest THIS_FILE"
-    yield '"""'
-    yield ""
+    yield from ('"""', "")
     yield f"# Found on {comment(trace.identity.title)}:"
     for violation in trace.violations:
         yield f"#   {comment(str(violation))}"[:400]
     yield ""
-    yield "from slotproof import Scenario"
-    yield ""
-    yield f"FOUND_ON = {literal(trace.found_on)}"
-    yield ""
+    yield from ("from slotproof import Scenario", "")
+    yield from (f"FOUND_ON = {literal(trace.found_on)}", "")
     yield "CONFIG = {"
     for name, value in trace.config.to_json().items():
         yield f'    "{name}": {literal(value)},'
-    yield "}"
-    yield ""
+    yield from ("}", "")
     yield ""
     yield f"def {name_of(trace)}():"
     options = [f"seed={trace.seed}"]

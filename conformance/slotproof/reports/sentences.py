@@ -18,7 +18,6 @@ _POINTERS = {"INV-BACKED", "INV-ROWS"}
 _TOLD = {"INV-ALIVE", "INV-INFLIGHT"}
 """The detail is in the headline, or has other figures than what is wrong."""
 
-
 LONGEST = 160
 """Characters of a crash's message in the headline."""
 

@@ -92,8 +92,7 @@ def _lines(trace: Record, path: str, spec: EngineSpec | None) -> Iterator[str]:
         yield f"{trace.identity.title}, {in_all(trace).removeprefix('in ')}, nothing violated"
     yield ""
     named = "" if trace.recorded else f", configuration {trace.config_name or '-'}"
-    yield f"{trace.config.size}{named}"
-    yield ""
+    yield from (f"{trace.config.size}{named}", "")
     before = trace.recorded.before if trace.recorded else 0
     if before:
         yield f"     ({commands(before)} before these)"
@@ -164,8 +163,7 @@ def as_if(trace: Record) -> str:
 
 
 def _where_to_look(trace: Record) -> Iterator[str]:
-    found = suspects(View(trace)) if trace.violations else []
-    if found:
+    if found := suspects(View(trace)) if trace.violations else []:
         yield "Where to look:"
         for each in found:
             yield f"  {each.why}: {each.how}"

@@ -60,8 +60,7 @@ class _Plain(GenerateJsonSchema):
 
 
 def _whole(shape: Shape) -> dict[str, Any]:
-    found: dict[str, Any] = TypeAdapter(shape.form).json_schema(schema_generator=_Plain)
-    return found
+    return dict(TypeAdapter(shape.form).json_schema(schema_generator=_Plain))
 
 
 def _several(*shapes: Shape) -> dict[str, Any]:

@@ -13,8 +13,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if message["type"] != "finish":
             continue
         rid = message["rid"]
-        sent = seen.client.requests.get(rid)
-        if sent is None:
+        if (sent := seen.client.requests.get(rid)) is None:
             yield violated("INV-ANSWER.once", "an answer to {rid}, which nobody sent", rid=rid)
         elif sent.answers > 1:
             words, times = "{rid} was answered {engine} times", sent.answers

@@ -43,8 +43,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         theirs: Mapping[str, Any] = check["pools"][pool]
         held, uncached = expected_report(seen, pool, theirs["held"])
         mine = {**seen.figures(pool), "held": held, "uncached": uncached}
-        wrong = [name for name in mine if mine[name] != theirs[name]]
-        if wrong:
+        if wrong := [name for name in mine if mine[name] != theirs[name]]:
             words = "{pool}: the check says {theirs}, ownership gives {mine} ({names})"
             yield violated(
                 "INV-CHECKER.figures",
@@ -91,27 +90,12 @@ def _log(check: CheckerView, before: int) -> Iterator[Violation]:
     if logged is None or kept is None:
         return
     level = check["level"]
-    words = "level {level}: {logged} lines logged, {kept} kept, {before} kept before; {due}"
+    words = f"level {level}: {logged} lines logged, {kept} kept, {before} kept before; {{due}}"
     if check["verdict"] == "leak":
         least = min(before + 1, KEPT)
         if logged < least:
-            yield violated(
-                "INV-CHECKER.dump",
-                words,
-                level=level,
-                logged=logged,
-                kept=kept,
-                before=before,
-                due=f"{least} are to be logged",
-            )
+            yield violated("INV-CHECKER.dump", words, due=f"{least} are to be logged")
     elif (logged, kept) != (0, max(kept, before, 1)) if level == 1 else not logged:
         most = f"0 are to be logged, {max(before, 1)} kept"
-        yield violated(
-            "INV-CHECKER.level",
-            words,
-            level=level,
-            logged=logged,
-            kept=kept,
-            before=before,
-            due=most if level == 1 else "each check is to be logged",
-        )
+        due = most if level == 1 else "each check is to be logged"
+        yield violated("INV-CHECKER.level", words, due=due)

@@ -25,7 +25,6 @@ def judge(seen: Observation) -> Iterator[Violation]:
         holds: dict[int, set[int]] = {}
         for key, page in lookup["holds"]:
             holds.setdefault(page, set()).add(key)
-        wrong = [page for key, page in lookup["finds"] if key not in holds.get(page, ())]
-        if wrong:
+        if wrong := [page for key, page in lookup["finds"] if key not in holds.get(page, ())]:
             words = "{pool}: page {page} is found by the key of tokens whose KV it does not hold"
             yield violated("INV-LOOKUP.holds", words, pool=pool, page=min(wrong))

@@ -40,12 +40,10 @@ def _ownership(seen: Observation, pool: str) -> Iterator[Violation]:
         for page in own_pages(seen.snapshot, owner, pool, size):
             owners.setdefault(page, []).append(owner.holder)
     count = view["total"] // size
-    stray = outside(owners, count)
-    if stray is not None:
+    if (stray := outside(owners, count)) is not None:
         words, holders = _BELONGS + ", and the pool has {n} pages", tuple(owners[stray])
         yield violated("INV-OWNER.range", words, pool=pool, page=stray, owners=holders, n=count)
-    twice = [page for page, times in Counter(view["free"]).items() if times > 1]
-    if twice:
+    if twice := [page for page, times in Counter(view["free"]).items() if times > 1]:
         words, page = "{pool}: {twice} page(s) are in the free list twice: page {page}", twice[0]
         yield violated("INV-OWNER.free_twice", words, pool=pool, twice=len(twice), page=page)
     shared = {

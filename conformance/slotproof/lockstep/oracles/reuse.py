@@ -15,23 +15,10 @@ def judge(seen: Observation) -> Iterator[Violation]:
         seen.coverage.checked["INV-REUSE"] += 1
         unlocked = {page for page, locks in seen.snapshot["tree"].get(pool, ()) if locks == 0}
         unused, queued = unlocked | set(view["free"]), set(queue)
-        if unused - queued:
+        sizes = {"spec": len(unused), "engine": len(queued)}
+        if lost := unused - queued:
             words = "{pool}: nobody uses page {page}, and it is in no queue: it is never given out"
-            yield violated(
-                "INV-REUSE.all",
-                words,
-                pool=pool,
-                page=min(unused - queued),
-                spec=len(unused),
-                engine=len(queued),
-            )
-        if queued - unused:
+            yield violated("INV-REUSE.all", words, pool=pool, page=min(lost), **sizes)
+        if wrong := queued - unused:
             words = "{pool}: page {page} may be given out, and it is in use"
-            yield violated(
-                "INV-REUSE.unused",
-                words,
-                pool=pool,
-                page=min(queued - unused),
-                spec=len(unused),
-                engine=len(queued),
-            )
+            yield violated("INV-REUSE.unused", words, pool=pool, page=min(wrong), **sizes)

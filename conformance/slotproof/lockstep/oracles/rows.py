@@ -19,8 +19,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         users.setdefault(owner.row, []).append(owner.holder)
     for shown in map(int, view["used"]):
         users.setdefault(shown, [_INDICES])
-    stray = outside(users, view["total"])
-    if stray is not None:
+    if (stray := outside(users, view["total"])) is not None:
         words, rows = _BELONGS + ", and there are {rows} rows", view["total"]
         owners = tuple(users[stray])
         yield violated("INV-ROWS.range", words, row=stray, owners=owners, rows=rows)

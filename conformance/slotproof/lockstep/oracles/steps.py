@@ -84,16 +84,12 @@ def follow(
             yield violated(
                 f"{problem.invariant}.{problem.conjunct}",
                 words,
-                detail=problem.detail,
+                **problem._asdict(),
                 why=why,
                 who=who,
                 transition=transition,
                 session=sid,
                 rid=rid,
-                guard=problem.guard,
-                variable=problem.variable,
-                spec=problem.spec,
-                engine=problem.engine,
             )
 
 

@@ -13,8 +13,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
     served = {*requests, *seen.snapshot["sessions"]}
     for table, names in seen.snapshot.get("tables", {}).items():
         seen.coverage.checked["INV-TABLES"] += 1
-        gone = [name for name in names if name not in served]
-        if gone:
+        if gone := [name for name in names if name not in served]:
             words = "{table} has an entry for {name}, who is gone"
             yield violated("INV-TABLES.ended", words, table=table, name=gone[0])
     queues = seen.snapshot.get("queues")
