@@ -230,8 +230,12 @@ def cluster(address: str, spec: EngineSpec, jobs: int | None, engine: str) -> It
     ray = _imported()
     if address not in (LOCAL, HERE):
         _answers(address)
-    with _own_signals():
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
         _connect(ray, address, jobs)
+    finally:  # Ray puts handlers of its own in the place of ours
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     try:
         there = max(1, int(ray.cluster_resources().get("CPU", 1)))
         if jobs is not None and jobs > there:
@@ -287,15 +291,3 @@ def _connect(ray: ModuleType, address: str, jobs: int | None) -> None:
                 raise EngineUnusable(f"--ray {address}: {_line(error)}") from None
         else:
             return
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray puts handlers of its own in the place of ours."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

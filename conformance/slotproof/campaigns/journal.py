@@ -50,10 +50,9 @@ def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     if (wrong := (HEAD if number == 1 else LINE).misfit(line)) is not None:
                         raise BadJson(wrong.at("line"))
                 except BadJson as bad:
-                    if not following and number > 1:
-                        return  # it was being written when the process or the machine stopped
-                    if not following and not text.endswith(b"\n"):
-                        return  # so was the first
+                    # It was being written when the process or the machine stopped.
+                    if not following and (number > 1 or not text.endswith(b"\n")):
+                        return
                     raise BadJournal(f"{path}, line {number}: {bad}") from None
                 yield end, line
                 number, text = number + 1, following

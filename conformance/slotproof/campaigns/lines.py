@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -295,18 +295,6 @@ class Head:
         if problem := head.capabilities.senseless():
             raise ValueError(problem)
         return head
-
-
-def offers(capabilities: Capabilities) -> dict[str, Any]:
-    """Capabilities as JSON, the same whatever the order of their sets."""
-    return {
-        name: sorted(value)
-        if isinstance(value, frozenset)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for name, value in asdict(capabilities).items()
-    }
 
 
 def finding_line(finding: Finding, states: bool) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from slotproof.campaigns.journal import NAME, SHARED, BadJournal, Journal, difference, lines, load
 from slotproof.campaigns.lines import Head
@@ -37,8 +37,9 @@ def merge(folders: Sequence[Path], into: Path) -> Journal:
         raise BadJournal(f"two of them have the seed {twice}: their examples are the same")
     journal = Journal(into, _head(heads))
     try:
-        for line in _parts(folders):
-            journal.add(line)
+        for part, folder in enumerate(folders):
+            for _, line in islice(lines(folder / NAME), 1, None):  # all but its head
+                journal.add({**line, "part": part})
         journal.add({"kind": "joined", "at": round(time.time(), 2)})
     except BaseException:
         journal.close()
@@ -56,11 +57,3 @@ def _head(heads: Sequence[Head]) -> Head:
     seeds = sorted(head.seed for head in heads)
     seed = int(hashlib.sha256(f"{seeds}".encode()).hexdigest()[:12], 16)
     return replace(heads[0], configs=configs, seed=seed, started=time.time(), parts=tuple(heads))
-
-
-def _parts(folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Yield all lines but the first of each."""
-    for part, folder in enumerate(folders):
-        for number, (_, line) in enumerate(lines(folder / NAME)):
-            if number:
-                yield {**line, "part": part}

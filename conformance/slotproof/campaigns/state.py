@@ -235,15 +235,8 @@ class CampaignState:
             self.new = now
         for each in self.findings.found:
             self.when.setdefault(each, now)
-        self.points.append(
-            Point(
-                self.seconds,
-                self.examples,
-                self.features,
-                len(self.coverage.transitions),
-                len(self.findings.found),
-            )
-        )
+        reached, found = len(self.coverage.transitions), len(self.findings.found)
+        self.points.append(Point(self.seconds, self.examples, self.features, reached, found))
 
     def _join(self, part: CampaignState) -> None:
         """What another campaign knows; of a round that is not over, what is done of it."""

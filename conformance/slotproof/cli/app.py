@@ -104,8 +104,7 @@ def _run(argv: list[str]) -> int:
             raise
         return done.code if isinstance(done.code, int) else CONFORMS  # typer's own end of them
     except Exception as error:
-        message = getattr(error, "format_message", None)
-        if message is None:
+        if (message := getattr(error, "format_message", None)) is None:
             raise
         # click's own: an unknown option, a missing argument; pydantic's words before what is wrong
         text = message().replace("Value error, ", "", 1)

@@ -13,7 +13,7 @@ from slotproof.campaigns import merging, running, sources, sure
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.following import PAGE, Following
 from slotproof.campaigns.journal import Journal, head_of, load
-from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.lines import Head
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState
 from slotproof.cli.all_findings import said
@@ -165,7 +165,7 @@ def _head(
         spec.text,
         f"{spec.where} {spec.options}".strip(),
         profile,
-        offers(engine.capabilities),
+        engine.capabilities.to_json(),
         configs,
         plan.seed,
         sources.release(),
@@ -257,10 +257,8 @@ def _said(
     following.found(state.findings.all())  # a report writes no page where there is one
     outcome = _outcome(state, ended)
     summary = report.summary(outcome, plan, state.head.capabilities)
-    summary["how_sure"] = sure.how_sure(state)
-    summary["journal"] = str(folder)
-    summary["baseline"] = state.judged
-    summary["page"] = str(following.path)
+    summary |= {"how_sure": sure.how_sure(state), "journal": str(folder)}
+    summary |= {"baseline": state.judged, "page": str(following.path)}
     summary, lines = said(summary, causes(outcome.findings), following.traces)
     if not reports_only:
         following.sweep()

@@ -25,8 +25,7 @@ def elsewhere(trace: Trace) -> list[Elsewhere]:
     """The newest release first. Raises :class:`UsageProblem` if there is no environment."""
     (family, _), store = harness_of(trace), Store(default_folder())
     made = [each for each in store.entries() if each.engine == family.name]
-    ready = [each for each in made if not store.damage(each)]
-    if not ready:
+    if not (ready := [each for each in made if not store.damage(each)]):
         raise UsageProblem(
             f"there is no environment of {family.name} in {store.folder}: "
             f"`slotproof env create {family.name}=={family.example}` makes one"

@@ -204,12 +204,11 @@ def _summary(head: Looked, before: Looked | None, folder: Folder) -> dict[str, A
 
 
 def _base(before: Looked) -> dict[str, Any]:
-    keys = ("examples", "commands", "configurations")
     seen = {each.finding.id for each in before.judged}
     return {
         "engine": before.gate.build.title,
         "findings": sorted(seen | before.outcome.accepted),
-        **{name: before.searched[name] for name in keys},
+        **{name: before.searched[name] for name in ("examples", "commands", "configurations")},
     }
 
 

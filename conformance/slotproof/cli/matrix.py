@@ -92,8 +92,7 @@ def _named(folder: Path | None) -> list[NamedFinding]:
         return []
     if not folder.is_dir():
         raise UsageProblem(f"--traces: {folder} is no folder")
-    found = load(folder)
-    if not found:
+    if not (found := load(folder)):
         raise UsageProblem(f"--traces: {folder} has no *{SUFFIX}")
     return found
 

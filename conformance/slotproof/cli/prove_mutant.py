@@ -56,13 +56,8 @@ def mutant(name: str, sizes: list[int], depth: int, as_json: bool) -> int:
         raise AssertionError(f"{name}: the evaluate reading does not follow what Z3 found")
     document = None if found is None else to_itf(found)
     if as_json:
-        say_json(
-            {
-                "status": int(found is not None),
-                "nothing": {str(size): why for size, why in nothing.items()},
-                "itf": document,
-            }
-        )
+        bounded = {str(size): why for size, why in nothing.items()}
+        say_json({"status": int(found is not None), "nothing": bounded, "itf": document})
         return int(found is not None)
     for size, why in nothing.items():
         say(f"{name}, page size {size}: {why}")

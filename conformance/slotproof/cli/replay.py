@@ -77,8 +77,7 @@ def replay(
 
 def _comparison(old: Trace, new: Trace) -> str:
     before = {violation.clause for violation in old.violations}
-    now = {violation.clause for violation in new.violations}
-    if not now:
+    if not (now := {violation.clause for violation in new.violations}):
         return f"conforms: no clause is violated (the trace was found violating {_some(before)})"
     if before & now:
         return f"reproduced: {_some(before & now)}"

@@ -101,8 +101,7 @@ def _escaped(text: str) -> str:
 
 def step_summary(summary: Mapping[str, Any], verdict: str) -> None:
     """A table on the page of a GitHub job; nothing elsewhere. Raises ``OSError``."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
+    if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
         return
     rows = [("new", each["name"], each["findings"][0]["detail"]) for each in summary["new"]]
     rows += [("not judged", each["id"], each["why"]) for each in summary["not_judged"]]

@@ -92,7 +92,10 @@ def show(
     if name == DOCUMENT:
         shown = _json(loaded, path)
     elif isinstance(loaded, dict):
-        shown = _states(loaded, path)
+        try:
+            shown = spec_trace.render(loaded)
+        except itf.BadTrace as bad:
+            raise itf.BadTrace(f"{path}: {bad}") from None
     elif name == Format.ISSUE:
         shown = _issue(loaded, path, releases)
     else:
@@ -171,14 +174,6 @@ def _load(path: Path) -> Trace | dict[str, Any]:
     if isinstance(document, dict) and spec_trace.is_one(document):
         return document
     return load_trace(path, to_run=False)
-
-
-def _states(document: dict[str, Any], path: Path) -> str:
-    """Return a trace of the spec as text."""
-    try:
-        return spec_trace.render(document)
-    except itf.BadTrace as bad:
-        raise itf.BadTrace(f"{path}: {bad}") from None
 
 
 def _all(paths: list[Path], out: Path | None, as_json: bool) -> int:

@@ -88,8 +88,7 @@ def _lines(
         return
     first = found[0].index
     column = (width - _LABEL - 9) // 2
-    yield f"A  {a.name}"
-    yield from (f"B  {b.name}", "")
+    yield from (f"A  {a.name}", f"B  {b.name}", "")
     yield f"the same after {first} of {count} commands:" if first else "they differ at once:"
     for number, row in enumerate(trace.rows[:first], 1):
         yield f"{number:>3}  {describe(row.command)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from slotproof.environments.families import FAMILIES
@@ -87,6 +87,12 @@ class Capabilities:
         lists = {name for name in known if isinstance(data[name], list)}
         made: dict[str, Any] = {name: kinds.get(name, tuple)(data[name]) for name in lists}
         return cls(**{name: data[name] for name in known - lists}, **made)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for each order of its sets; what :meth:`from_json` reads."""
+        kinds: dict[type[Any], Callable[[Any], list[Any]]] = {frozenset: sorted, tuple: list}
+        said = asdict(self).items()
+        return {name: kinds[type(it)](it) if type(it) in kinds else it for name, it in said}
 
     @property
     def seen_to_make(self) -> frozenset[str]:

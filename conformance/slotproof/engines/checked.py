@@ -12,7 +12,7 @@ import json
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from slotproof.engines.base import Engine, EngineFailed, Identified, its_own_fault, miscounted
 from slotproof.protocol.commands import Command
@@ -91,8 +91,7 @@ class CheckedEngine(TimedEngine):
     def recompute(self, tokens: list[int], count: int) -> list[int] | None:
         with its_own_fault():
             said = super().recompute(tokens, count)
-        found: list[int] | None = _through_a_pipe(RECOMPUTED, {"tokens": said})["tokens"]
-        return found
+        return cast("list[int] | None", _through_a_pipe(RECOMPUTED, {"tokens": said})["tokens"])
 
     def close(self) -> None:
         with contextlib.suppress(Exception, SystemExit):  # all is said by then

@@ -32,7 +32,8 @@ def installed(build: Build, package: Path) -> Build:
     found = next(iter(distributions(name=build.name, path=[str(package.parent)])), None)
     seen = fingerprint(package)
     known = FAMILIES[build.name].fingerprints.get(build.version)
-    known = known or (recorded(found, build.name) if found and not _origin(found) else None)
+    if not known and found and not _origin(found) and (text := found.read_text("RECORD")):
+        known = of_record(text, build.name)
     release = build.version if seen == known else ""
     return replace(build, release=release, commit=commit(package, found), fingerprint=seen)
 
@@ -44,12 +45,6 @@ def fingerprint(package: Path) -> str:
         (name.as_posix(), base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()))
         for name, path in files
     )
-
-
-def recorded(found: Distribution, name: str) -> str | None:
-    """Return the fingerprint of the files that a wheel had, or None if there is no list of them."""
-    text = found.read_text("RECORD")
-    return of_record(text, name) if text else None
 
 
 def of_record(text: str, name: str) -> str:

@@ -98,8 +98,7 @@ class Pipe:
 
     def _ended(self) -> str:
         """How the driver ended, once its end of a pipe is closed."""
-        status = self.wait(1.0)
-        if status is None:
+        if (status := self.wait(1.0)) is None:
             return "the driver closed its output and goes on"
         if status < 0:
             with contextlib.suppress(ValueError):

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from slotproof.engines.base import (
     Capabilities,
@@ -155,8 +155,7 @@ class ProcessEngine(Identified):
         if answer["id"] != self._next:
             raise pipe.failed("garbage", f"the driver answered message {answer['id']}")
         if not refused:
-            result: dict[str, Any] = answer["result"]
-            return result
+            return cast("dict[str, Any]", answer["result"])
         if answer["kind"] == "usage":
             raise EngineUnusable(answer["error"])
         trace = answer.get("trace") or pipe.stderr()
@@ -195,8 +194,7 @@ class ProcessEngine(Identified):
             return None
         message = {"op": "recompute", "tokens": tokens, "count": count}
         result = self._result(RECOMPUTED, message, self._timeout * count)
-        found: list[int] | None = result["tokens"]
-        return found
+        return cast("list[int] | None", result["tokens"])
 
     def close(self) -> None:
         if self._pipe is not None:

@@ -89,8 +89,7 @@ class InProcessEngine:
 
     def reset(self, config: EngineConfig, seed: int) -> None:
         self._config = config
-        reason = config.too_large()
-        if reason is not None:
+        if (reason := config.too_large()) is not None:
             raise EngineUnusable(f"the reference engine is not built so large: {reason}")
         own: dict[str, Any] = {"seed": seed, "device": self.device, "model": self.model}
         own["audit"] = self.device != "cpu"  # cheap on a GPU only

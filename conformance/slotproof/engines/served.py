@@ -6,7 +6,6 @@ driver that imports slotproof, for the engine it serves does too.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -47,10 +46,9 @@ class Served:
     def _hello(self, protocol: int) -> dict[str, Any]:
         if protocol != PROTOCOL:
             raise ValueError(f"protocol {protocol} is unknown, this is {PROTOCOL}")
-        offered = dataclasses.asdict(self.engine.capabilities)
-        lists = {key: sorted(offered[key]) for key in ("commands", "transitions")}
         names = {"name": f"{self.engine.name} over the wire", "version": self.engine.version}
-        return {"protocol": PROTOCOL, "engine": names, "capabilities": {**offered, **lists}}
+        offered = self.engine.capabilities.to_json()
+        return {"protocol": PROTOCOL, "engine": names, "capabilities": offered}
 
     def reply(self, line: str) -> dict[str, Any]:
         message: Any = None

@@ -43,11 +43,6 @@ def heard() -> bool:
     return _State.heard
 
 
-def arrive() -> None:
-    """Note one that came some other way: the processes of a pool are told by their parent."""
-    _State.arrived = True
-
-
 def check() -> None:
     """Raise ``KeyboardInterrupt`` if one has arrived: what comes now is not to be believed."""
     if _State.arrived:

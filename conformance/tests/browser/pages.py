@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slotproof.campaigns import page
-from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.lines import Head
 from slotproof.campaigns.state import CampaignState, Place, Point
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.config import CONFIGS
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 def state() -> CampaignState:
     """After an hour, with the findings that are in the documents."""
-    offered = offers(InProcessEngine().capabilities)
+    offered = InProcessEngine().capabilities.to_json()
     told = ("sglang 0.5.23", "sglang==0.5.23", "", "sglang", offered, dict(CONFIGS), 0, "1", "a")
     made = CampaignState(Head(*told, 40, 2000, (), None, "", 32, 1))
     for number in range(200):

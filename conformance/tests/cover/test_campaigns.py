@@ -17,7 +17,7 @@ import pytest
 
 from slotproof.campaigns import merging, page, rounds, running, sure
 from slotproof.campaigns.journal import NAME, BadJournal, Journal, canonical, load
-from slotproof.campaigns.lines import Head, offers
+from slotproof.campaigns.lines import Head
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState, Place
 from slotproof.cli import progress_line as telling
@@ -45,7 +45,7 @@ def head(mutant: str = BOTH, seed: int = 0, **changed: Any) -> Head:
         f"reference:{mutant}",
         "",
         under_test.capabilities.profile,
-        offers(under_test.capabilities),
+        under_test.capabilities.to_json(),
         configs,
         seed,
         "0",
