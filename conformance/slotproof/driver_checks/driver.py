@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from slotproof.engines.base import Capabilities, EngineFailed
 from slotproof.engines.pipe import Pipe
@@ -172,13 +172,11 @@ class Driver:
             raise NotAsked(f"{command['do']} is answered with: {answer.get('error')}")
         if SNAPSHOTS.misfit(answer.get("result")) is not None:
             raise NotAsked("snapshots do not follow the schema")
-        found: list[Snapshot] = answer["result"]["snapshots"]
-        return found
+        return cast("list[Snapshot]", answer["result"]["snapshots"])
 
     def one(self) -> Snapshot:
         """The snapshot of one step."""
-        found = self.shown({"do": "step", "n": 1})
-        if not found:
+        if not (found := self.shown({"do": "step", "n": 1})):
             raise NotAsked("a step shows nothing")
         return found[-1]
 

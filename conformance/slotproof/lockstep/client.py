@@ -128,8 +128,7 @@ class Conversation:
         sure = [each for each in fitting if each.do != "abort" or told != "closed"]
         if told == "refused":  # a close may be answered later, an open may not; an abort need not
             sure.sort(key=lambda each: (each.do == "abort", "closed" in each.answers))
-        answered = (*sure, *fitting, None)[0]
-        if answered is None:
+        if (answered := (*sure, *fitting, None)[0]) is None:
             return self._hears_otherwise(told)
         before = self.asked[: self.asked.index(answered)]
         for index, each in enumerate(before):
@@ -335,8 +334,7 @@ class Client:
                 left = ended or (unasked and rid not in fresh)
                 each.left |= each.session == sid and left
         elif message["type"] == "finish":
-            sent = self.requests.get(message["rid"])
-            if sent is None:
+            if (sent := self.requests.get(message["rid"])) is None:
                 return
             sent.answers += 1
             self.unanswered.pop(message["rid"], None)
@@ -365,8 +363,7 @@ class Client:
 
     def prompt_of(self, rid: str) -> Tokens | None:
         """The prompt that a live request of this client must have; ``None`` if not known."""
-        sent = self.requests.get(rid)
-        if sent is None:
+        if (sent := self.requests.get(rid)) is None:
             return None
         if sent.session is None:
             return sent.tokens

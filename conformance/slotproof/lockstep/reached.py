@@ -131,8 +131,7 @@ class Reached:
             if how is not None and how.detaches == "stub":
                 seen = before["sessions"].get(session or "")
                 return "session closing" if seen and seen["closing"] else "turn in flight"
-        sent = client.requests.get(rid)
-        if sent is None:
+        if (sent := client.requests.get(rid)) is None:
             return "unknown request"
         if sent.session is not None:
             sessions = (before["sessions"].get(sent.session), now["sessions"].get(sent.session))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from slotproof.engines.base import EngineFailed
 from slotproof.lockstep.abstraction import abstract
@@ -125,8 +125,7 @@ class LogReferee(Referee):
             self.client.paused = clients["paused"]
             for rid, asked in clients["requests"].items():
                 tokens = hashed(asked["tokens"])
-                sent = Sent(asked["session"], tokens, asked["max_new"], [])
-                self.client.requests[rid] = sent
+                self.client.requests[rid] = Sent(asked["session"], tokens, asked["max_new"], [])
 
     def hear(self, line: Mapping[str, Any]) -> None:
         """What clients said and heard up to this line, though nothing else of it is judged."""
@@ -173,8 +172,7 @@ class LogReferee(Referee):
             whole.setdefault("events", [])
         else:
             whole.pop("events", None)
-        result: Snapshot = whole
-        return result
+        return cast("Snapshot", whole)
 
     def _without_state(self, whole: Snapshot) -> list[Violation]:
         """The spec follows the events; clients are heard with the next state."""
@@ -210,8 +208,7 @@ def filled(line: Snapshot) -> Snapshot:
     if "pools" in line:
         whole["pools"] = {name: {"free": [], **pool} for name, pool in line["pools"].items()}
         whole["rows"] = {"used": {}, **line["rows"]}
-    result: Snapshot = whole
-    return result
+    return cast("Snapshot", whole)
 
 
 def parts_of(line: Snapshot) -> set[str]:

@@ -162,8 +162,7 @@ def _replayed(engine: Engine, name: str, trace: Trace, link: str | None) -> Cell
         log = again(engine, trace)
     except Refused as reason:
         return Cell("can't run", "odd", title=str(reason))
-    broken = log[-1].violations
-    if not broken:
+    if not (broken := log[-1].violations):
         return Cell("no", "good", title="the trace of the other build conforms here")
     if name in {mark(log[-1], each).id for each in broken}:
         return Cell(str(len(log)), "bad", link, "by the trace of another build")

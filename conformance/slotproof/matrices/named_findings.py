@@ -98,8 +98,7 @@ def look(engine: Engine, finding: NamedFinding, out: Path) -> Seen:
         except Refused as reason:
             odd = odd or Seen(Cell("can't run", "odd", title=str(reason)))
             continue
-        broken = log[-1].violations
-        if not broken:
+        if not (broken := log[-1].violations):
             clean = True
             continue
         wanted = trace.violations[0].clause

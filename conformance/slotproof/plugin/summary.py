@@ -60,9 +60,13 @@ class Summary:
 
         terminalreporter.section("slotproof")
         first = self.seen[0]
-        total: Counter[str] = Counter()
+        total, passed, by_choice = Counter[str](), Counter[str](), Counter[str]()
+        missing: dict[str, str] = {}
         for seen in self.seen:
             total.update({name: seen[name] for name in ("examples", "commands", "iterations")})
+            passed.update(seen["set_aside"])
+            by_choice.update(seen["by_choice"])
+            missing |= seen["not_observed"]
         names = dict.fromkeys(seen["config"] for seen in self.seen)
         write(labelled("engine", f"{first['engine']} (profile {first['profile']})"))
         write(labelled("configurations", ", ".join(names)))
@@ -74,12 +78,6 @@ class Summary:
             write(labelled("", f"{name}: {run} of {planned} that were planned"))
         reached = {name for seen in self.seen for name in seen["transitions"]}
         write(labelled("transitions", f"{len(reached)} reached"))
-        passed, by_choice = Counter[str](), Counter[str]()
-        missing: dict[str, str] = {}
-        for seen in self.seen:
-            passed.update(seen["set_aside"])
-            by_choice.update(seen["by_choice"])
-            missing |= seen["not_observed"]
         for line in left_out(passed, missing, by_choice):
             write(line)
         never = self.never()

@@ -68,8 +68,7 @@ def _lines(view: View, releases: Sequence[Elsewhere]) -> Iterator[str]:
     yield from details("The whole script", alone.render(view), "python")
     yield from ("## Releases", "")
     if releases:
-        yield "| release | seen | with |"
-        yield "|---|---|---|"
+        yield from ("| release | seen | with |", "|---|---|---|")
         for each in releases:
             yield f"| {code(each.release)} | {text(scrubbed(each.says))} | {text(each.versions)} |"
     else:

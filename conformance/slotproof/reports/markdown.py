@@ -20,8 +20,7 @@ def render(view: View, path: str = "TRACE") -> str:
 
 
 def _lines(view: View, path: str) -> Iterator[str]:
-    trace = view.trace
-    first = view.first
+    trace, first = view.trace, view.first
     yield from (f"## {text(sentences.headline(view))}", "")
     if first is not None:
         at, where = in_all(trace).split(" ", 1)
@@ -50,8 +49,7 @@ def _lines(view: View, path: str) -> Iterator[str]:
             yield from fenced(last_said(violation), "")
         yield ""
     if differs := [(step, each) for step in view.steps for each in step.differs]:
-        yield "| step | field | spec | engine | last transition |"
-        yield "|---|---|---|---|---|"
+        yield from ("| step | field | spec | engine | last transition |", "|---|---|---|---|---|")
         for step, each in differs:
             cells = (code(each["what"]), _known(each, "spec"), _known(each, "engine"))
             yield f"| {step.label} | {' | '.join(cells)} | {code(each.get('at', '–'))} |"
@@ -139,16 +137,11 @@ def fenced(lines: list[str], language: str) -> Iterator[str]:
     fence = "```"
     while any(fence in line for line in shown):
         fence += "`"
-    yield ""
-    yield fence + language
-    yield from shown
-    yield fence
-    yield ""
+    yield from ("", fence + language, *shown, fence, "")
 
 
 def details(title: str, body: str, language: str) -> Iterator[str]:
     """The same, folded away."""
-    yield "<details>"
-    yield f"<summary>{title}</summary>"
+    yield from ("<details>", f"<summary>{title}</summary>")
     yield from fenced(body.rstrip("\n").split("\n"), language)
     yield from ("</details>", "")

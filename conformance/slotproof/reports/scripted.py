@@ -50,8 +50,7 @@ def _lines(trace: Record) -> Iterator[str]:
     yield "CONFIG = {"
     for name, value in trace.config.to_json().items():
         yield f'    "{name}": {literal(value)},'
-    yield from ("}", "")
-    yield ""
+    yield from ("}", "", "")
     yield f"def {name_of(trace)}():"
     options = [f"seed={trace.seed}"]
     if trace.chosen_profile:

@@ -24,8 +24,7 @@ LONGEST = 160
 
 def headline(view: View) -> str:
     """What was violated, in a sentence."""
-    first = view.first
-    if first is None:
+    if (first := view.first) is None:
         return "Nothing was violated"
     pool = EQUATIONS.get(first.invariant)
     shown = next((each for each in view.steps[-1].pools if each.name == pool), None)

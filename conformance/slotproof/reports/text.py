@@ -219,7 +219,6 @@ def _owned(frame: Frame) -> Iterator[str]:
 
 def _equation(figures: dict[str, int]) -> str:
     terms = " + ".join(f"{figures[name]} {name}" for name in TERMS if name in figures)
-    checked = sum_of(figures)
-    if checked is None:
+    if (checked := sum_of(figures)) is None:
         return f"{terms} of {figures['total']} (no check ran)"
     return f"{terms} {checked.result}"

@@ -136,8 +136,7 @@ class Drawing:
 
     def near(self, action: Action) -> Action:
         """The same with an argument changed a little."""
-        names = list(action.arguments)
-        if not names:
+        if not (names := list(action.arguments)):
             return self.action()
         name = names[self.below(len(names))]
         domain = self.rules[action.rule].fields[name]

@@ -83,22 +83,18 @@ class Always(Among):
         return self.values[0]
 
 
-class Either:
+class Either(Among):
     """Of one of some domains, each as often."""
 
     def __init__(self, *domains: Domain) -> None:
-        self.domains = domains
-        self.strategy: st.SearchStrategy[Any] = st.one_of(*(each.strategy for each in domains))
+        super().__init__(domains)
+        self.strategy = st.one_of(*(each.strategy for each in domains))
 
     def draw(self, random: Random) -> Any:
-        return self.domains[int(random.random() * len(self.domains))].draw(random)
-
-    def near(self, random: Random, value: Any) -> Any:
-        del value
-        return self.draw(random)
+        return super().draw(random).draw(random)
 
     def holds(self, value: object) -> bool:
-        return any(each.holds(value) for each in self.domains)
+        return any(each.holds(value) for each in self.values)
 
 
 class Built:

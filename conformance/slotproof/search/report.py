@@ -415,11 +415,8 @@ def compare(trace: Trace) -> dict[str, int | str] | None:
     ):
         return None
     need = exhibit.depth
+    text = f"{taken} transitions; the spec with this bug needs {need}"
+    text += f" (slotproof prove --mutant {name})"
     if taken == need:
         text = f"{taken} transitions, as few as the spec with this bug needs: none is shorter"
-    else:
-        text = (
-            f"{taken} transitions; the spec with this bug needs {need} "
-            f"(slotproof prove --mutant {name})"
-        )
     return {"transitions": taken, "spec": need, "text": text}

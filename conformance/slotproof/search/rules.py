@@ -156,8 +156,7 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
         def conversation_again(self, who: Chosen, back: int) -> None:
             """Two turns once more, the first of them with stop tokens that the second one answers:
             what a turn was told is not the next one's."""
-            known = conversations(self.texts())
-            if not known:
+            if not (known := conversations(self.texts())):
                 for length in (2, 1):
                     self.whole(self.of(who), Prompt(1, length), 3)
                 return

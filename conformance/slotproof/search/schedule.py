@@ -89,8 +89,7 @@ class Schedule:
 
         Those come first that have had least: the last share may be none.
         """
-        due = sorted(self._waiting, key=lambda batch: batch.done)
-        if not due:
+        if not (due := sorted(self._waiting, key=lambda batch: batch.done)):
             due, self._next = self._next or [], next(self._batches, None)
         self._waiting = []
         now, count = time.monotonic(), math.ceil(len(due) / jobs)

@@ -251,21 +251,12 @@ class _Lowering:
 def renamed(commands: list[Command]) -> list[Command]:
     """Sessions named s1, s2, … and requests r1, r2, … in the order in which they come."""
     names: dict[str, dict[str, str]] = {"session": {}, "rid": {}}
-    for command in commands:
+    result = [dict(command) for command in commands]
+    for command in result:
         for field, known in names.items():
-            if command.get(field) is not None:
-                known.setdefault(command[field], f"{field[0]}{len(known) + 1}")
-    return [
-        {
-            **command,
-            **{
-                field: known[command[field]]
-                for field, known in names.items()
-                if command.get(field) is not None
-            },
-        }
-        for command in commands
-    ]
+            if (name := command.get(field)) is not None:
+                command[field] = known.setdefault(name, f"{field[0]}{len(known) + 1}")
+    return result
 
 
 def _size(commands: list[Command]) -> tuple[int, int, int]:

@@ -105,8 +105,7 @@ def transitions(document: Any) -> Iterator[str]:
         changed = {name: state[name] for name in document["vars"] if state[name] != before[name]}
         yield "       " + " ".join(map(_said, changed, changed.values()))
         before = state
-    yield ""
-    yield f"violated: {', '.join(meta['violated'])}"
+    yield from ("", f"violated: {', '.join(meta['violated'])}")
 
 
 def _said(name: str, value: Any) -> str:

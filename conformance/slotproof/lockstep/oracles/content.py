@@ -31,8 +31,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
 
 
 def _stamps(seen: Observation) -> Iterator[Violation]:
-    content = seen.snapshot.get("content")
-    if content is None:
+    if (content := seen.snapshot.get("content")) is None:
         return
     for owner in seen.owners:
         known = _known(seen, owner)

@@ -14,8 +14,7 @@ _HASHES = ": the hash is {said}, theirs {right}"
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for sid, session in seen.snapshot["sessions"].items():
-        expected = seen.client.history.get(sid)
-        if expected is None:
+        if (expected := seen.client.history.get(sid)) is None:
             continue
         seen.coverage.checked["INV-HISTORY"] += 1
         if session["history"] != len(expected):

@@ -23,8 +23,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         return  # a match without a row yet: which pages it locks is not shown
     seen.coverage.checked["INV-LOCK"] += 1
     for pool in POOL_NAMES:
-        tree = snapshot["tree"].get(pool, ())
-        if not tree:
+        if not (tree := snapshot["tree"].get(pool, ())):
             continue
         least, most = Counter[int](), Counter[int]()
         for owner in seen.owners:

@@ -9,8 +9,7 @@ from slotproof.lockstep.observation import Observation, Violation, violated
 
 def judge(seen: Observation) -> Iterator[Violation]:
     for pool, queue in seen.snapshot.get("reusable", {}).items():
-        view = seen.snapshot["pools"].get(pool)
-        if view is None:
+        if (view := seen.snapshot["pools"].get(pool)) is None:
             continue
         seen.coverage.checked["INV-REUSE"] += 1
         unlocked = {page for page, locks in seen.snapshot["tree"].get(pool, ()) if locks == 0}

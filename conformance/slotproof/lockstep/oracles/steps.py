@@ -43,8 +43,7 @@ _CURSORS = {OWN[f"{whose}.E"]: OWN[f"{whose}.Q"] for whose in ("slot", "req")}
 
 
 def judge(seen: Observation) -> Iterator[Violation]:
-    events = seen.snapshot.get("events")
-    if events is None:
+    if (events := seen.snapshot.get("events")) is None:
         return
     world = seen.before
     world.writers.clear()
@@ -112,14 +111,12 @@ def _why(
 def _of_use(world: World, sid: str, aborts: bool) -> bool:
     """Whether anything of a slot could be restored, or no turn waits. One that a retract left may
     go where its turn is aborted, if it goes beyond the history and can't be cut to that."""
-    actor = world.actors.get(sid)
-    if actor is None:
+    if (actor := world.actors.get(sid)) is None:
         return False
     beyond = actor[OWN["slot.C"]] > actor[OWN["session.history"]]
     if aborts and beyond and world.blocked(_PARTIAL, sid) is not None:
         return False
-    blocked = world.blocked(_RESTORE, sid)
-    if blocked is None:
+    if (blocked := world.blocked(_RESTORE, sid)) is None:
         return bool(_compiled(_REUSES, world.constants.page_size)(world.vector(sid), {}))
     return blocked == "turn"
 

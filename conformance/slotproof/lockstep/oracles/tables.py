@@ -16,8 +16,7 @@ def judge(seen: Observation) -> Iterator[Violation]:
         if gone := [name for name in names if name not in served]:
             words = "{table} has an entry for {name}, who is gone"
             yield violated("INV-TABLES.ended", words, table=table, name=gone[0])
-    queues = seen.snapshot.get("queues")
-    if queues is None:
+    if (queues := seen.snapshot.get("queues")) is None:
         return
     seen.coverage.checked["INV-TABLES"] += 1
     times = Counter(name for names in queues.values() for name in names)
