@@ -126,7 +126,7 @@ def gate(
         of_head = tell if base is None else _of("head", tell)
         head = compared.look(spec, entries, plan, workers, folder, of_head)
         if before is not None:
-            compared.against(spec_of_base, before.gate.build.title, head, folder, of_base)
+            compared.against(spec_of_base, spec, before.gate.build.title, head, folder, of_base)
         compared.confirm(spec, head, folder, of_head)
         compared.by_patches(spec, head, of_head)
     summary = _summary(head, before, folder)

@@ -169,6 +169,11 @@ class EngineSpec:
         changed = self.text != family and not build.release
         return replace(build, argument=f"{family}@{python}") if changed else build
 
+    def package(self) -> Path | None:
+        """Return the folder of a build's package; None for an engine that is no build."""
+        family = self._family()
+        return self._place(family)[1] if family else None
+
     def driver(self) -> list[str]:
         """The command that starts the engine's driver; an engine that needs none is served.
 

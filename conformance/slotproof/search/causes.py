@@ -3,14 +3,15 @@
 Which clause breaks first depends on the other events of an iteration, so one bug has many
 identities. Two findings share a cause if one patch of a known bug removes both
 (:mod:`slotproof.search.patches`), or if one change of the spec explains both. A finding that a
-patch removes shares nothing with a finding that this patch leaves. Other findings share a cause if
+patch removes shares nothing with a finding that this patch leaves. All others have one cause where
+the build differs in one method from a base that shows none of them. Else they share a cause if
 the same event, of a turn or of a plain request, departs first, or if they break the same clauses
 and depart in the same variables; crashes and stalls if their words are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -37,10 +38,12 @@ def causes(
     findings: Sequence[Finding],
     removed: Mapping[str, str] = MappingProxyType({}),
     words: Mapping[str, str] = MappingProxyType({}),
+    differs: Collection[str] = (),
 ) -> list[Cause]:
     """Group findings by cause. Causes that no patch removes come first, then the plainest.
 
-    ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch.
+    ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch;
+    ``differs`` are the methods that differ from a build that shows none of the findings.
     """
     looks = {id(each): _look(each) for each in findings}
 
@@ -48,6 +51,8 @@ def causes(
         patches = removed.get(one.id), removed.get(other.id)
         if any(patches):
             return patches[0] == patches[1]
+        if len(differs) == 1:
+            return True
         if one.mark.what or other.mark.what:
             return one.mark.stop == other.mark.stop
         if one.trace.changes & other.trace.changes or looks[id(one)] == looks[id(other)]:
@@ -59,7 +64,7 @@ def causes(
         linked = [group for group in groups if any(linked_to(finding, each) for each in group)]
         merged = [finding, *(each for group in linked for each in group)]
         groups = [group for group in groups if group not in linked] + [merged]
-    made = [_cause(group, removed, words) for group in groups]
+    made = [_cause(group, removed, words, differs) for group in groups]
     return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
 
 
@@ -74,12 +79,20 @@ def _look(finding: Finding) -> tuple[object, ...]:
     return finding.mark.clause, shown.clauses, shown.departs
 
 
-def _cause(group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str]) -> Cause:
+def _cause(
+    group: list[Finding],
+    removed: Mapping[str, str],
+    words: Mapping[str, str],
+    differs: Collection[str],
+) -> Cause:
     found = tuple(sorted(group, key=lambda each: each.plainness))
     first = found[0]
     patch = removed.get(first.id, "")
     if patch:
         return Cause(patch, words.get(patch, ""), found, patch)
+    if len(differs) == 1:
+        (method,) = differs
+        return Cause(first.id, f"the build differs from the base in {method} alone", found)
     shared = [each.words for each in first.trace.explained or () if each.always]
     shared = [each for each in shared if all(each in other.trace.changes for other in found)]
     if shared:

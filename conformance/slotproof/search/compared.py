@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotproof.engines.base import versioned
+from slotproof.engines.differences import differing
 from slotproof.engines.registry import EngineSpec
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
@@ -77,9 +78,15 @@ def baseline_of(base: Looked, folder: Folder) -> Baseline:
 
 
 def against(
-    base: EngineSpec, name: str, head: Looked, folder: Folder, tell: Progress = lambda *_: None
+    base: EngineSpec,
+    spec: EngineSpec,
+    name: str,
+    head: Looked,
+    folder: Folder,
+    tell: Progress = lambda *_: None,
 ) -> None:
-    """What is new, or not judged, is tried on the base: what it does as well becomes a group."""
+    """What is new, or not judged, is tried on the base: what it does as well becomes a group. The
+    rest comes from what the head, ``spec``, has changed."""
     if interrupts.arrived() or all(each.group for each in head.judged):
         return
     with closing(base.open()) as engine, interrupts.noted():
@@ -88,6 +95,9 @@ def against(
             tell("replaying what is new", index, len(head.judged))
             if not each.group and before.shows(each.finding.trace):
                 head.judged[index] = _known(head.gate, each, name, folder)
+        old, new = base.package(), spec.package()
+        if old and new and engine.capabilities == head.gate.engine.capabilities:
+            head.gate.differs = differing(old, new)
 
 
 def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:

@@ -93,6 +93,8 @@ class Gate:
     """The sentence of each patch."""
     cut: str = ""
     """Words where no time was left to try patches on every finding."""
+    differs: list[str] = field(default_factory=list)
+    """The methods in which it differs from the base, where what is new was tried on that."""
     tell: Callable[[str, int, int], None] = lambda *_: None
     """Told what is done, how much of it is over, and of how much."""
 
@@ -275,7 +277,8 @@ class Gate:
 
     def new(self, judged: list[Judged]) -> list[Cause]:
         """The causes of what is new."""
-        return causes([each.finding for each in judged if each.new], self.removed, self.words)
+        new = [each.finding for each in judged if each.new]
+        return causes(new, self.removed, self.words, self.differs)
 
     def _known(self, found: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:

@@ -92,6 +92,14 @@ def test_a_patch_says_more_than_what_the_findings_look_like() -> None:
     assert len(causes([SAVE, AGAIN], {SAVE.id: "p", AGAIN.id: "q"})) == 2
 
 
+def test_findings_of_the_one_method_that_differs_from_the_base() -> None:
+    """A known bug is a cause of its own; with two methods it is not known whose bug it is."""
+    found = causes([SAVE, LOST, TICK, FULL], {LOST.id: "p"}, {}, ["Slot.save in e/slot.py"])
+    assert names(found) == [[SAVE.id, FULL.id, TICK.id], [LOST.id]]
+    assert found[0].why == "the build differs from the base in Slot.save in e/slot.py alone"
+    assert len(causes([SAVE, TICK], differs=["Slot.save in e/slot.py", "e/row.py"])) == 2
+
+
 def test_a_trace_that_was_kept_is_explained_as_before(tmp_path: Path) -> None:
     """A campaign that is resumed judges findings of its journal."""
     kept = []

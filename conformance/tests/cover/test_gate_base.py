@@ -88,13 +88,28 @@ def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> No
             EngineSpec(DOUBLE), Baseline(folder=tmp_path), plan, 1, folder, lambda *_: None
         )
         assert [each.new for each in head.judged] == [True]
-        compared.against(EngineSpec(base), "the base", head, folder)
+        compared.against(EngineSpec(base), EngineSpec(DOUBLE), "the base", head, folder)
         assert [each.new for each in head.judged] == [not known]
         if known:
             (group,) = head.gate.baseline.groups
             assert head.judged[0].group == group
             assert group.covers(head.gate.name) and group.reason == "in the base, the base"
             assert (tmp_path / group.traces[0]).is_file()
+
+
+def test_a_bug_comes_from_the_one_method_that_differs(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def package(spec: EngineSpec) -> Path:
+        folder = here / spec.text.partition(":")[2] / "e"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "slot.py").write_text(f"def save():\n    return {spec.text!r}\n")
+        return folder
+
+    monkeypatch.setattr(EngineSpec, "package", package)
+    code, said = gate(capsys, "--base", "reference", "--engine", DOUBLE, *SMALL)
+    why = "the build differs from the base in save in e/slot.py alone"
+    assert code == 1 and [each["why"] for each in said["new"]] == [why]
 
 
 def test_a_baseline_counts_on_both(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
