@@ -33,11 +33,12 @@ def _bytes(path: Path) -> bytes:
 
 def _methods(old: str, new: str) -> Iterator[str]:
     """Return the method of each line in which two texts differ."""
-    lines, owners = [text.splitlines() for text in (old, new)], [*map(_owners, (old, new))]
-    for tag, *places in SequenceMatcher(None, *lines, autojunk=False).get_opcodes():
-        for owner, first, last in zip(owners, places[::2], places[1::2], strict=True):
-            if tag != "equal":
-                yield from (owner.get(line + 1, "") for line in range(first, last))
+    before, after = _owners(old), _owners(new)
+    matcher = SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    for tag, *places in matcher.get_opcodes():
+        if tag != "equal":
+            yield from (before.get(line + 1, "") for line in range(*places[:2]))
+            yield from (after.get(line + 1, "") for line in range(*places[2:]))
 
 
 def _owners(text: str) -> dict[int, str]:

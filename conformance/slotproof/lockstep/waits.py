@@ -13,7 +13,7 @@ CAUSES = {
     "nobody": "{n} belong to nobody",
     "locks": "{n} are protected, and no slot or request has them in its prefix",
     "idle": "sessions that nobody uses hold {n}",
-    "waiting": "sessions whose own turns wait hold {n}",
+    "waiting": "sessions with a turn, or a close, that waits hold {n}",
     "running": "requests that run hold {n}",
     "total": "there is not so much in all",
     "reserve": "all that it needs is there: the engine sets more aside than that",
@@ -88,19 +88,22 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
         # Engines reserve differently: what a request may come to take counts where it could be had.
         wanted = most if least <= there < most <= there + held else least
         if there < wanted:
-            return _held(seen, name, wanted - there, sid)
+            margins = " with margins" if wanted > least else ""
+            return _held(seen, name, wanted - there, sid, margins)
         spare[name] = there - most
     tightest = min(spare, key=lambda name: spare[name], default="full")
     return f"{tightest if rows['free'] else 'rows'}-reserve", CAUSES["reserve"]
 
 
-def _held(seen: Observation, name: str, short: int, sid: str | None) -> tuple[str, str]:
+def _held(
+    seen: Observation, name: str, short: int, sid: str | None, margins: str = ""
+) -> tuple[str, str]:
     """The cause where so much is missing of a pool, or of the rows."""
     shares = _shares(seen, name, sid)
     enough = (holder for holder in _HOLDERS if shares[holder] >= short)
     most = max(_HOLDERS, key=lambda holder: shares[holder])
     who = next(enough, most) if sum(shares.values()) >= short else "total"
-    words = f"of {name} it lacks {short}: {CAUSES[who].format(n=shares.get(who))}"
+    words = f"of {name} it lacks {short}{margins}: {CAUSES[who].format(n=shares.get(who))}"
     return f"{name}-{who}", words
 
 

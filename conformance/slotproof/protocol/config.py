@@ -131,6 +131,8 @@ class EngineConfig:
         window = f", sliding window {self.window} with {self.swa_tokens} tokens"
         pools = f"{self.total_tokens} tokens{window if self.window else ''}"
         options = f", with {', '.join(self.options)}" if self.options else ""
+        if self.branching:
+            options += " (requests without a session are turns of one that keeps no slot)"
         return f"page size {self.page_size}, pool of {pools}{options}"
 
     def too_large(self) -> str | None:

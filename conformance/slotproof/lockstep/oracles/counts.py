@@ -146,7 +146,8 @@ def _figures(seen: Observation, actor: str) -> str:
     if actor.startswith("/"):
         return _lengths(requests.get(actor[1:]))
     slot = _lengths(seen.snapshot["slots"].get(actor))
-    turn = next((each for each in requests.values() if each["session"] == actor), None)
+    of = (each for each in requests.values() if each["session"] == actor)
+    turn = next((each for each in of if each["kind"] != "stub"), None)
     return f"slot {slot}, turn {_lengths(turn)}"
 
 
