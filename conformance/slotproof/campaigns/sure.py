@@ -57,9 +57,7 @@ def how_sure(state: CampaignState) -> dict[str, Any]:
             "by_one_example": sum(count == 1 for count in state.shown.values()),
             "next_example": good_turing(state.shown, examples),
             "at_most": 3 / examples if examples and not state.shown else None,
-            "last_new": {"example": last.examples, "seconds": round(last.seconds, 1)}
-            if last
-            else None,
+            "last_new": last and {"example": last.examples, "seconds": round(last.seconds, 1)},
         },
         "mutants": {"killed": KILLED, "of": OF, "examples": RUN},
     }

@@ -48,12 +48,8 @@ def painted(text: str) -> Iterator[Painted]:
     for line in rest:
         wrong = "≠" in line or line.endswith(", one < 0") or line.startswith("  INV-")
         numbered = line[:5].strip().isdigit()
-        yield Painted(
-            line,
-            red=wrong,
-            bold=numbered and not wrong,
-            dim=line.startswith("       T-") and not wrong,
-        )
+        dim = line.startswith("       T-") and not wrong
+        yield Painted(line, red=wrong, bold=numbered and not wrong, dim=dim)
 
 
 def commands(count: int) -> str:

@@ -72,13 +72,9 @@ def picture(life: Lifecycle) -> str:
     height = bottom + MARGIN + max((arc.reach for arc in below), default=0)
     width = 2 * MARGIN + len(life.states) * BOX + (len(life.states) - 1) * GAP
     sizes = {"box": BOX, "margin": MARGIN, "line": LINE, "head": HEAD, "left": _left}
+    sizes |= {"top": top, "bottom": bottom, "width": width, "height": height}
     template = templates("spec_documents").get_template("life.svg.jinja")
-    return (
-        template.render(
-            sizes, life=life, arcs=arcs, top=top, bottom=bottom, width=width, height=height
-        )
-        + "\n"
-    )
+    return template.render(sizes, life=life, arcs=arcs) + "\n"
 
 
 def _left(index: int) -> float:

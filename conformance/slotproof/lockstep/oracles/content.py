@@ -34,10 +34,9 @@ def _stamps(seen: Observation) -> Iterator[Violation]:
     if (content := seen.snapshot.get("content")) is None:
         return
     for owner in seen.owners:
-        known = _known(seen, owner)
-        stamps = content.get(str(owner.row), ())
-        if known is None:
+        if (known := _known(seen, owner)) is None:
             continue
+        stamps = content.get(str(owner.row), ())
         seen.coverage.checked["INV-CONTENT"] += 1
         for position, (token, stamped) in enumerate(stamps[: owner.C]):
             if stamped != position or (position < len(known) and token != known[position]):
