@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from slotproof.cli.app import status
 from slotproof.engines.base import Engine
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.observation import Violation
@@ -20,22 +22,19 @@ from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.reports.trace import Trace
+from slotproof.search import report
 from slotproof.traces.frames import Frame
 from slotproof.traces.record import Row
 from tests.processes import Descent, finished
-
-STEP: Command = {"do": "step", "n": 1}
+from tests.turns import OPEN, STEP, turn
 
 
 def submit(
     rid: str, session: str | None = "s1", length: int = 3, max_new: int = 4, first: int = 1
 ) -> Command:
-    tokens = list(range(first, first + length))
-    fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
-    return {"do": "submit", **fields}
+    return turn(rid, length, max_new, session, first)
 
 
-OPEN: Command = {"do": "open", "session": "s1"}
 TURN_1: list[Command] = [OPEN, submit("r1", length=6), {"do": "step", "n": 6}]
 """A finished turn: 6 tokens of prompt, 4 of output; the slot holds the KV of 9."""
 
@@ -89,6 +88,56 @@ def commands() -> Any:
     made = Commands()
     vars(made).update(submit=submit, STEP=STEP, OPEN=OPEN, TURN_1=TURN_1)
     return made
+
+
+class CommandLine:
+    """Runs command lines in this process, and reads what they print."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def _read(self, argv: Sequence[str], ends: int) -> tuple[str, str]:
+        self._capfd.readouterr()
+        assert status(argv) == ends
+        return self._capfd.readouterr()
+
+    def __call__(self, argv: Sequence[str], ends: int = 0) -> str:
+        """Return standard output."""
+        return self._read(argv, ends)[0]
+
+    def json(self, argv: Sequence[str], ends: int = 0) -> Any:
+        return json.loads(self(argv, ends))
+
+    def ran(self, *argv: object) -> tuple[int, Any]:
+        """Return the status, and the document of ``--json``."""
+        self._capfd.readouterr()
+        code = status([*map(str, argv), "--json"])
+        return code, json.loads(self._capfd.readouterr().out)
+
+    def wrong(self, argv: Sequence[str]) -> str:
+        """Return the one line that a command line with a mistake gives."""
+        out, err = self._read(argv, 2)
+        assert out == "" and err.startswith("slotproof: ")
+        assert err.count("\n") == 1 and err.endswith("\n")
+        return err
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capfd)
+
+
+@pytest.fixture
+def earned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dozen examples are enough here. What a verdict needs is tested in test_earned.py."""
+    monkeypatch.setattr(report, "missing", lambda *_: None)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 EVIL = (

@@ -31,29 +31,51 @@ def turn1(d: Any) -> Any:
     return d.open("s").submit("s", "r1", [5, 6, 7, 8], 7).step(7)
 
 
-@scenario("22213-double-count", {"INV-CHECKER"}, 106)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
+def again(d: Any) -> Any:
+    """The session's second turn."""
+    return turn1(d).submit("s", "r2", [1, 2], 3).step()
 
 
-@scenario("22213b-rows-on-loan", {"INV-ROWS"}, 100)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
+def first(d: Any, prompt: int, max_new: int = 9) -> Any:
+    """A first turn, in a session."""
+    return d.open("s").submit("s", "r1", list(range(5, 5 + prompt)), max_new)
 
 
-@scenario("retract-unheard", set())
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 9).step(3).do("retract").step()
+def alone(d: Any, prompt: int, max_new: int = 9) -> Any:
+    """A request without a session."""
+    return d.submit(None, "r1", list(range(5, 5 + prompt)), max_new)
 
 
-@scenario("restore-all-or-nothing", set())
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 0).drain().submit("s", "r2", [], 3).step()
+def closes(d: Any) -> Any:
+    return d.do("close", session="s")
 
 
-@scenario("overlap-retracts-unheard", set(), overlap=True)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 2).step(40)
+scenario("22213-double-count", {"INV-CHECKER"}, 106)(again)
+scenario("22213b-rows-on-loan", {"INV-ROWS"}, 100)(again)
+scenario("20070-unaligned-protected", {"INV-SUM-FULL", "INV-ALIGN"}, 94, page_size=4)(again)
+scenario("stale-first-position", {"INV-CONTENT"})(again)
+scenario("22790a-abort-drops-row", {"INV-SUM-FULL", "INV-ROWS", "INV-OWNER"}, 97)(
+    lambda d: closes(again(d).do("abort", rid="r2").step()).step()
+)
+scenario("22790c-history-at-create", set())(
+    lambda d: again(d).do("abort", rid="r2").submit("s", "r3", [3], 3).step()
+)
+scenario("21875a-close-releases-running", {"INV-SUM-FULL", "INV-OWNER"}, 109)(
+    lambda d: closes(again(d)).step()
+)
+scenario("22790d-two-in-flight", {"INV-SUM-FULL", "INV-OWNER"})(
+    lambda d: turn1(d).submit("s", "r2", [1, 2], 3).submit("s", "r3", [3], 3).step()
+)
+scenario("session-late-timeout", set(), timeout=300)(lambda d: turn1(d).tick(300))
+scenario("22862m-extra-minus-one", set(), 100)(lambda d: turn1(d).submit("s", "r2", [], 3).step())
+scenario("last-token-kept", set(), drops_last=True)(
+    lambda d: turn1(d).submit("s", "r2", [1], 1).drain()
+)
+scenario("retract-unheard", set())(lambda d: alone(d, 2).step(3).do("retract").step())
+scenario("restore-all-or-nothing", set())(
+    lambda d: first(d, 2, 0).drain().submit("s", "r2", [], 3).step()
+)
+scenario("overlap-retracts-unheard", set(), overlap=True)(lambda d: alone(d, 2, 2).step(40))
 
 
 @scenario("answer-overshoot", set(), draft=4)
@@ -68,9 +90,7 @@ def stopped(d: Any) -> None:
     d.submit(None, "r4", [5, 6], 8, stop=tuple(second[-1:])).drain()
 
 
-@scenario("answer-no-reason", set())
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 1).drain()
+scenario("answer-no-reason", set())(lambda d: alone(d, 1, 1).drain())
 
 
 @scenario("abort-unasked", set(), max_running=1)
@@ -80,10 +100,7 @@ def _(d: Any) -> None:
     d.step(3)
 
 
-@scenario("abort-unheard", set())
-def aborted(d: Any) -> None:
-    d.submit(None, "r1", [5], 9).step(3)
-    d.do("abort", rid="r1").step()
+scenario("abort-unheard", set())(lambda d: alone(d, 1).step(3).do("abort", rid="r1").step())
 
 
 @scenario("limit-one-more", set(), max_running=1)
@@ -95,24 +112,10 @@ def two_at_once(d: Any) -> None:
 @scenario("session-opened-twice", set())
 @scenario("session-silent-close", set())
 def opened_again(d: Any) -> None:
-    d.open("s").do("close", session="s").do("close", session="s").open("s").step()
+    closes(closes(d.open("s"))).open("s").step()
 
 
-def answer(d: Any, rid: str) -> list[int]:
-    return list(next(each["tokens"] for each in d.messages if each.get("rid") == rid))
-
-
-@scenario("session-early-timeout", set(), timeout=300)
-def _(d: Any) -> None:
-    d.open("s").step()
-    d.tick(60)
-
-
-@scenario("session-late-timeout", set(), timeout=300)
-def _(d: Any) -> None:
-    turn1(d).tick(300)
-
-
+scenario("session-early-timeout", set(), timeout=300)(lambda d: d.open("s").step().tick(60))
 REFUSED = {"INV-SUM-FULL", "INV-OWNER", "INV-ROWS", "INV-LOCK"}
 
 
@@ -123,16 +126,10 @@ def refused(d: Any) -> None:
     d.submit("s", "r2", [1, 2], 3).step()
 
 
-@scenario("20070-unaligned-protected", {"INV-SUM-FULL", "INV-ALIGN"}, 94, page_size=4)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
-
-
 @scenario("20557-empty-key", {"INV-SUM-FULL", "INV-OWNER"}, 99)
 @scenario("9173-empty-slot-crash", {"IndexError"})
 def empty_key(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 0).step()
-    d.submit("s", "r2", [], 1).step()
+    first(d, 1, 0).step().submit("s", "r2", [], 1).step()
 
 
 @scenario("22273-doomed-restores", {"INV-SUM-FULL", "INV-ORDER"}, 68)
@@ -145,7 +142,7 @@ def _(d: Any) -> None:
 
 @scenario("22862-no-free-tail", {"INV-SUM-FULL", "INV-OWNER"}, 96, draft=4)
 def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 90).step(2)
+    first(d, 1, 90).step(2)
     [req] = d.engine.scheduler.running_reqs()
     while req.kv_allocated_len - req.kv_committed_len < 4:  # a round that accepted no draft
         d.step()
@@ -154,7 +151,7 @@ def _(d: Any) -> None:
 
 @scenario("22862r-unaligned-free-tail", {"INV-SUM-FULL", "INV-OWNER"}, page_size=4, draft=4)
 def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 90).step(2)
+    first(d, 1, 90).step(2)
     [req] = d.engine.scheduler.running_reqs()
     while req.kv_committed_len % 4 == 0 or req.kv_allocated_len == req.kv_committed_len:
         d.step()
@@ -162,74 +159,30 @@ def _(d: Any) -> None:
 
 
 @scenario("22897-no-trim", {"INV-COVER"}, draft=4)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 3).drain()
-
-
 @scenario(
     "22900-trim-forgets-cursor", {"INV-CURSOR", "INV-SUM-SWA"}, draft=4, window=1, swa_tokens=100
 )
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 3).drain()
+def trimmed(d: Any) -> None:
+    first(d, 1, 3).drain()
 
 
-@scenario("32163-unaligned-reuse", set(), aligned_reuse=True, page_size=2)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 2).step(2)
-    d.submit("s", "r2", [1], 2).step()
-
-
-@scenario("26676-restore-does-nothing", {"INV-SUM-FULL", "INV-OWNER"}, 99)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 1).step()
-    d.submit("s", "r2", [], 1).step()
-
-
-@scenario("22790a-abort-drops-row", {"INV-SUM-FULL", "INV-ROWS", "INV-OWNER"}, 97)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
-    d.do("abort", rid="r2").step()
-    d.do("close", session="s").step()
-
-
-@scenario("22790b-first-turn-abort", {"INV-LOCK", "INV-ROWS"}, 100)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 3).step()
-    d.do("abort", rid="r1").step()
-
-
-@scenario("22790c-history-at-create", set())
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
-    d.do("abort", rid="r2").submit("s", "r3", [3], 3).step()
-
-
-@scenario("22790d-two-in-flight", {"INV-SUM-FULL", "INV-OWNER"})
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).submit("s", "r3", [3], 3).step()
-
-
-@scenario("21875a-close-releases-running", {"INV-SUM-FULL", "INV-OWNER"}, 109)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
-    d.do("close", session="s").step()
-
-
-@scenario("42571-double-free", {"INV-SUM-FULL", "INV-OWNER"}, 101)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 0).step()
-    d.do("close", session="s").step()
-
-
-@scenario("2954-double-unpin", {"INV-LOCK"}, 100)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 2).step(2)
-    d.do("close", session="s").step()
+scenario("32163-unaligned-reuse", set(), aligned_reuse=True, page_size=2)(
+    lambda d: first(d, 2, 2).step(2).submit("s", "r2", [1], 2).step()
+)
+scenario("26676-restore-does-nothing", {"INV-SUM-FULL", "INV-OWNER"}, 99)(
+    lambda d: first(d, 1, 1).step().submit("s", "r2", [], 1).step()
+)
+scenario("22790b-first-turn-abort", {"INV-LOCK", "INV-ROWS"}, 100)(
+    lambda d: first(d, 1, 3).step().do("abort", rid="r1").step()
+)
+scenario("42571-double-free", {"INV-SUM-FULL", "INV-OWNER"}, 101)(
+    lambda d: closes(first(d, 2, 0).step()).step()
+)
+scenario("2954-double-unpin", {"INV-LOCK"}, 100)(lambda d: closes(first(d, 1, 2).step(2)).step())
 
 
 def one_free(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5], 1).step()
-    d.do("close", session="s").step()
+    closes(first(d, 1, 1).step()).step()
 
 
 LOST = {"INV-SUM-FULL", "INV-OWNER"}
@@ -239,80 +192,33 @@ scenario("leak-full-off", {*LOST, "INV-CHECKER"})(one_free)
 scenario("leak-full-blind", {*LOST, "INV-CHECKER"}, 99)(one_free)
 scenario("leak-swa", LOST_SWA, 100, window=1, swa_tokens=100)(one_free)
 scenario("leak-swa-blind", {*LOST_SWA, "INV-CHECKER"}, 100, window=1, swa_tokens=100)(one_free)
-
-
-@scenario("27228a-check-off-with-drafts", {"INV-CHECKER"}, draft=1)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 2).step()
-
-
-@scenario("27228b-batch-equality", {"RuntimeError"})
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 9).step(2)
-    d.submit(None, "r2", [6, 7], 9).step()
-
-
-@scenario("37502-parked-not-counted", {"INV-CHECKER"}, 92, chunk=8)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5] * 9, 9).step()
-
-
-@scenario("21499-one-pool-check", {"INV-CHECKER"}, 100, window=1, swa_tokens=100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5], 9).step()
-
-
-@scenario("stale-first-position", {"INV-CONTENT"})
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1, 2], 3).step()
-
-
-@scenario("prefix-out-of-order", {"INV-CONTENT"}, 100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7], 1).step().submit(None, "r2", [5, 6, 7, 8], 3).step()
-
-
-@scenario("prefix-last-token-twice", set())
-def matched(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7, 8], 1).step().submit(None, "r2", [5, 6, 7, 9], 3).step()
-
-
-@scenario("prefix-prompt-private", set())
-@scenario("prefix-answer-dropped", set())
-def shared_prompt(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7, 8], 3).step(3)
-
-
-@scenario("short-window", {"INV-CONTENT"}, 100, window=2, swa_tokens=100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6, 7], 3).step()
-
-
-@scenario("22862m-extra-minus-one", set(), 100)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [], 3).step()
-
-
-@scenario("27228c-batch-twice", {"INV-CHECKER"}, 101)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 9).step(2)
-
-
-@scenario("27228e-merges-into-itself", {"INV-CHECKER"}, 99)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 9).step(3)
-
-
-@scenario("27228d-batch-by-size", set(), 100)
-def _(d: Any) -> None:
-    d.submit(None, "r1", [5, 6], 9).step().submit(None, "r2", [7, 8], 9).step()
-
-
-@scenario("27238a-loud", set(), 100, checker_level=1)
-@scenario("27238b-keeps-nothing", set(), 100, checker_level=1)
-@scenario("27238c-silent", LOST, 99, checker_level=1)
-def quiet(d: Any) -> None:
-    one_free(d)
+scenario("27238a-loud", set(), 100, checker_level=1)(one_free)
+scenario("27238b-keeps-nothing", set(), 100, checker_level=1)(one_free)
+scenario("27238c-silent", LOST, 99, checker_level=1)(one_free)
+scenario("27228a-check-off-with-drafts", {"INV-CHECKER"}, draft=1)(lambda d: alone(d, 1, 2).step())
+scenario("27228b-batch-equality", {"RuntimeError"})(
+    lambda d: alone(d, 1).step(2).submit(None, "r2", [6, 7], 9).step()
+)
+scenario("37502-parked-not-counted", {"INV-CHECKER"}, 92, chunk=8)(lambda d: alone(d, 9).step())
+scenario("21499-one-pool-check", {"INV-CHECKER"}, 100, window=1, swa_tokens=100)(
+    lambda d: alone(d, 1).step()
+)
+scenario("prefix-out-of-order", {"INV-CONTENT"}, 100)(
+    lambda d: alone(d, 3, 1).step().submit(None, "r2", [5, 6, 7, 8], 3).step()
+)
+scenario("prefix-last-token-twice", set())(
+    lambda d: alone(d, 4, 1).step().submit(None, "r2", [5, 6, 7, 9], 3).step()
+)
+scenario("prefix-prompt-private", set())(lambda d: alone(d, 4, 3).step(3))
+scenario("prefix-answer-dropped", set())(lambda d: alone(d, 4, 3).step(3))
+scenario("short-window", {"INV-CONTENT"}, 100, window=2, swa_tokens=100)(
+    lambda d: alone(d, 3, 3).step()
+)
+scenario("27228c-batch-twice", {"INV-CHECKER"}, 101)(lambda d: alone(d, 2).step(2))
+scenario("27228e-merges-into-itself", {"INV-CHECKER"}, 99)(lambda d: alone(d, 2).step(3))
+scenario("27228d-batch-by-size", set(), 100)(
+    lambda d: alone(d, 2).step().submit(None, "r2", [7, 8], 9).step()
+)
 
 
 @scenario("lent-leaves-prefix", set(), page_size=4, loan_publishes=True)
@@ -320,20 +226,12 @@ def lends(d: Any) -> None:
     turn1(d).submit("s", "r2", [1, 2, 3, 4], 3).step()
 
 
-@scenario("last-token-kept", set(), drops_last=True)
-def _(d: Any) -> None:
-    turn1(d).submit("s", "r2", [1], 1).drain()
-
-
-@scenario("slack-counts", set(), draft=2, keeps_slack=True)
-def _(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 2).step().do("accept", rid="r1", tokens=3).drain()
-
-
-@scenario("queue-newest-first", set(), queues_turns=True)
-def queued(d: Any) -> None:
-    d.open("s").submit("s", "r1", [5, 6], 2).submit("s", "r2", [7], 2).submit("s", "r3", [8], 1)
-    d.do("close", session="s").drain()
+scenario("slack-counts", set(), draft=2, keeps_slack=True)(
+    lambda d: first(d, 2, 2).step().do("accept", rid="r1", tokens=3).drain()
+)
+scenario("queue-newest-first", set(), queues_turns=True)(
+    lambda d: closes(first(d, 2, 2).submit("s", "r2", [7], 2).submit("s", "r3", [8], 1)).drain()
+)
 
 
 def outcome(d: Any, script: Script) -> set[str]:

@@ -34,12 +34,12 @@ def findings(said: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_what_an_earlier_example_leaves_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The driver of the toy loses pages from its second life on; what else it does, it does
     always."""
     assert status(run("leaks", tmp_path, "--all", "--json")) == FOUND
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    said: dict[str, Any] = json.loads(capfd.readouterr().out)
     left = [each for each in findings(said) if each["not_afresh"]]
     assert left and said["not_afresh"] in {each["not_afresh"] for each in left}
     for finding in left:
@@ -47,16 +47,14 @@ def test_what_an_earlier_example_leaves_is_told(
         trace = load_trace(finding["trace"])
         assert trace.needs == finding["example"] - 1
         assert finding["id"].startswith(trace.violations[0].clause), "its identity stays"
-    assert status(run("leaks", tmp_path)) == FOUND
-    out = capsys.readouterr().out.splitlines()
+    out = cli(run("leaks", tmp_path), FOUND).splitlines()
     assert out[1].startswith(f"  The finding {AFTER}")
     assert out[-1].startswith("counterexample: INV-") and AFTER in out[-1]
 
 
 @pytest.mark.slow
-def test_what_shows_alone_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(run("lost-page", tmp_path, "--all", "--json")) == FOUND
-    said = json.loads(capsys.readouterr().out)
+def test_what_shows_alone_is_as_it_was(tmp_path: Path, cli: Any) -> None:
+    said = cli.json(run("lost-page", tmp_path, "--all", "--json"), FOUND)
     assert {each["not_afresh"] for each in findings(said)} == {None}
     assert load_trace(findings(said)[0]["trace"]).needs is None
 

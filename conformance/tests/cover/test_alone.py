@@ -284,27 +284,23 @@ def test_nothing_of_a_hostile_trace_becomes_a_report(evil: Trace) -> None:
 # The command line --------------------------------------------------------------------------------
 
 
-def test_which_releases_have_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_which_releases_have_it(monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
     found = [Elsewhere("0.5.23", "no", "torch 2"), Elsewhere("0.5.18", "not tried: a|b", "torch 2")]
     monkeypatch.setattr(showing, "elsewhere", lambda trace: found)
-    assert status(["show", "--format", "issue", "--releases", str(FINDINGS[PINS])]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(["show", "--format", "issue", "--releases", str(FINDINGS[PINS])])
     assert "\n| `0.5.23` | no | torch 2 |\n| `0.5.18` | not tried: a&#124;b | torch 2 |\n" in shown
     assert "other releases were not tried" not in shown
 
 
 def test_releases_that_nobody_can_ask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path))
     argv = ["show", "--releases", str(FINDINGS[PINS])]
     assert status([*argv, "--format", "issue"]) == 2
-    said = capsys.readouterr().err
+    said = capfd.readouterr().err
     assert "there is no environment of sglang" in said and "env create sglang==0.5.23" in said
-    assert status([*argv, "--format", "markdown"]) == 2
-    assert "--releases goes with --format issue" in capsys.readouterr().err
+    assert "--releases goes with --format issue" in cli.wrong([*argv, "--format", "markdown"])
 
 
 def test_forms_that_a_trace_has_not_are_left_out(tmp_path: Path) -> None:

@@ -21,16 +21,15 @@ from slotproof.campaigns.lines import Head
 from slotproof.campaigns.running import Ended, Limits
 from slotproof.campaigns.state import CampaignState, Place
 from slotproof.cli import progress_line as telling
-from slotproof.cli.app import status
 from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.coverage import Coverage
 from slotproof.protocol.config import CONFIGS
-from slotproof.reports.trace import load_trace
 from slotproof.search.findings import Finding
 from slotproof.search.guided import Explored
 from slotproof.search.workers import Here, Processes, Workers
 
+Campaign = tuple[Path, CampaignState]
 NOISE, LEAK = "22213-double-count", "22862-no-free-tail"
 BOTH = f"{NOISE}+{LEAK}"
 EXAMPLES = 40
@@ -83,7 +82,7 @@ def go_on(
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """A campaign that nobody stopped."""
     folder = tmp_path_factory.mktemp("campaign")
     ended, state = go_on(folder, head())
@@ -98,7 +97,7 @@ def ids(state: CampaignState) -> list[str]:
 # The same campaign -------------------------------------------------------------------------------
 
 
-def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, CampaignState]) -> None:
+def test_it_runs_what_was_asked_for_and_finds(whole: Campaign) -> None:
     _, state = whole
     assert state.examples == EXAMPLES and state.round is None and state.rounds == 5
     assert state.places["p1"].examples == 23 and state.places["p4-draft"].examples == 17
@@ -107,7 +106,7 @@ def test_it_runs_what_was_asked_for_and_finds(whole: tuple[Path, CampaignState])
     assert [each.examples for each in state.points] == [2, 6, 14, 30, 40]
 
 
-def test_the_journal_alone_tells_all(whole: tuple[Path, CampaignState]) -> None:
+def test_the_journal_alone_tells_all(whole: Campaign) -> None:
     folder, state = whole
     again = load(folder)
     assert again.places == state.places and again.findings == state.findings
@@ -115,7 +114,7 @@ def test_the_journal_alone_tells_all(whole: tuple[Path, CampaignState]) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_change_nothing(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
+def test_jobs_change_nothing(whole: Campaign, tmp_path: Path) -> None:
     workers = Processes(EngineSpec(f"reference:{BOTH}", step_timeout=600), 2)
     try:
         go_on(tmp_path, head(), workers=workers)
@@ -130,7 +129,7 @@ CUTS = 6
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(CUTS))
 def test_a_journal_that_was_cut_anywhere_becomes_the_same(
-    number: int, whole: tuple[Path, CampaignState], tmp_path: Path
+    number: int, whole: Campaign, tmp_path: Path
 ) -> None:
     """As a kill leaves it: what was written up to some byte, the last line torn."""
     data = (whole[0] / NAME).read_bytes()
@@ -168,7 +167,7 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_killed_again_and_again_in_any_order_it_becomes_the_same(
-    whole: tuple[Path, CampaignState], tmp_path: Path
+    whole: Campaign, tmp_path: Path
 ) -> None:
     workers = Dying(BOTH, random.Random(1))
     for _ in range(60):
@@ -182,7 +181,7 @@ def test_killed_again_and_again_in_any_order_it_becomes_the_same(
 
 
 @pytest.mark.slow
-def test_more_examples_go_on_from_there(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
+def test_more_examples_go_on_from_there(whole: Campaign, tmp_path: Path) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / NAME).read_bytes()
     ended, state = go_on(tmp_path, head())
@@ -247,7 +246,7 @@ def test_what_a_task_found_that_was_cut_short_is_kept_and_made_small(
     ],
 )
 def test_another_campaign_does_not_go_on(
-    changed: dict[str, Any], says: str, whole: tuple[Path, CampaignState], tmp_path: Path
+    changed: dict[str, Any], says: str, whole: Campaign, tmp_path: Path
 ) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / NAME).read_bytes()
@@ -256,7 +255,7 @@ def test_another_campaign_does_not_go_on(
     assert (tmp_path / NAME).read_bytes() == before
 
 
-def test_one_process_writes(whole: tuple[Path, CampaignState], tmp_path: Path) -> None:
+def test_one_process_writes(whole: Campaign, tmp_path: Path) -> None:
     journal = Journal(tmp_path, head())
     try:
         with pytest.raises(BadJournal, match="another campaign writes to this journal"):
@@ -306,7 +305,7 @@ def test_a_head_that_no_campaign_has_is_one_line(
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_a_whole_journal(
-    whole: tuple[Path, CampaignState], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path, head())
     write, left = os.write, [2_000]
@@ -332,7 +331,7 @@ def test_a_full_disk_leaves_a_whole_journal(
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState]:
+def other(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
     """Of another machine, with another seed; stopped in the middle of a round."""
     folder = tmp_path_factory.mktemp("other")
     go_on(folder, head(seed=1), 24)
@@ -342,9 +341,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CampaignState
     return folder, load(folder)
 
 
-def test_journals_of_two_machines_merge(
-    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
-) -> None:
+def test_journals_of_two_machines_merge(whole: Campaign, other: Campaign, tmp_path: Path) -> None:
     merging.merge([whole[0], other[0]], tmp_path / "c").close()
     state = load(tmp_path / "c")
     assert state.examples == whole[1].done + other[1].done
@@ -365,9 +362,7 @@ def mark(finding: Finding) -> Any:
 
 
 @pytest.mark.slow
-def test_a_merged_campaign_goes_on(
-    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
-) -> None:
+def test_a_merged_campaign_goes_on(whole: Campaign, other: Campaign, tmp_path: Path) -> None:
     merging.merge([whole[0], other[0]], tmp_path).close()
     before = load(tmp_path)
     of = replace(head(), seed=before.head.seed)
@@ -378,9 +373,7 @@ def test_a_merged_campaign_goes_on(
     assert again.places == state.places and again.findings == state.findings
 
 
-def test_who_does_not_go_together(
-    whole: tuple[Path, CampaignState], other: tuple[Path, CampaignState], tmp_path: Path
-) -> None:
+def test_who_does_not_go_together(whole: Campaign, other: Campaign, tmp_path: Path) -> None:
     with pytest.raises(BadJournal, match="two of them have the seed 0"):
         merging.merge([whole[0], whole[0]], tmp_path / "a")
     journal = Journal(tmp_path / "b", head(NOISE, seed=5))
@@ -393,6 +386,15 @@ def test_who_does_not_go_together(
     with pytest.raises(BadJournal, match="was merged itself"):
         merging.merge([tmp_path / "d", tmp_path / "b"], tmp_path / "e")
     assert not (tmp_path / "e").exists()
+
+
+def test_merging_by_command(whole: Campaign, other: Campaign, tmp_path: Path, cli: Any) -> None:
+    both = ["--merge", whole[0], "--merge", other[0], "--journal", tmp_path / "both"]
+    code, said = cli.ran("campaign", *both)
+    assert code == 1 and said["examples"] == whole[1].done + other[1].done
+    assert "is there already" in cli.wrong(["campaign", *map(str, both)])
+    text = (tmp_path / "both" / "status.html").read_text()
+    assert "merged of seeds 0, 1" in text
 
 
 def test_what_is_rare_in_two_is_counted_together() -> None:
@@ -410,7 +412,7 @@ def test_what_is_rare_in_two_is_counted_together() -> None:
 # How sure ----------------------------------------------------------------------------------------
 
 
-def test_the_estimate_is_of_what_one_example_reached(whole: tuple[Path, CampaignState]) -> None:
+def test_the_estimate_is_of_what_one_example_reached(whole: Campaign) -> None:
     said = sure.how_sure(whole[1])
     rare = [count for place in whole[1].places.values() for count in place.rare.values()]
     assert said["features"]["next_example"] == rare.count(1) / EXAMPLES > 0
@@ -436,7 +438,7 @@ def test_the_yardstick_is_what_was_counted() -> None:
 # What is left to look at -------------------------------------------------------------------------
 
 
-def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, CampaignState]) -> None:
+def test_the_page_needs_nothing_and_runs_nothing(whole: Campaign) -> None:
     text = page.render(whole[1], ended="Over", where=lambda each: f"/x/{each.mark.slug}<b>.json")
     assert text.count("<svg") == 3 and "<script" not in text
     assert "http" not in text.replace("http-equiv", "")
@@ -448,7 +450,7 @@ def test_the_page_needs_nothing_and_runs_nothing(whole: tuple[Path, CampaignStat
 
 
 def test_the_page_tells_new_findings_from_known_ones(
-    whole: tuple[Path, CampaignState], monkeypatch: pytest.MonkeyPatch
+    whole: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end compares them with a baseline; until then nobody knows."""
     state = whole[1]
@@ -476,113 +478,6 @@ def test_rounds_are_dealt_by_plan_and_what_is_left() -> None:
 
 
 # The command -------------------------------------------------------------------------------------
-
-SMALL = ["--config", "p1", "--steps", "12", "--task", "5", "--step-timeout", "600"]
-
-
-def ran(capfd: pytest.CaptureFixture[str], *argv: object) -> tuple[int, dict[str, Any]]:
-    code = status(["campaign", *map(str, argv), "--json"])
-    out, _ = capfd.readouterr()
-    return code, json.loads(out)
-
-
-@pytest.mark.slow
-def test_the_command_goes_on_and_reports(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What a nightly job types, and in the morning."""
-    argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "night", *SMALL]
-    code, first = ran(capfd, *argv, "--examples", 15)
-    assert code == 1 and first["examples"] == 15 and first["how_sure"]["rounds"] == 5
-    (cause,) = first["causes"]
-    (found,) = cause["findings"]
-    assert found["id"] == "INV-SUM-FULL.reported@T-RESTORE" and found["minimal"]
-    assert Path(found["trace"]).parent == tmp_path / "night" / "traces"
-    again = load_trace(Path(found["trace"]))
-    assert again.states and len(again.rows) == 5
-    code, second = ran(capfd, *argv, "--examples", 25)
-    assert code == 1 and second["examples"] == 25 and second["causes"] == first["causes"]
-    code, told = ran(capfd, "--journal", tmp_path / "night")
-    assert code == 1 and told["causes"] == second["causes"]
-    text = (tmp_path / "night" / "status.html").read_text()
-    assert "All examples that were asked for" in text and found["id"] in text
-    assert f'href="traces/{Path(found["trace"]).name.replace("@", "%40")}"' in text
-
-
-@pytest.mark.slow
-def test_a_merged_journal_goes_on_without_its_seed(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """It was given one of its own, which nobody has to know; one that is named has to be it."""
-    argv = ["--engine", "reference", *SMALL]
-    for seed in (1, 2):
-        ran(capfd, *argv, "--journal", tmp_path / f"j{seed}", "--examples", 5, "--seed", seed)
-    both = [word for seed in (1, 2) for word in ("--merge", tmp_path / f"j{seed}")]
-    ran(capfd, *both, "--journal", tmp_path / "both")
-    on = [*argv, "--journal", tmp_path / "both", "--examples", 15]
-    assert ran(capfd, *on)[1]["examples"] == 15
-    assert "--seed was" in wrong(["campaign", *map(str, on), "--seed", "0"], capfd)
-
-
-@pytest.mark.slow
-def test_what_is_known_is_no_finding(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    group = {"name": "noise", "engine": "reference *", "reason": "known"}
-    seen = {"seen_as": ["INV-SUM-FULL.reported@T-RESTORE"], "traces": []}
-    known = tmp_path / "known.json"
-    known.write_text(json.dumps({"slotproof_baseline": 2, "groups": [{**group, **seen}]}))
-    argv = ["--engine", f"reference:{NOISE}", "--journal", tmp_path / "j", *SMALL]
-    code, said = ran(capfd, *argv, "--examples", 20, "--baseline", known)
-    assert code == 3 and said["causes"] == [], "few examples reach few transitions"
-    error = wrong(["campaign", *map(str, argv), "--examples", "20"], capfd)
-    assert "--baseline was " in error and "and is none now" in error
-
-
-def test_merging_by_command(
-    whole: tuple[Path, CampaignState],
-    other: tuple[Path, CampaignState],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    both = ["--merge", whole[0], "--merge", other[0], "--journal", tmp_path / "both"]
-    code, said = ran(capfd, *both)
-    assert code == 1 and said["examples"] == whole[1].done + other[1].done
-    assert "is there already" in wrong(["campaign", *map(str, both)], capfd)
-    text = (tmp_path / "both" / "status.html").read_text()
-    assert "merged of seeds 0, 1" in text
-
-
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        ([], "say how far it goes: --seconds 28800 for a night, or --examples N"),
-        (["--examples", "0"], "--examples must be at least 1"),
-        (["--examples", "1", "--task", "0"], "--task must be at least 1"),
-        (["--examples", "1", "--config", "p3"], "unknown configuration 'p3'"),
-        (["--examples", "1", "--jobs", "0"], "--jobs must be at least 1"),
-        (["--examples", "1", "--baseline", "nowhere.json"], "nowhere.json"),
-        (["--merge", "x"], "--merge needs --journal"),
-        (["--journal", "nowhere"], "nowhere/journal.jsonl: No such file"),
-        (["--merge", "y", "--journal", "x", "--seconds", "3"], "searches nothing"),
-        (["--merge", "nowhere", "--journal", "x"], "nowhere/journal.jsonl: No such file"),
-        (["--examples", "1", "--journal", "/dev/null/x"], "--journal"),
-    ],
-)
-def test_wrong_usage(
-    argv: list[str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert says in wrong(["campaign", *argv], capfd)
-    assert list(tmp_path.iterdir()) == []
-
-
-def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
-    """The one line that a command line with a mistake gives."""
-    assert status(argv) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith("slotproof: ") and err.count("\n") == 1
-    return err
 
 
 def test_a_line_now_and_then_in_a_pipe(

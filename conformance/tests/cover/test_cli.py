@@ -49,15 +49,6 @@ def edited(source: Path, target: Path, **meta: Any) -> Path:
     return target
 
 
-def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
-    """The one line that a command line with a mistake gives."""
-    assert status(argv) == 2
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err.startswith("slotproof: ") and err.count("\n") == 1 and err.endswith("\n")
-    return err
-
-
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
@@ -99,10 +90,8 @@ def wrong(argv: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["conquer"], "No such command 'conquer'"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(
-    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert text in wrong(argv, capfd)
+def test_wrong_usage_is_one_line_and_status_2(argv: list[str], text: str, cli: Any) -> None:
+    assert text in cli.wrong(argv)
 
 
 @pytest.mark.parametrize(
@@ -116,31 +105,25 @@ def test_wrong_usage_is_one_line_and_status_2(
         (["diff", "a", "b"], "diff is gone: it is replay TRACE --engine A --against B"),
     ],
 )
-def test_what_is_gone_names_what_to_use(
-    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert text in wrong(argv, capfd)
+def test_what_is_gone_names_what_to_use(argv: list[str], text: str, cli: Any) -> None:
+    assert text in cli.wrong(argv)
 
 
-def test_a_form_that_there_is_not_is_refused(
-    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_form_that_there_is_not_is_refused(found: Path, tmp_path: Path, cli: Any) -> None:
     out = tmp_path / "x.pdf"
-    assert "no form has this end; give --format, or one of .txt" in wrong(
-        ["show", str(found), "--out", f"{out}"], capfd
+    assert "no form has this end; give --format, or one of .txt" in cli.wrong(
+        ["show", str(found), "--out", f"{out}"]
     )
     assert not out.exists()
     assert status(["show", str(found), "--out", str(out), "--format", "text"]) == 0
 
 
 def test_documents_are_written_in_a_checkout_or_where_a_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    here: Path, cli: Any
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert "there is no docs/reference here" in wrong(["docs"], capfd)
-    assert list(tmp_path.iterdir()) == []
-    assert status(["docs", "--out", "spec"]) == 0
-    assert " documents in spec: " in capfd.readouterr().out
+    assert "there is no docs/reference here" in cli.wrong(["docs"])
+    assert list(here.iterdir()) == []
+    assert " documents in spec: " in cli(["docs", "--out", "spec"])
 
 
 def test_how_many_processes_may_be_asked_for() -> None:
@@ -157,111 +140,96 @@ def test_how_many_processes_may_be_asked_for() -> None:
     [("no shebang", "can't be run: Exec format error"), ("#!/bin/sh\nsleep 600", "within 0.5 s")],
 )
 def test_a_python_that_is_none(
-    code: str,
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    code: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """It is asked whether it has SGLang; it can't be run, or it never answers."""
     python = tmp_path / "python"
     python.write_text(code)
     python.chmod(0o755)
     monkeypatch.setattr(registry, "START_TIMEOUT", 0.5)
-    said = wrong(["run", "--engine", f"sglang@{python}", "--step-timeout", "0.5"], capfd)
+    said = cli.wrong(["run", "--engine", f"sglang@{python}", "--step-timeout", "0.5"])
     assert f"sglang@{python} " in said and text in said
 
 
 @pytest.mark.parametrize("command", ["replay", "show"])
-def test_traces_that_can_not_be_run(
-    command: str, found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_traces_that_can_not_be_run(command: str, found: Path, tmp_path: Path, cli: Any) -> None:
     bad = tmp_path / "bad.itf.json"
     bad.write_text("a text")
-    assert f"{bad}: not JSON" in wrong([command, str(bad)], capfd)
+    assert f"{bad}: not JSON" in cli.wrong([command, str(bad)])
     for other in (PROTOCOL - 1, PROTOCOL + 1):
         edited(found, bad, protocol=other)
-        assert f"the trace is of protocol {other}" in wrong([command, str(bad)], capfd)
+        assert f"the trace is of protocol {other}" in cli.wrong([command, str(bad)])
     edited(found, bad, config={"page_size": 4, "total_tokens": 2})
-    assert "total_tokens=2 is no multiple of page_size=4" in wrong([command, str(bad)], capfd)
+    assert "total_tokens=2 is no multiple of page_size=4" in cli.wrong([command, str(bad)])
     edited(found, bad, config={"turbo": True})
-    assert "config/turbo: Extra inputs are not permitted" in wrong([command, str(bad)], capfd)
+    assert "config/turbo: Extra inputs are not permitted" in cli.wrong([command, str(bad)])
     bad.write_text(json.dumps({"#meta": {}, "vars": [], "states": []}))
-    assert "not of slotproof" in wrong([command, str(bad)], capfd)
+    assert "not of slotproof" in cli.wrong([command, str(bad)])
 
 
-def test_a_trace_that_the_engine_can_not_replay(
-    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_that_the_engine_can_not_replay(found: Path, tmp_path: Path, cli: Any) -> None:
     """Another engine, a configuration or a command that it does not offer."""
-    assert "unknown engine" in wrong(["replay", str(found), "--engine", "x"], capfd)
+    assert "unknown engine" in cli.wrong(["replay", str(found), "--engine", "x"])
     toy = Path(__file__).parent / "drivers" / "toy.py"
     engine = ["--engine", f"cmd:{sys.executable} {toy}"]
     path = edited(found, tmp_path / "t.json", config=CONFIGS["p4"].to_json())
-    assert "page size 4 is not offered" in wrong(["replay", str(path), *engine], capfd)
+    assert "page size 4 is not offered" in cli.wrong(["replay", str(path), *engine])
     document = json.loads(found.read_text())
     document["states"][0] |= {"mbt::actionTaken": "retract", "mbt::nondetPicks": {}}
     path.write_text(json.dumps(document))
-    assert "does not offer “retract”" in wrong(["replay", str(path), *engine], capfd)
+    assert "does not offer “retract”" in cli.wrong(["replay", str(path), *engine])
 
 
-def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["--help"]) == 0
-    assert "A referee for session-slot KV accounting" in capsys.readouterr().out
+def test_no_arguments_show_the_help(cli: Any) -> None:
+    assert "A referee for session-slot KV accounting" in cli(["--help"])
 
 
 @pytest.mark.slow
-def test_status_0_when_nothing_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_0_when_nothing_is_found(tmp_path: Path, cli: Any) -> None:
     configs = [word for name in ("p1-tight", "p4-wipe", "p4-swa") for word in ("--config", name)]
     argv = ["run", *configs, "--examples", "90", "--out", str(tmp_path / "out"), "--json"]
-    assert status(argv) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = cli.json(argv)
     assert document["status"] == 0 and document["itf"] is None and document["trace"] is None
     assert document["transitions"]["never"] == []
     assert not (tmp_path / "out").exists()
 
 
-def test_status_3_when_a_transition_was_never_reached(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status(["run", *SMALL, "--json", "--out", str(tmp_path)]) == 3
-    document = json.loads(capsys.readouterr().out)
+def test_status_3_when_a_transition_was_never_reached(tmp_path: Path, cli: Any) -> None:
+    document = cli.json(["run", *SMALL, "--json", "--out", str(tmp_path)], 3)
     assert document["status"] == 3
     assert "T-SWA-ADVANCE" in document["transitions"]["impossible"]
     assert document["transitions"]["never"]
-    assert status(["run", *SMALL, "--out", str(tmp_path)]) == 3
-    assert "inconclusive" in capsys.readouterr().out
+    assert "inconclusive" in cli(["run", *SMALL, "--out", str(tmp_path)], 3)
 
 
-def test_status_1_and_the_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_1_and_the_trace(
+    tmp_path: Path, cli: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     argv = ["run", "--engine", MUTANT, *SOME, "--out", str(tmp_path)]
     assert status(argv) == 1
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     assert err == "", "quiet in a pipe"
     path = tmp_path / "reference-leak-full-seed0.itf.json"
     assert f"slotproof replay {path} --engine {MUTANT}" in out
     assert load_trace(path).violations
-    assert status([*argv, "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = cli.json([*argv, "--json"], 1)
     assert document["status"] == 1 and document["trace"] == str(path)
     assert document["violated"]
     assert from_itf(document["itf"]) == load_trace(path)
 
 
-def test_an_out_folder_that_can_not_be_written(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_out_folder_that_can_not_be_written(tmp_path: Path, cli: Any) -> None:
     """Told before anything is run."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    text = wrong(["run", "--engine", MUTANT, "--out", str(blocked / "below")], capfd)
+    text = cli.wrong(["run", "--engine", MUTANT, "--out", str(blocked / "below")])
     assert text.endswith("below can't be written to: Not a directory\n")
     blocked.unlink()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_trace_that_can_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """The disk fills up meanwhile: the trace is printed all the same, and the status is 1."""
 
@@ -270,49 +238,40 @@ def test_a_trace_that_can_not_be_written(
 
     monkeypatch.setattr(itf, "save", full)
     argv = ["run", "--engine", MUTANT, *SOME, "--out", str(tmp_path)]
-    assert status(argv) == 1
-    out = capsys.readouterr().out
+    out = cli(argv, 1)
     assert "violated by reference 1 with leak-full" in out
     assert "could not be written" in out and "No space left on device" in out
-    assert status([*argv, "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = cli.json([*argv, "--json"], 1)
     assert document["trace"] is None and document["itf"]["states"]
 
 
 def test_a_program_that_a_trace_names_is_not_run_unasked(
-    found: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    found: Path, tmp_path: Path, cli: Any
 ) -> None:
     """Traces come from anywhere."""
     harm = tmp_path / "harm"
     hostile = edited(found, tmp_path / "x.itf.json", spec=f"cmd:touch {harm}")
-    assert "say so with --engine" in wrong(["replay", str(hostile)], capfd)
+    assert "say so with --engine" in cli.wrong(["replay", str(hostile)])
     assert not harm.exists()
     assert status(["replay", str(hostile), "--engine", MUTANT]) == 1
 
 
-def test_replay_reproduces_and_the_reference_conforms(
-    found: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status(["replay", str(found)]) == 1
-    assert "\nreproduced: INV-" in capsys.readouterr().out
-    assert status(["replay", str(found), "--engine", "reference"]) == 0
-    assert "\nconforms: no clause is violated" in capsys.readouterr().out
+def test_replay_reproduces_and_the_reference_conforms(found: Path, cli: Any) -> None:
+    assert "\nreproduced: INV-" in cli(["replay", str(found)], 1)
+    assert "\nconforms: no clause is violated" in cli(
+        ["replay", str(found), "--engine", "reference"]
+    )
     assert status(["replay", str(found), "--engine", "reference:27228b-batch-equality"]) in (0, 1)
-    capsys.readouterr()
-    assert status(["replay", str(found), "--json"]) == 1
-    again = from_itf(json.loads(capsys.readouterr().out))
+    again = from_itf(cli.json(["replay", str(found), "--json"], 1))
     assert again.rows == load_trace(found).rows
     assert again.violations == load_trace(found).violations
 
 
-def test_show_gives_text_and_json(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["show", str(found)]) == 0
-    text = capsys.readouterr().out
-    assert status(["show", str(found), "--format", "text"]) == 0
-    assert capsys.readouterr().out == text
+def test_show_gives_text_and_json(found: Path, cli: Any) -> None:
+    text = cli(["show", str(found)])
+    assert cli(["show", str(found), "--format", "text"]) == text
     assert f"again: slotproof replay {found}" in text
-    assert status(["show", str(found), "--json"]) == 0
-    assert from_itf(json.loads(capsys.readouterr().out)) == load_trace(found)
+    assert from_itf(cli.json(["show", str(found), "--json"])) == load_trace(found)
 
 
 THINGS: dict[str, Any] = {
@@ -333,12 +292,10 @@ THINGS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", THINGS)
-def test_list(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["list", what, "--json"]) == 0
-    table = json.loads(capsys.readouterr().out)
+def test_list(what: str, cli: Any) -> None:
+    table = cli.json(["list", what, "--json"])
     assert set(table) == THINGS[what]
-    assert status(["list", what]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(["list", what]).splitlines()
     assert len(lines) == len(table)
     for line, (name, entry) in zip(lines, table.items(), strict=True):
         assert line.startswith(name) and line.endswith(entry["sentence"])
@@ -356,7 +313,7 @@ def test_a_factory_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_factory_whose_engine_never_returns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """An engine in this process has a step time-out, too: INV-ALIVE.hang."""
     (tmp_path / "slow_engines.py").write_text(
@@ -372,24 +329,25 @@ def test_a_factory_whose_engine_never_returns(
     )
     monkeypatch.syspath_prepend(tmp_path)
     argv = ["run", "--engine", "slow_engines:Hangs", *SOME, "--step-timeout", "0.05"]
-    assert status([*argv, "--out", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
+    said = cli([*argv, "--out", str(tmp_path)], 1)
     assert "INV-ALIVE.hang" in said
     assert "no answer to “submit” within 0.05 s" in said
 
 
 @pytest.mark.slow
 def test_a_cache_that_never_matches_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, cli: Any, tmp_path: Path
 ) -> None:
     """INV-MATCH: what was published is there, and is not found. Where an engine says that it may
     find less, a run that saw no match does not say that nothing is wrong."""
     monkeypatch.setattr(PrefixTree, "match_prefix", lambda tree, tokens: tree.root)
-    assert status(["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)]) == 1
-    assert "INV-MATCH.all" in capsys.readouterr().out
+    assert "INV-MATCH.all" in cli(
+        ["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)], 1
+    )
     monkeypatch.setattr(matches, "WHOLE", "real attention")  # which the reference names
-    assert status(["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)]) == 3
-    assert "no match found a prefix: the cache may never be used" in capsys.readouterr().out
+    assert "no match found a prefix: the cache may never be used" in cli(
+        ["run", "--config", "p1", "--examples", "40", "--out", str(tmp_path)], 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -409,11 +367,7 @@ def test_a_cache_that_never_matches_is_told(
     ],
 )
 def test_a_factory_that_makes_no_engine(
-    code: str,
-    text: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    code: str, text: str, tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error of the user's own code is wrong usage, told in one line, and no bug of ours."""
     imports = "from slotproof.engines."
@@ -422,23 +376,20 @@ def test_a_factory_that_makes_no_engine(
     (tmp_path / "bad_engines.py").write_text(f"{head}{code}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "bad_engines", raising=False)
-    assert status(["run", "--engine", "bad_engines:make", *SOME]) == 2
-    err = capsys.readouterr().err
-    assert text in err and err.count("\n") == 1
+    assert text in cli.wrong(["run", "--engine", "bad_engines:make", *SOME])
 
 
 @pytest.mark.parametrize(
     ("mode", "clause"), [("garbage", "INV-ALIVE.crash"), ("hang", "INV-ALIVE.hang")]
 )
 def test_an_engine_that_fails_in_mid_run_is_a_finding(
-    mode: str, clause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mode: str, clause: str, tmp_path: Path, cli: Any
 ) -> None:
     """INV-ALIVE with its trace, status 1: never a hang of the suite."""
     toy = Path(__file__).parent / "drivers" / "toy.py"
     argv = ["run", "--engine", f"cmd:{sys.executable} {toy} {mode}", "--config", "p1"]
     argv += ["--examples", "2", "--steps", "3", "--step-timeout", "0.2", "--json"]
-    assert status([*argv, "--out", str(tmp_path)]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = cli.json([*argv, "--out", str(tmp_path)], 1)
     assert [each["clause"] for each in document["violated"]] == [clause]
     assert len(document["itf"]["states"]) == 1
 

@@ -20,7 +20,6 @@ import pytest
 from slotproof.campaigns import cluster as clusters
 from slotproof.campaigns.cluster import cluster
 from slotproof.campaigns.journal import canonical
-from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import EngineConfig
@@ -151,25 +150,15 @@ def kill_one(process: subprocess.Popen[str], descent: Descent, journal: Path) ->
     ],
 )
 def test_a_cluster_that_is_not_there_is_one_line(
-    address: str,
-    says: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    address: str, says: str, tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "_imported", lambda: None)
     argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", address]
-    assert status(argv) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.count("\n") == 1 and says in err
+    assert says in cli.wrong(argv)
 
 
-def test_no_ray_is_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_ray_is_one_line(tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray.util.scheduling_strategies", None)
     monkeypatch.setitem(sys.modules, "ray", None)
     argv = ["campaign", "--examples", "5", "--journal", str(tmp_path), "--ray", "local"]
-    assert status(argv) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.count("\n") == 1 and "pip install 'slotproof[ray]'" in err
+    assert "pip install 'slotproof[ray]'" in cli.wrong(argv)

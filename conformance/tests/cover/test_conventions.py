@@ -41,11 +41,8 @@ def pages(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 @pytest.mark.parametrize("path", list(pages(tree())), ids=" ".join)
-def test_no_flag_has_a_value_in_its_help(
-    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status([*path, "--help"]) == 0
-    page = capsys.readouterr().out
+def test_no_flag_has_a_value_in_its_help(path: tuple[str, ...], cli: Any) -> None:
+    page = cli([*path, "--help"])
     assert re.search(r"--help +-h +Show this message and exit\.", page) and "<bool>" not in page
 
 
@@ -96,9 +93,8 @@ def test_how_many_commands_and_options_there_are() -> None:
     assert len(leaves) <= 14 and len(options) <= 101
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["--version"]) == 0
-    assert capsys.readouterr().out == f"slotproof {release()}\n"
+def test_version(cli: Any) -> None:
+    assert cli(["--version"]) == f"slotproof {release()}\n"
 
 
 @pytest.mark.parametrize(
@@ -111,19 +107,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_shell_completes(
-    shell: str,
-    words: str,
-    answer: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: str, words: str, answer: str, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """The command-line library answers."""
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     asked |= {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     for name, value in {"_SLOTPROOF_COMPLETE": f"complete_{shell}", **asked}.items():
         monkeypatch.setenv(name, value)
-    assert status([]) == 0
-    assert capsys.readouterr().out.startswith(answer)
+    assert cli([]).startswith(answer)
 
 
 @pytest.mark.skipif(not SLOTPROOF.exists(), reason="the program is not installed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,23 +25,22 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
 
 
-def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["replay", TRACE, "--engine", "reference", "--against", "reference"]) == 0
-    assert "do the same in all 5 commands" in capsys.readouterr().out
+def test_no_difference(cli: Any) -> None:
+    assert "do the same in all 5 commands" in cli(
+        ["replay", TRACE, "--engine", "reference", "--against", "reference"]
+    )
 
 
-def test_from_the_first_command_at_which_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_first_command_at_which_they_differ(cli: Any) -> None:
     """#22213: they count alike until a slot is on loan."""
-    assert status(["replay", TRACE, "--against", "reference"]) == 1
-    shown = capsys.readouterr().out
+    shown = cli(["replay", TRACE, "--against", "reference"], 1)
     assert "the same after 4 of 5 commands:" in shown
     assert "1 + 2 = 65 ≠ 64" in shown
     assert "they differ from command 5 on: full, its own check, violated" in shown
 
 
-def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["replay", TRACE, "--against", "reference", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+def test_a_document(cli: Any) -> None:
+    found = cli.json(["replay", TRACE, "--against", "reference", "--json"], 1)
     assert (found["status"], found["first"]) == (1, 5)
     (only,) = found["differences"]
     assert only["aspects"]["full, its own check"] == [
@@ -50,45 +50,38 @@ def test_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert only["aspects"]["violated"][1] == ""
 
 
-def test_what_was_recorded_is_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_recorded_is_a_side(tmp_path: Path) -> None:
     """An old trace says less and is compared in what it says."""
     assert status(["replay", TRACE, "--engine", MUTANT, "--against", TRACE]) == 0
     again = tmp_path / "again.itf.json"
     assert status(["replay", TRACE, "--engine", "reference", "--out", str(again)]) == 0
-    capsys.readouterr()
     assert status(["replay", TRACE, "--against", str(again)]) == 1
     assert status(["replay", str(again), "--engine", "reference", "--against", str(again)]) == 0
 
 
-def test_a_trace_without_states_is_no_side(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_without_states_is_no_side(tmp_path: Path, cli: Any) -> None:
     """Nothing to compare is not "the same"; its commands can be played."""
     bare = tmp_path / "bare.itf.json"
     itf.save(load_trace(Path(TRACE)).without_states(), bare)
-    assert status(["replay", TRACE, "--against", str(bare)]) == 2
-    out, err = capfd.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = cli.wrong(["replay", TRACE, "--against", str(bare)])
     assert f"{bare} has no states to compare: slotproof replay {bare} --engine E --out FILE" in err
     assert status(["replay", str(bare), "--against", TRACE]) == 0
 
 
-def test_a_build_that_dies_goes_no_further(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_build_that_dies_goes_no_further(cli: Any) -> None:
     """#9173 ends the engine; the reference goes on."""
     argv = ["replay", str(FINDING), "--engine", "reference", "--against", str(FINDING)]
-    assert status(argv) == 1
-    shown = capsys.readouterr().out
+    shown = cli(argv, 1)
     assert "INV-ALIVE.crash" in shown
 
 
-def test_both_go_on_after_a_violation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_both_go_on_after_a_violation(cli: Any, tmp_path: Path) -> None:
     """A lockstep run ends at the first violation, a comparison does not."""
     document = json.loads(Path(TRACE).read_text())
     document["states"] += [document["states"][-1]] * 2
     longer = tmp_path / "longer.itf.json"
     longer.write_text(json.dumps(document))
-    assert status(["replay", str(longer), "--against", "reference", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(["replay", str(longer), "--against", "reference", "--json"], 1)
     assert len(found["commands"]) == 7
     assert found["first"] == 5
     assert "not reached" not in json.dumps(found)
@@ -105,16 +98,12 @@ def test_both_go_on_after_a_violation(capsys: pytest.CaptureFixture[str], tmp_pa
         ([TRACE, "--against", "reference", "--out", "x.itf.json"], "leave out --out and --log"),
     ],
 )
-def test_wrong_use(argv: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["replay", *argv]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    assert says in captured.err
+def test_wrong_use(argv: list[str], says: str, cli: Any) -> None:
+    assert says in cli.wrong(["replay", *argv])
 
 
-def test_a_build_that_can_not_run_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_build_that_can_not_run_the_commands(cli: Any) -> None:
     toy = ROOT / "conformance" / "slotproof" / "drivers" / "examples" / "toy.py"
     drafts = ROOT / "docs" / "findings" / "sglang-0.5.10.post1-draft-tail.itf.json"
     argv = ["replay", str(drafts), "--engine", f"cmd:{sys.executable} {toy}"]
-    assert status([*argv, "--against", str(drafts)]) == 2
-    assert "toy 1 does not offer “draft”" in capsys.readouterr().err
+    assert "toy 1 does not offer “draft”" in cli.wrong([*argv, "--against", str(drafts)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -40,7 +39,7 @@ def test_committed_documents_are_fresh(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
-def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stale_documents_are_named(tmp_path: Path, cli: Any) -> None:
     """Changed, missing and left over: status 1 and the names; written anew, all is well."""
     out = ["--out", str(tmp_path / "spec")]
     assert status(["docs", *out]) == 0
@@ -49,14 +48,10 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     (folder / "SlotproofActors.tla").unlink()
     (folder / "transitions" / "T-GONE.md").write_text(f"{contents.MARK}\n\n# T-GONE\n")
     (folder / "notes.md").write_text("somebody's own")
-    capsys.readouterr()
-    assert status(["docs", "--check", "--json", *out]) == 1
-    stale = json.loads(capsys.readouterr().out)["stale"]
+    stale = cli.json(["docs", "--check", "--json", *out], 1)["stale"]
     assert stale == ["transitions/T-SAVE.md", "SlotproofActors.tla", "transitions/T-GONE.md"]
-    assert status(["docs", "--check", *out]) == 1
-    assert "T-SAVE.md" in capsys.readouterr().out
-    assert status(["docs", *out]) == 0
-    assert "3 changed" in capsys.readouterr().out
+    assert "T-SAVE.md" in cli(["docs", "--check", *out], 1)
+    assert "3 changed" in cli(["docs", *out])
     assert status(["docs", "--check", *out]) == 0
     assert not (folder / "transitions" / "T-GONE.md").exists()
     assert (folder / "notes.md").read_text() == "somebody's own"
@@ -73,19 +68,12 @@ def test_stale_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_one_line_and_status_2(
-    argv: list[str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argv: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     file = tmp_path / "file"
     file.write_text("")
     monkeypatch.setattr(changes, "MODEL", _repository(tmp_path))
-    assert status(["docs", *(each.format(file=file) for each in argv)]) == 2
-    error = capsys.readouterr().err
-    assert says in error
-    assert error.count("\n") == 1
+    assert says in cli.wrong(["docs", *(each.format(file=file) for each in argv)])
 
 
 # Two versions of the spec ------------------------------------------------------------
@@ -108,7 +96,7 @@ def _repository(folder: Path) -> Path:
 
 
 def test_difference_of_two_versions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """An older spec without one conjunct and one invariant, with another effect."""
     model = _repository(tmp_path)
@@ -123,10 +111,8 @@ def test_difference_of_two_versions(
     invariants.write_text(rest[:start] + rest[rest.index("COVER = state(") :])
     _git(model, "commit", "--quiet", "--all", "--message", "as it was")
     monkeypatch.setattr(changes, "MODEL", model)
-    assert status(["docs", "--diff", "HEAD~1"]) == 0
-    assert capsys.readouterr().out == "the spec says what it said at HEAD~1\n"
-    assert status(["docs", "--diff", "HEAD", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["changes"]
+    assert cli(["docs", "--diff", "HEAD~1"]) == "the spec says what it said at HEAD~1\n"
+    found = cli.json(["docs", "--diff", "HEAD", "--json"])["changes"]
     assert [(each["name"], each["field"], each["before"], each["after"]) for each in found] == [
         ("T-CLOSE-DEFER", "session.closing'", "false", "true"),
         ("T-SUBMIT", "guard.idle", None, "¬session.inflight"),
@@ -134,12 +120,13 @@ def test_difference_of_two_versions(
         ("INV-WINDOW", "kind", None, "state"),
         ("INV-WINDOW", "req", None, "has_swa ∧ has_kv ⇒ req.E ≤ max(0, req.C − W)"),
     ]
-    assert status(["docs", "--diff", "HEAD"]) == 0
-    assert "transitions: T-SUBMIT\n  guard.idle\n    + ¬session.inflight" in capsys.readouterr().out
+    assert "transitions: T-SUBMIT\n  guard.idle\n    + ¬session.inflight" in cli(
+        ["docs", "--diff", "HEAD"]
+    )
 
 
 def test_revision_without_a_readable_spec(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     model = _repository(tmp_path)
     (model / "spec/transitions.py").write_text("from slotproof_model.nowhere import nothing\n")
@@ -147,19 +134,14 @@ def test_revision_without_a_readable_spec(
     (model / "spec/transitions.py").unlink()
     _git(model, "commit", "--quiet", "--all", "--message", "gone")
     monkeypatch.setattr(changes, "MODEL", model)
-    assert status(["docs", "--diff", "HEAD~1"]) == 2
-    assert "can't be read: ModuleNotFoundError" in capsys.readouterr().err
-    assert status(["docs", "--diff", "HEAD"]) == 2
-    assert "there is no spec at HEAD" in capsys.readouterr().err
+    assert "can't be read: ModuleNotFoundError" in cli.wrong(["docs", "--diff", "HEAD~1"])
+    assert "there is no spec at HEAD" in cli.wrong(["docs", "--diff", "HEAD"])
 
 
-def test_outside_a_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
     monkeypatch.setattr(changes, "MODEL", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert status(["docs", "--diff", "HEAD"]) == 2
-    assert "needs a checkout" in capsys.readouterr().err
+    assert "needs a checkout" in cli.wrong(["docs", "--diff", "HEAD"])
 
 
 # What the pages say --------------------------------------------------------------------

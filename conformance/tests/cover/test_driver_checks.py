@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.cli.run import _sign
 from slotproof.driver_checks import (
     CHECKS,
@@ -212,18 +211,12 @@ SIGNS = {
 
 
 @pytest.mark.parametrize("mode", SIGNS)
-def test_a_run_says_where_it_may_be_the_driver(
-    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_says_where_it_may_be_the_driver(mode: str, tmp_path: Path, cli: Any) -> None:
     """A driver's fault is told apart from a bug of the engine."""
     spec = f"cmd:{words(faulty(mode))}"
     plan = ["--config", "p1", "--examples", "20", "--out", str(tmp_path)]
-    assert status(["run", "--engine", spec, *plan]) == 1
-    [line] = [
-        each
-        for each in capsys.readouterr().out.splitlines()
-        if "the driver, not the engine" in each
-    ]
+    lines = cli(["run", "--engine", spec, *plan], 1).splitlines()
+    [line] = [each for each in lines if "the driver, not the engine" in each]
     assert line.startswith("driver          it may be the driver, not the engine: p1, iteration ")
     assert SIGNS[mode] in line
     assert line.endswith(f"; ask slotproof check-driver {shlex.quote(spec)}")
@@ -304,9 +297,8 @@ def words(argv: list[str]) -> str:
     return " ".join(argv)
 
 
-def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["check-driver", words(faulty("quiet"))]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_the_command_prints_a_checklist(cli: Any) -> None:
+    lines = cli(["check-driver", words(faulty("quiet"))], 1).splitlines()
     assert [line.split()[0] for line in lines[:23]] == ["ok"] * 23
     assert lines[23].startswith("not ok     quiet")
     assert lines[24].strip().startswith('seen: a line that is no answer: "loading weights')
@@ -314,18 +306,16 @@ def test_the_command_prints_a_checklist(capsys: pytest.CaptureFixture[str]) -> N
     assert lines[-1] == "toy 1, configuration p1: 23 ok, 1 not ok"
 
 
-def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_as_json(cli: Any) -> None:
     argv = [sys.executable, str(EXAMPLES / "toy.py")]
-    assert status(["check-driver", f"cmd:{words(argv)}", "--json"]) == 0
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    document = cli.json(["check-driver", f"cmd:{words(argv)}", "--json"])
     assert (document["status"], document["engine"]) == (0, "toy")
     assert {each["result"] for each in document["manners"]} == {"ok"}
 
 
-def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_engines(cli: Any) -> None:
     """An engine that answers in process is served behind a pipe."""
-    assert status(["check-driver", "reference", "--step-timeout", "60"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["check-driver", "reference", "--step-timeout", "60"])
     assert "reference over the wire 1, configurations p1, p4: 24 ok" in out
 
 
@@ -338,18 +328,12 @@ def test_the_command_takes_engines(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "names no program"),
     ],
 )
-def test_what_does_not_start_is_told_in_one_line(
-    driver: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status(["check-driver", driver]) == 2
-    told = capsys.readouterr().err
-    assert text in told and told.count("\n") == 1
+def test_what_does_not_start_is_told_in_one_line(driver: str, text: str, cli: Any) -> None:
+    assert text in cli.wrong(["check-driver", driver])
 
 
 @pytest.mark.parametrize("said", ['"' + "no " * 30_000 + '"', "9" * 4_000])
-def test_a_refusal_of_any_length_is_a_line(
-    said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refusal_of_any_length_is_a_line(said: str, tmp_path: Path, cli: Any) -> None:
     """Found by fuzzing: a driver that answers hello with a number of 4,273 digits as its error."""
     driver = tmp_path / "refuses.py"
     driver.write_text(
@@ -358,6 +342,5 @@ def test_a_refusal_of_any_length_is_a_line(
         'print(\'{"id": %d, "ok": false, "kind": "usage", "error": '
         f"{said}}}' % id, flush=True)\n"
     )
-    assert status(["check-driver", f"{sys.executable} {driver}"]) == 2
-    told = capsys.readouterr().err
+    told = cli.wrong(["check-driver", f"{sys.executable} {driver}"])
     assert told.startswith("slotproof: the driver refuses the hello") and len(told) < 1_500

@@ -5,7 +5,6 @@ Counts are those of everything that was run, and progress says what is done to w
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,22 +27,20 @@ GATE = ["gate", "--base", "reference", "--config", "p1", "--examples", "3"]
 NAMES = [*CONFIGS][:12]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 # What a gate needs -------------------------------------------------------------------------------
 
 
 def test_three_examples_are_no_verdict(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """Text, JUnit and the summary of a job name the builds and what they lack."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(here / "summary.md"))
-    assert status([*GATE, "--engine", "reference", "--junit", "junit.xml"]) == INCONCLUSIVE
-    last = capsys.readouterr().out.splitlines()[-1]
+    last = cli([*GATE, "--engine", "reference", "--junit", "junit.xml"], INCONCLUSIVE).splitlines()[
+        -1
+    ]
     assert last.startswith("inconclusive: base had under 20 examples in 1 of 1 configurations (p1)")
     assert "; head had under 20" in last and "T-OOM" in last and "may be enough" in last
     for file in ("junit.xml", "summary.md"):
@@ -52,9 +49,8 @@ def test_three_examples_are_no_verdict(
     assert 'errors="1"' in (here / "junit.xml").read_text()
 
 
-def test_what_is_new_fails_whatever_was_not_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status([*GATE[:-1], "6", "--engine", f"reference:{DOUBLE}", "--json"]) == FOUND
-    said = json.loads(capsys.readouterr().out)
+def test_what_is_new_fails_whatever_was_not_run(cli: Any) -> None:
+    said = cli.json([*GATE[:-1], "6", "--engine", f"reference:{DOUBLE}", "--json"], FOUND)
     assert said["new"] and [each["build"] for each in said["unearned"]["builds"]] == [
         "base",
         "head",
@@ -156,18 +152,17 @@ def test_everything_that_was_run_is_counted(distinct: int | None) -> None:
     assert f"{said['replays']} replays for shrinking beside these" in lines
 
 
-def test_an_example_is_counted_in_its_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_is_counted_in_its_configuration(cli: Any) -> None:
     """So that a reader finds it among those that were run."""
     argv = ["run", "--engine", f"reference:{DOUBLE}", "--all", "--config", "p1", "--config", "p4"]
-    assert status([*argv, "--examples", "40", "--json"]) == FOUND
-    said = json.loads(capsys.readouterr().out)
+    said = cli.json([*argv, "--examples", "40", "--json"], FOUND)
     found = [each for cause in said["causes"] for each in cause["findings"]]
     for each in found:
         assert 1 <= each["example"] <= said["examples_of"][each["configuration"]]["run"]
-    assert status([*argv, "--examples", "40"]) == FOUND
+    shown = cli([*argv, "--examples", "40"], FOUND)
     first = found[0]
     where = f"example {first['example']} of configuration {first['configuration']}"
-    assert where in capsys.readouterr().out
+    assert where in shown
 
 
 # Progress ----------------------------------------------------------------------------------------

@@ -8,27 +8,15 @@ from slotproof.lockstep.referee import Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
 from slotproof_model.spec.profiles import PROFILES
-
-STEP: Command = {"do": "step", "n": 1}
-
-
-def turn(session: str | None, rid: str, tokens: int, max_new: int) -> Command:
-    return {
-        "do": "submit",
-        "session": session,
-        "rid": rid,
-        "tokens": list(range(1, tokens + 1)),
-        "max_new": max_new,
-        "stop": [],
-    }
+from tests.turns import STEP, turn
 
 
 def test_a_turn_that_was_too_long_when_it_was_read_may_end_after_its_session() -> None:
     """INV-ANSWER.unasked: 6 tokens of history, 38 new ones and 5 of the answer, of 48. Others go
     first, so that the doomed turn waits, and the session is reaped meanwhile."""
     opens: list[Command] = [{"do": "open", "session": sid} for sid in ("s1", "s2", "s3")]
-    first = [turn(None, "r1", 1, 2), turn("s1", "r2", 1, 0), turn("s2", "r3", 6, 0)]
-    commands = [*opens, *first, turn("s3", "r4", 1, 0), STEP, turn("s2", "r5", 38, 5), STEP]
+    first = [turn("r1", 1, 2, None), turn("r2", 1, 0, "s1"), turn("r3", 6, 0, "s2")]
+    commands = [*opens, *first, turn("r4", 1, 0, "s3"), STEP, turn("r5", 38, 5, "s2"), STEP]
     commands += [{"do": "tick", "seconds": 300}, STEP]
     referee = play(InProcessEngine(), Setup(CONFIGS["p4-vllm"]), commands)
     assert "T-REAP" in {event[0] for event in referee.log[-2].events}
@@ -41,7 +29,7 @@ def test_a_turn_of_a_session_that_was_opened_anew_has_no_history() -> None:
     """INV-CONTENT.tokens: closed, opened, asked and closed again before anything is answered."""
     opens: Command = {"do": "open", "session": "s1"}
     close: Command = {"do": "close", "session": "s1"}
-    commands = [opens, turn("s1", "r1", 1, 0), STEP, close, opens, turn("s1", "r2", 1, 2), close]
+    commands = [opens, turn("r1", 1, 0, "s1"), STEP, close, opens, turn("r2", 1, 2, "s1"), close]
     referee = play(InProcessEngine(), Setup(CONFIGS["p4-vllm"]), [*commands, STEP])
     assert len(referee.client.requests["r2"].prompt) == 1
     for command in ({"do": "abort_all"}, STEP):
@@ -60,12 +48,12 @@ def test_an_aborted_turn_keeps_its_prompt_when_its_session_is_opened_anew() -> N
             client.sends(command)
         client.reads(len(commands))
 
-    reads(opens, turn("s1", "r1", 1, 1), turn("s1", "r2", 1, 2))
+    reads(opens, turn("r1", 1, 1, "s1"), turn("r2", 1, 2, "s1"))
     client.hears({"type": "opened", "session": "s1"})
     client.hears({"type": "finish", "rid": "r1", "reason": "length", "tokens": [7]})
     client.settle({}, runs=True)
     assert client.requests["r2"].prompt == [1, 1]
-    reads({"do": "abort_all"}, opens, turn("s1", "r3", 1, 0))
+    reads({"do": "abort_all"}, opens, turn("r3", 1, 0, "s1"))
     client.hears({"type": "closed", "session": "s1"})
     client.hears({"type": "opened", "session": "s1"})
     client.hears({"type": "finish", "rid": "r2", "reason": "abort", "tokens": [180]})

@@ -303,38 +303,29 @@ def test_a_folder_that_can_not_be_written(store: Store) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a folder that exists and takes no file")
-def test_a_folder_that_takes_no_file_is_no_wait(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_takes_no_file_is_no_wait(monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
     monkeypatch.setenv("SLOTPROOF_ENVS", "/proc/self")
-    assert status(["env", "create", "sglang==0.5.23"]) == 2
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1 and "environments can't be kept in /proc/self: " in err
+    assert "environments can't be kept in /proc/self: " in cli.wrong(
+        ["env", "create", "sglang==0.5.23"]
+    )
 
 
-def test_a_release_that_does_not_exist_is_one_line(
-    store: Store, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_release_that_does_not_exist_is_one_line(store: Store, cli: Any) -> None:
     del store
-    assert status(["env", "create", "tiny==7"]) == 2
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1 and "there is no tiny 7" in err
+    assert "there is no tiny 7" in cli.wrong(["env", "create", "tiny==7"])
 
 
 @pytest.mark.parametrize("what", ["python", "package", "shared"])
 def test_a_damaged_environment_is_told_and_made_again_on_demand(
-    store: Store, what: str, capfd: pytest.CaptureFixture[str]
+    store: Store, what: str, cli: Any
 ) -> None:
     entry = make(store)
     places = {"python": entry.python, "package": entry.site / "tiny"}
     places.get(what, store.folder / entry.shared).rename(entry.path / "aside")
-    capfd.readouterr()
-    assert status(["run", "--engine", "tiny==1.0.0"]) == 2
-    err = capfd.readouterr().err
-    assert "the environment of tiny==1.0.0 is damaged (" in err and err.count("\n") == 1
+    err = cli.wrong(["run", "--engine", "tiny==1.0.0"])
+    assert "the environment of tiny==1.0.0 is damaged (" in err
     assert "`slotproof env create tiny==1.0.0` makes it again" in err
-    assert status(["env", "list"]) == 0
-    assert "damaged: " in capfd.readouterr().out
+    assert "damaged: " in cli(["env", "list"])
     assert status(["env", "create", "tiny==1.0.0"]) == 0
     assert releases.of_release("tiny==1.0.0").name == "tiny==1.0.0"
 
@@ -388,45 +379,37 @@ def test_an_interrupt_has_the_status_of_an_interrupt(
 # The command line --------------------------------------------------------------------
 
 
-def test_create_list_remove(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+def test_create_list_remove(store: Store, cli: Any, capfd: pytest.CaptureFixture[str]) -> None:
     folder = store.folder
-    assert status(["env", "list"]) == 0
-    assert capfd.readouterr().out == f"no environments in {folder}\n"
+    assert cli(["env", "list"]) == f"no environments in {folder}\n"
     assert status(["env", "create", "tiny==1.1.0"]) == 0
     out, err = capfd.readouterr()
     assert out.startswith("tiny==1.1.0  0 MB  ") and "/tiny-1.1.0  (" in out
     assert err == f"slotproof: making the environment of tiny==1.1.0 in {folder}, once\n"
-    assert status(["env", "create", "tiny==1.0.0", "--json"]) == 0
-    made = json.loads(capfd.readouterr().out)
+    made = cli.json(["env", "create", "tiny==1.0.0", "--json"])
     assert (made["name"], made["release"]) == ("tiny==1.0.0", "1.0.0") and made["seconds"] >= 0
     assert status(["env", "create", "tiny==1.0.0"]) == 0
     assert capfd.readouterr().err == "", "it was there"
-    assert status(["env", "list"]) == 0
-    lines = capfd.readouterr().out.splitlines()
+    lines = cli(["env", "list"]).splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["tiny==1.0.0", "tiny==1.1.0"]
     assert all(" MB  made 20" in line and str(folder) in line for line in lines)
     assert lines[2].startswith("shared-") and len(lines) == 3
-    assert status(["env", "list", "--json"]) == 0
-    listed = json.loads(capfd.readouterr().out)
+    listed = cli.json(["env", "list", "--json"])
     assert listed["folder"] == str(folder)
     wanted = {"name", "engine", "release", "megabytes", "path", "python", "made", "shared", "state"}
     assert all(wanted <= set(row) for row in listed["environments"])
     assert listed["environments"][0]["shared"] == listed["environments"][2]["name"]
     changed = next((folder / "tiny-1.1.0").rglob("tiny/__init__.py"))
     changed.write_text("changed = True\n")
-    assert status(["env", "list"]) == 0
-    same, other, _ = capfd.readouterr().out.splitlines()
+    same, other, _ = cli(["env", "list"]).splitlines()
     assert "MB  made 20" in same
     assert "MB  damaged: it is tiny 1.1.0+modified (fingerprint " in other
-    assert status(["env", "remove", "tiny==1.0"]) == 0
-    assert capfd.readouterr().out == "removed tiny==1.0.0\n"
+    assert cli(["env", "remove", "tiny==1.0"]) == "removed tiny==1.0.0\n"
     assert not (folder / "tiny-1.0.0").exists() and len(store.entries()) == 2
     assert status(["env", "remove", "tiny==1.1.0"]) == 0
     assert {path.name for path in folder.iterdir()} == {".lock"}, "the last one takes its packages"
     make(store)
-    capfd.readouterr()
-    assert status(["env", "remove", "--all", "--json"]) == 0
-    assert len(json.loads(capfd.readouterr().out)["removed"]) == 2
+    assert len(cli.json(["env", "remove", "--all", "--json"])["removed"]) == 2
     assert {path.name for path in folder.iterdir()} == {".lock"}
 
 
@@ -455,16 +438,10 @@ def test_create_list_remove(store: Store, capfd: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_wrong_names_are_one_line(
-    argv: list[str],
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    argv: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     monkeypatch.setenv("SLOTPROOF_ENVS", str(tmp_path))
-    assert status(argv) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.count("\n") == 1 and text in err
+    assert text in cli.wrong(argv)
     assert list(tmp_path.iterdir()) in ([], [tmp_path / ".lock"])
 
 
@@ -480,12 +457,9 @@ def test_an_engine_runs_in_its_environment(store: Store) -> None:
         EngineSpec("tiny==1.0.0").open()
 
 
-def test_a_folder_called_sglang_is_no_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_called_sglang_is_no_build(here: Path) -> None:
     """A clone of the engine lies beside us: no module of it is installed."""
-    (tmp_path / "sglang").mkdir()
-    monkeypatch.chdir(tmp_path)
+    (here / "sglang").mkdir()
     with pytest.raises(EngineUnusable, match=r"has no sglang.*a release: sglang==0.5.23"):
         EngineSpec("sglang", Path(sys.executable)).open()
 

@@ -14,22 +14,8 @@ from slotproof.protocol.config import CONFIGS
 from slotproof_model.bugs.deviations import READABLE, deviations
 from slotproof_model.bugs.mutate import knows
 from slotproof_model.spec.transitions import TRANSITIONS
+from tests.turns import OPEN, STEP, turn
 
-STEP: Command = {"do": "step", "n": 1}
-
-
-def turn(rid: str, tokens: list[int], session: str | None = "s1", max_new: int = 0) -> Command:
-    return {
-        "do": "submit",
-        "session": session,
-        "rid": rid,
-        "tokens": tokens,
-        "max_new": max_new,
-        "stop": [],
-    }
-
-
-OPEN: Command = {"do": "open", "session": "s1"}
 TWO_TURNS = [OPEN, turn("r1", [1, 2]), STEP, turn("r2", []), STEP]
 EXPLAINED = {
     "22862-no-free-tail": ("p1", TWO_TURNS, "T-RESTORE does not free full [⌈m⌉, ⌈slot.A⌉)"),
@@ -53,7 +39,7 @@ def test_the_change_that_is_the_bug_comes_first(mutant: str) -> None:
 
 
 LONG = turn("r1", [1, 2, 3], max_new=4)
-PLAIN = [each for n in "12" for each in (turn(f"r{n}", [1, 2, 3, 4], None, 3), STEP, STEP)]
+PLAIN = [each for n in "12" for each in (turn(f"r{n}", [1, 2, 3, 4], 3, None), STEP, STEP)]
 NO_UNLOCK = "T-ABORT does not unlock full u; does not give back the row, one if req.row ≠ no_row"
 
 

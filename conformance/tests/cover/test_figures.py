@@ -22,6 +22,7 @@ from slotproof_model.spec.invariant import Kind
 from slotproof_model.spec.transitions import TRANSITIONS
 from slotproof_model.spec.whole import Spec, conjuncts
 from tests.cover.telling import telling
+from tests.turns import turn
 
 SORTS = {var.name: var.of for var in state.SEEN}
 _CLAUSES: dict[str, Expr] = {
@@ -75,7 +76,7 @@ def test_every_formula_that_fails_is_told_with_its_figures(clause: str) -> None:
 def test_what_is_told_of_a_lost_row() -> None:
     """It said “s1: slot none, turn none”."""
     opened, waits = {"do": "open", "session": "s1"}, {"do": "step", "n": 2}
-    commands = [opened, submit("r1", 3), waits, {"do": "abort", "rid": "r1"}, waits]
+    commands = [opened, turn("r1", 3, 3), waits, {"do": "abort", "rid": "r1"}, waits]
     found = violations("22790b-first-turn-abort", commands)
     [rows] = [each for each in found if each.clause == "INV-ROWS.equation"]
     assert str(rows) == (
@@ -86,7 +87,7 @@ def test_what_is_told_of_a_lost_row() -> None:
 
 
 def test_the_iteration_is_told_where_there_is_more_than_one() -> None:
-    commands = [{"do": "open", "session": "s1"}, submit("r1", 4), {"do": "step", "n": 5}]
+    commands = [{"do": "open", "session": "s1"}, turn("r1", 3, 4), {"do": "step", "n": 5}]
     found = violations("27228c-batch-twice", commands)
     assert found and {each.iteration for each in found} == {2}
     assert all(", iteration 2: " in str(each) for each in found)
@@ -112,11 +113,6 @@ def test_the_iteration_is_told_where_there_is_more_than_one() -> None:
 )
 def test_what_counts_as_telling(detail: str, good: bool) -> None:
     assert telling(Violation("INV-ROWS", "equation", detail)) is good
-
-
-def submit(rid: str, max_new: int) -> dict[str, Any]:
-    fields = {"session": "s1", "rid": rid, "tokens": [1, 2, 3], "max_new": max_new, "stop": []}
-    return {"do": "submit", **fields}
 
 
 def violations(mutant: str, commands: list[dict[str, Any]]) -> list[Violation]:

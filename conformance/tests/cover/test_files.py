@@ -7,11 +7,11 @@ import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slotproof.cli import replay as replaying
-from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.matrices.table import Table, write
 from slotproof.protocol.config import EngineConfig
@@ -132,28 +132,19 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path) -> None:
         ["docs", "--out", "{file}"],
     ],
 )
-def test_a_folder_where_a_file_is_due(
-    argv: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_folder_where_a_file_is_due(argv: list[str], here: Path, cli: Any) -> None:
     """And a file where a folder is due: one line, status 2, before anything is run."""
-    file = tmp_path / "file"
+    file = here / "file"
     file.write_text("")
-    monkeypatch.chdir(tmp_path)
-    assert status([each.format(trace=TRACE, file=file) for each in argv]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert list(tmp_path.iterdir()) == [file]
+    cli.wrong([each.format(trace=TRACE, file=file) for each in argv])
+    assert list(here.iterdir()) == [file]
 
 
 def test_a_replay_is_not_run_for_a_file_that_can_not_be(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     monkeypatch.setattr(replaying, "again", None)
-    assert status(["replay", str(TRACE), "--out", "."]) == 2
-    assert "--out . is a folder: name a file" in capsys.readouterr().err
+    assert "--out . is a folder: name a file" in cli.wrong(["replay", str(TRACE), "--out", "."])
 
 
 def test_json_text_is_json_whatever_is_in_it() -> None:

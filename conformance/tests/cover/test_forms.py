@@ -117,13 +117,12 @@ def test_nothing_of_a_hostile_trace_becomes_python(hostile: Trace) -> None:
 
 
 def test_nothing_of_a_hostile_trace_reaches_the_terminal(
-    hostile: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hostile: Trace, tmp_path: Path, cli: Any
 ) -> None:
     path = tmp_path / "evil.itf.json"
     itf.save(hostile, path)
     for form in ALWAYS:
-        assert status(["show", "--format", form, str(path)]) == 0
-        assert "\x1b" not in capsys.readouterr().out
+        assert "\x1b" not in cli(["show", "--format", form, str(path)])
 
 
 def run_file(path: Path, engine: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -215,15 +214,13 @@ def test_a_command_that_the_engine_does_not_offer() -> None:
         engine.draft("r1", allocate=1, commit=1)
 
 
-def test_all_forms_of_many_traces_and_an_index(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_forms_of_many_traces_and_an_index(tmp_path: Path, cli: Any) -> None:
     out = tmp_path / "gallery"
     copy = tmp_path / TRACE.name
     copy.write_text(TRACE.read_text())
     argv = [str(TRACE), str(copy), str(FINDINGS[0])]
-    assert status(["show", "--all", "--out", str(out), *argv]) == 0
-    assert capsys.readouterr().out == f"3 traces in up to 6 forms: {out}/index.html\n"
+    shown = cli(["show", "--all", "--out", str(out), *argv])
+    assert shown == f"3 traces in up to 6 forms: {out}/index.html\n"
     names = {path.name for path in out.iterdir()}
     assert len(names) == 15  # those on the reference have no script that needs the engine alone
     alone = {"sglang-0.5.10.post1-abort-running.issue.md"}
@@ -241,20 +238,13 @@ def test_an_index_of_a_hostile_trace(hostile: Trace, tmp_path: Path) -> None:
     assert "script" not in {tag for tag, _ in Page(index).tags}
 
 
-def wrong(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    assert status(["show", *argv]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    return captured.err
-
-
-def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--all needs --out" in wrong(capsys, "--all", str(TRACE))
-    assert "several traces" in wrong(capsys, str(TRACE), str(TRACE))
+def test_wrong_use(tmp_path: Path, cli: Any) -> None:
+    assert "--all needs --out" in cli.wrong(["show", "--all", str(TRACE)])
+    assert "several traces" in cli.wrong(["show", str(TRACE), str(TRACE)])
     (tmp_path / "file").write_text("")
     inside = str(tmp_path / "file" / "x")
-    assert "can't be written" in wrong(capsys, "--out", inside, str(TRACE))
-    assert "can't be written" in wrong(capsys, "--all", "--out", inside, str(TRACE))
+    assert "can't be written" in cli.wrong(["show", "--out", inside, str(TRACE)])
+    assert "can't be written" in cli.wrong(["show", "--all", "--out", inside, str(TRACE)])
 
 
 @pytest.mark.parametrize("name", forms.FORMS)
@@ -286,22 +276,13 @@ def test_a_file_without_an_end_is_text_and_json_is_json(tmp_path: Path) -> None:
         (["--format", "text", "--open"], "--format and --open ask for two forms"),
     ],
 )
-def test_two_forms_at_once_are_one_line(
-    argv: list[str],
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_two_forms_at_once_are_one_line(argv: list[str], text: str, here: Path, cli: Any) -> None:
     trace = str(TRACE.absolute())
-    monkeypatch.chdir(tmp_path)
-    assert text in wrong(capsys, trace, *argv)
-    assert not [*tmp_path.iterdir()]
+    assert text in cli.wrong(["show", trace, *argv])
+    assert not [*here.iterdir()]
 
 
-def test_a_page_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any) -> None:
     """In the browser there is; where there is none, in one line where it lies."""
     asked: list[str] = []
 
@@ -311,22 +292,21 @@ def test_a_page_is_opened(
 
     monkeypatch.setattr("webbrowser.open", browser)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert status(["show", str(TRACE), "--open"]) == 0
+    said = cli(["show", str(TRACE), "--open"])
     (page,) = tmp_path.glob("slotproof-*/page.html")
-    assert asked == [page.as_uri()] and f" {page}\n" in capsys.readouterr().out
+    assert asked == [page.as_uri()] and f" {page}\n" in said
     assert page.read_text() == forms.form("html", load_trace(TRACE), str(TRACE))
     assert status(["show", "--all", "--open", "--out", str(tmp_path / "all"), str(TRACE)]) == 0
     assert asked[1:] == [(tmp_path / "all" / "index.html").as_uri()]
-    capsys.readouterr()
     monkeypatch.setattr("webbrowser.open", lambda _: False)
     out = tmp_path / "mine.html"
-    assert f"no browser can be started: open {out}" in wrong(
-        capsys, str(TRACE), "--open", "--out", str(out)
+    assert f"no browser can be started: open {out}" in cli.wrong(
+        ["show", str(TRACE), "--open", "--out", str(out)]
     )
     assert out.exists()
 
 
-def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_iterations_that_make_no_sense(tmp_path: Path, cli: Any) -> None:
     """A trace is untrusted: one line, status 2."""
     document = json.loads(FINDINGS[0].read_text())
     frame = document["states"][-1]["iterations"][0]
@@ -346,27 +326,22 @@ def test_iterations_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFix
         broken: dict[str, Any] = {**frame, key: value}
         document["states"][-1]["iterations"] = [broken]
         path.write_text(json.dumps(document))
-        wrong(capsys, "--format", "html", str(path))
+        cli.wrong(["show", "--format", "html", str(path)])
 
 
-def test_a_trace_of_the_spec_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_of_the_spec_alone(here: Path, cli: Any) -> None:
     """What `prove --mutant` writes has transitions and no commands: text only."""
     pytest.importorskip("z3")
-    monkeypatch.chdir(tmp_path)
     status(["prove", "--mutant", "22862-no-free-tail", "--page-size", "1"])
-    (path,) = (tmp_path / "slotproof-traces").glob("spec-*.itf.json")
-    capsys.readouterr()
-    assert status(["show", str(path)]) == 0
-    shown = capsys.readouterr().out
+    (path,) = (here / "slotproof-traces").glob("spec-*.itf.json")
+    shown = cli(["show", str(path)])
     assert "violated by the spec with 22862-no-free-tail" in shown
     assert "T-RESTORE" in shown
-    assert "spec alone" in wrong(capsys, "--format", "html", str(path))
+    assert "spec alone" in cli.wrong(["show", "--format", "html", str(path)])
     document = json.loads(path.read_text())
     del document["states"][0]["full.total"]
     path.write_text(json.dumps(document))
-    assert "a state has no 'full.total'" in wrong(capsys, str(path))
+    assert "a state has no 'full.total'" in cli.wrong(["show", str(path)])
 
 
 @pytest.mark.parametrize("name", ["text", "markdown", "html"])

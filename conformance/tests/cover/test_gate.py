@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.engines.reference import InProcessEngine
 from slotproof.protocol.commands import Command
 from slotproof.protocol.snapshot import Snapshot
-from slotproof.search import baseline, gate as gates, report
+from slotproof.search import baseline, gate as gates
 from slotproof.search.baseline import Baseline, Group
 from slotproof.search.findings import Mark
 from slotproof.search.symptoms import AcceptedFindings, Bug, Symptoms, same
@@ -30,23 +29,13 @@ def written(path: Path, *groups: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def earned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen examples are enough here. What a verdict needs is tested in test_earned.py."""
-    monkeypatch.setattr(report, "missing", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("earned")
 
 
 @pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def out(here: Path) -> Path:
     """Where traces go: nothing else is written."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "slotproof-traces"
-
-
-def gate(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> tuple[int, Any]:
-    capsys.readouterr()
-    result = status(["gate", str(path), *more, "--json"])
-    return result, json.loads(capsys.readouterr().out)
+    return here / "slotproof-traces"
 
 
 def statuses(said: Any) -> dict[str, str]:
@@ -57,49 +46,46 @@ def statuses(said: Any) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_life_of_a_baseline(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_life_of_a_baseline(tmp_path: Path, out: Path, cli: Any) -> None:
     """Found, written with its trace, explained by hand, known from then on, mended one day."""
     path = tmp_path / "known" / "b.json"
     path.parent.mkdir()
-    code, said = gate(capsys, written(path), "--engine", DOUBLE, *SMALL)
+    code, said = cli.ran("gate", written(path), "--engine", DOUBLE, *SMALL)
     assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     assert Path(said["new"][0]["findings"][0]["trace"]).parent.name == out.name
     path.unlink()
 
-    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     assert code == 0 and [each["name"] for each in said["new"]] == [NOISE], "added is accepted"
     (group,) = baseline.load(path).groups
     assert group.seen_as == (NOISE,) and group.unexplained
     assert (path.parent / group.traces[0]).exists()
-    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL, "--seed", "1")
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--seed", "1")
     assert code == 0 and said["groups"][0]["unexplained"] and not said["new"]
 
     document = json.loads(path.read_text())
     document["groups"][0] |= {"name": "double-count", "reason": "#22213", "engine": "*"}
     path.write_text(json.dumps(document))
-    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL)
     assert code == 0 and statuses(said) == {"double-count": "still there"}
-    code, said = gate(capsys, path, "--engine", "reference", *SMALL)
+    code, said = cli.ran("gate", path, "--engine", "reference", *SMALL)
     assert code == 0 and statuses(said) == {"double-count": "mended"}
-    code, said = gate(capsys, path, "--engine", "reference", *SMALL, "--mended-fails")
+    code, said = cli.ran("gate", path, "--engine", "reference", *SMALL, "--mended-fails")
     assert code == said["status"] == 1
 
     before = baseline.load(path)
-    code, said = gate(capsys, path, "--engine", "reference", *SMALL, "--update")
+    code, said = cli.ran("gate", path, "--engine", "reference", *SMALL, "--update")
     assert code == 0 and baseline.load(path) == before, "what is there stays"
 
 
-def test_what_it_says(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_says(tmp_path: Path, out: Path, cli: Any) -> None:
     path = written(
         tmp_path / "b.json",
         {"name": "noise", "reason": "#22213", "seen_as": [NOISE]},
         {"name": "crash", "seen_as": ["INV-ALIVE.crash@step:KeyError"]},
         {"name": "another", "reason": "theirs", "engine": "sglang*", "seen_as": [NOISE]},
     )
-    assert status(["gate", str(path), "--engine", DOUBLE, *SMALL]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(["gate", str(path), "--engine", DOUBLE, *SMALL]).splitlines()
     assert "still there     noise: #22213" in lines
     assert "not seen        crash: no reason is given" in lines
     assert f"warning         {path}: crash has no reason" in lines
@@ -109,34 +95,30 @@ def test_what_it_says(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_findings_of_one_bug_become_one_group(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_of_one_bug_become_one_group(tmp_path: Path, out: Path, cli: Any) -> None:
     """#22862 is seen at the restore and at the retract, and at more with another seed: that is no
     reason to fail. Another bug is."""
     path = tmp_path / "b.json"
-    code, said = gate(capsys, path, "--engine", TAIL, *DRAFT, "--update")
+    code, said = cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--update")
     (cause,) = said["new"]
     assert code == 0 and len(cause["findings"]) > 1 and cause["why"].startswith("as if T-RE")
     for seed in ("4", "5", "6"):  # a baseline of one search knows too few shapes of it
-        gate(capsys, path, "--engine", TAIL, *DRAFT, "--seed", seed, "--update")
+        cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--seed", seed, "--update")
     for seed in ("1", "2", "3"):
-        code, said = gate(capsys, path, "--engine", TAIL, *DRAFT, "--seed", seed)
+        code, said = cli.ran("gate", path, "--engine", TAIL, *DRAFT, "--seed", seed)
         assert code == 0, said["new"]
         assert set(statuses(said).values()) == {"still there"}
     both = f"{TAIL}+22897-no-trim"
     other = path.with_name("both.json")
     other.write_text(path.read_text().replace("22862-no-free-tail", "22862-no-free-tail+22897*"))
-    code, said = gate(capsys, other, "--engine", both, *DRAFT)
+    code, said = cli.ran("gate", other, "--engine", both, *DRAFT)
     assert code == 1 and said["new"], "another bug beside it"
 
 
-def test_a_mended_group_accepts_nothing(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mended_group_accepts_nothing(tmp_path: Path, out: Path, cli: Any) -> None:
     """Its trace passes, so what has its identity is another bug."""
     path = tmp_path / "b.json"
-    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     document = json.loads(path.read_text())
     document["groups"][0]["engine"] = "*"
     trace = path.parent / document["groups"][0]["traces"][0]
@@ -144,83 +126,73 @@ def test_a_mended_group_accepts_nothing(
     text["states"] = text["states"][:2]  # a session is opened, a turn is sent
     trace.write_text(json.dumps(text))
     path.write_text(json.dumps(document))
-    code, said = gate(capsys, path, "--engine", DOUBLE, *SMALL)
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, *SMALL)
     assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     assert said["groups"][0]["traces"][0]["status"] == "mended"
 
 
-def of_one_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Path, Any]:
+def of_one_trace(tmp_path: Path, cli: Any) -> tuple[Path, Path, Any]:
     """A baseline of the double count, and its trace, to be changed."""
     path = tmp_path / "b.json"
-    gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+    cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     trace = path.parent / baseline.load(path).groups[0].traces[0]
     return path, trace, json.loads(trace.read_text())
 
 
-def test_a_trace_that_breaks_more_is_new(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trace_that_breaks_more_is_new(tmp_path: Path, out: Path, cli: Any) -> None:
     """Known traces see a new bug at once, without any search for it."""
-    path, trace, text = of_one_trace(tmp_path, capsys)
+    path, trace, text = of_one_trace(tmp_path, cli)
     found = text["#meta"]["slotproof"]
     found["violated"] = [each for each in found["violated"] if each["invariant"] == "INV-SUM-FULL"]
     trace.write_text(json.dumps(text))
-    code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
     assert code == 1 and len(said["new"]) == 1
     (told,) = said["groups"][0]["traces"]
     assert told["status"] == "changed" and "it breaks INV-ONCE.reported" in told["detail"]
 
 
 def test_a_trace_that_ends_sooner_shows_nothing_of_its_bug(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, out: Path, cli: Any
 ) -> None:
     """What it breaks instead is new, and belongs to no group for being seen there."""
-    path, trace, text = of_one_trace(tmp_path, capsys)
+    path, trace, text = of_one_trace(tmp_path, cli)
     text["states"].append(text["states"][-1])
     text["#meta"]["slotproof"]["length"] = len(text["states"])
     trace.write_text(json.dumps(text))
-    code, said = gate(capsys, path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
+    code, said = cli.ran("gate", path, "--engine", DOUBLE, "--config", "p1", "--examples", "1")
     assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     (told,) = said["groups"][0]["traces"]
     assert told["status"] == "changed" and "at command 5 of 6" in told["detail"]
 
 
-def test_an_entry_of_another_engine_does_not_count(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_entry_of_another_engine_does_not_count(tmp_path: Path, out: Path, cli: Any) -> None:
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
-    code, said = gate(capsys, written(tmp_path / "b.json", other), "--engine", DOUBLE, *SMALL)
+    code, said = cli.ran("gate", written(tmp_path / "b.json", other), "--engine", DOUBLE, *SMALL)
     assert code == 1 and len(said["new"]) == 1 and said["groups"] == []
 
 
-def test_a_group_that_nobody_looks_at_is_a_warning(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_that_nobody_looks_at_is_a_warning(tmp_path: Path, out: Path, cli: Any) -> None:
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     path = written(tmp_path / "b.json", other, {**other, "engine": "reference*"})
-    assert status(["gate", str(path), "--engine", "reference", *SMALL]) == 0
-    said = capsys.readouterr().out
+    said = cli(["gate", str(path), "--engine", "reference", *SMALL])
     assert "warning         1 group of the baseline not looked at: `engine` does not match" in said
 
 
-def test_a_baseline_of_another_engine_is_not_green(
-    tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_of_another_engine_is_not_green(tmp_path: Path, out: Path, cli: Any) -> None:
     """Who forgets --engine would search the reference for minutes, and find it green for ever."""
     other = {"name": "noise", "seen_as": [NOISE], "engine": "sglang 0.5.10*", "reason": "x"}
     path = written(tmp_path / "b.json", other)
-    assert status(["gate", str(path)]) == 2
-    assert "is about sglang 0.5.10*, and the reference engine is run by" in capfd.readouterr().err
+    assert "is about sglang 0.5.10*, and the reference engine is run by" in cli.wrong(
+        ["gate", str(path)]
+    )
 
 
-def test_an_update_keeps_the_trace_that_is_there(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_update_keeps_the_trace_that_is_there(tmp_path: Path, out: Path, cli: Any) -> None:
     """Another shape of what has the same name gets a number."""
     path = tmp_path / "b.json"
     for _ in range(2):
         path.unlink(missing_ok=True)
-        gate(capsys, path, "--engine", DOUBLE, *SMALL, "--update")
+        cli.ran("gate", path, "--engine", DOUBLE, *SMALL, "--update")
     names = sorted(each.name for each in (tmp_path / "b-traces").iterdir())
     assert names == [f"{NOISE}-2.itf.json", f"{NOISE}.itf.json"]
 
@@ -329,26 +301,19 @@ GOOD = '{"name": "a", "seen_as": ["INV-OWNER.lost@T-CLOSE"], "reason": "x"}'
     ],
 )
 def test_a_broken_baseline_is_one_line(
-    text: str, message: str, tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
+    text: str, message: str, tmp_path: Path, out: Path, cli: Any
 ) -> None:
     path = tmp_path / "b.json"
     bare = text[0] == "{" or text == "[]"
     path.write_text(text if bare else f'{{"slotproof_baseline": 2, "groups": {text}}}')
-    assert status(["gate", str(path), "--engine", DOUBLE, *SMALL]) == 2
-    said, err = capfd.readouterr()
-    assert said == "" and err.count("\n") == 1
-    assert err.startswith("slotproof: ") and message in err
+    assert message in cli.wrong(["gate", str(path), "--engine", DOUBLE, *SMALL])
 
 
-def test_a_broken_trace_is_one_line(
-    tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_trace_is_one_line(tmp_path: Path, out: Path, cli: Any) -> None:
     """Before the engine is started: there is none of that name."""
     path = written(tmp_path / "b.json", {"name": "a", "traces": ["t.itf.json"]})
     (tmp_path / "t.itf.json").write_text("{}")
-    assert status(["gate", str(path), "--engine", "reference:nope", *SMALL]) == 2
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1 and "t.itf.json" in err
+    assert "t.itf.json" in cli.wrong(["gate", str(path), "--engine", "reference:nope", *SMALL])
 
 
 @pytest.mark.parametrize(
@@ -361,13 +326,9 @@ def test_a_broken_trace_is_one_line(
         (["{file}", "--config", "p3"], "unknown configuration 'p3'"),
     ],
 )
-def test_wrong_usage(
-    more: list[str], message: str, tmp_path: Path, out: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage(more: list[str], message: str, tmp_path: Path, out: Path, cli: Any) -> None:
     file = str(written(tmp_path / "b.json"))
-    assert status(["gate", *(each.format(file=file) for each in more)]) == 2
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1 and message in err
+    assert message in cli.wrong(["gate", *(each.format(file=file) for each in more)])
 
 
 class Teller(InProcessEngine):
@@ -383,17 +344,17 @@ class Teller(InProcessEngine):
 
 
 def test_a_strangers_words_are_in_no_identity(
-    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, out: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An identity is part of file names and of baselines, which have to be read again."""
     monkeypatch.setitem(sys.modules, "stranger", sys.modules[__name__])
     path = tmp_path / "b.json"
     more = ["--engine", "stranger:Teller", *SMALL]
-    code, said = gate(capsys, path, *more, "--update")
+    code, said = cli.ran("gate", path, *more, "--update")
     assert code == 0 and [each["name"] for each in said["new"]] == ["INV-STEP.unknown@event"]
     files = {each for each in tmp_path.rglob("*") if each.is_file()} - {path}
     assert files and all(each.parent in (out, tmp_path / "b-traces") for each in files)
-    code, said = gate(capsys, path, *more)
+    code, said = cli.ran("gate", path, *more)
     assert code == 0 and not said["new"]
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.engines.registry import EngineSpec
 from slotproof.protocol.config import CONFIGS
-from slotproof.search import compared, report
+from slotproof.search import compared
 from slotproof.search.baseline import Baseline
 from slotproof.search.folder import Folder, by_mark
 from slotproof.search.plan import Plan
@@ -21,26 +20,11 @@ DOUBLE, TAIL = "reference:22213-double-count", "reference:22862-no-free-tail"
 SMALL = ["--config", "p1", "--examples", "12"]
 
 
-@pytest.fixture(autouse=True)
-def earned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dozen examples are enough here. What a verdict needs is tested in test_earned.py."""
-    monkeypatch.setattr(report, "missing", lambda *_: None)
+pytestmark = pytest.mark.usefixtures("earned")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def gate(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, Any]:
-    capsys.readouterr()
-    result = status(["gate", *more, "--json"])
-    return result, json.loads(capsys.readouterr().out)
-
-
-def test_what_the_base_does_too_is_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = gate(capsys, "--base", DOUBLE, "--engine", DOUBLE, *SMALL)
+def test_what_the_base_does_too_is_known(here: Path, cli: Any) -> None:
+    code, said = cli.ran("gate", "--base", DOUBLE, "--engine", DOUBLE, *SMALL)
     assert code == 0 and not said["new"]
     assert said["base"]["engine"] == said["engine"] and said["base"]["findings"] == [NOISE]
     (group,) = said["groups"]
@@ -49,33 +33,28 @@ def test_what_the_base_does_too_is_known(here: Path, capsys: pytest.CaptureFixtu
     assert (here / trace["file"]).is_file() and Path(trace["file"]).parent.name == "base"
 
 
-def test_what_the_head_does_alone_is_new(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = gate(capsys, "--base", "reference", "--engine", DOUBLE, *SMALL)
+def test_what_the_head_does_alone_is_new(here: Path, cli: Any) -> None:
+    code, said = cli.ran("gate", "--base", "reference", "--engine", DOUBLE, *SMALL)
     assert code == 1 and [each["name"] for each in said["new"]] == [NOISE]
     assert said["base"]["findings"] == [] and said["groups"] == []
-    assert status(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli(["gate", "--base", "reference", "--engine", DOUBLE, *SMALL], 1).splitlines()
     assert lines[0].startswith("engine          reference 1 with 22213-double-count")
     assert lines[1].startswith("base            reference 1: ") and "12 examples" in lines[1]
     assert lines[-1] == "1 new cause, 0 known (seed 0)"
 
 
-def test_what_the_head_does_no_more_is_mended(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, said = gate(capsys, "--base", DOUBLE, "--engine", "reference", *SMALL)
+def test_what_the_head_does_no_more_is_mended(here: Path, cli: Any) -> None:
+    code, said = cli.ran("gate", "--base", DOUBLE, "--engine", "reference", *SMALL)
     assert code == 0 and [each["status"] for each in said["groups"]] == ["mended"]
 
 
 @pytest.mark.slow
-def test_a_bug_beside_that_of_the_base_is_new(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_beside_that_of_the_base_is_new(here: Path, cli: Any) -> None:
     both = f"{DOUBLE}+leak-full"
     more = ["--config", "p1", "--examples", "60"]
-    code, said = gate(capsys, "--base", DOUBLE, "--engine", both, *more)
+    code, said = cli.ran("gate", "--base", DOUBLE, "--engine", both, *more)
     assert code == 1 and said["new"]
-    code, said = gate(capsys, "--base", both, "--engine", DOUBLE, *more)
+    code, said = cli.ran("gate", "--base", both, "--engine", DOUBLE, *more)
     assert code == 0 and not said["new"]
 
 
@@ -98,7 +77,7 @@ def test_what_the_search_of_the_base_missed_is_tried_on_it(tmp_path: Path) -> No
 
 
 def test_a_bug_comes_from_the_one_method_that_differs(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def package(spec: EngineSpec) -> Path:
         folder = here / spec.text.partition(":")[2] / "e"
@@ -107,17 +86,17 @@ def test_a_bug_comes_from_the_one_method_that_differs(
         return folder
 
     monkeypatch.setattr(EngineSpec, "package", package)
-    code, said = gate(capsys, "--base", "reference", "--engine", DOUBLE, *SMALL)
+    code, said = cli.ran("gate", "--base", "reference", "--engine", DOUBLE, *SMALL)
     why = "the build differs from the base in save in e/slot.py alone"
     assert code == 1 and [each["why"] for each in said["new"]] == [why]
 
 
-def test_a_baseline_counts_on_both(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_counts_on_both(here: Path, cli: Any) -> None:
     """A group that was about the base is about the head as well; its reason stays."""
     group = {"name": "noise", "reason": "#22213", "engine": "*double-count", "seen_as": [NOISE]}
     Path("b.json").write_text(json.dumps({"slotproof_baseline": 2, "groups": [group]}))
     head = "reference:22213-double-count+37502-parked-not-counted"
-    code, said = gate(capsys, "b.json", "--base", DOUBLE, "--engine", head, *SMALL)
+    code, said = cli.ran("gate", "b.json", "--base", DOUBLE, "--engine", head, *SMALL)
     assert code == 0 and said["base"]["findings"] == [NOISE]
     assert [(each["name"], each["reason"]) for each in said["groups"]] == [("noise", "#22213")]
 
@@ -132,9 +111,5 @@ def test_a_baseline_counts_on_both(here: Path, capsys: pytest.CaptureFixture[str
         (["--base", DOUBLE, "--engine", "reference:nope"], "nope"),
     ],
 )
-def test_wrong_usage(
-    more: list[str], message: str, here: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert status(["gate", *more]) == 2
-    err = capfd.readouterr().err
-    assert err.count("\n") == 1 and message in err
+def test_wrong_usage(more: list[str], message: str, here: Path, cli: Any) -> None:
+    assert message in cli.wrong(["gate", *more])

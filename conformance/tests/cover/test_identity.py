@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.engines.base import EngineUnusable, built
 from slotproof.engines.identity import fingerprint, installed
 from slotproof.engines.reference import InProcessEngine
@@ -112,12 +111,9 @@ def test_no_git_is_no_failure(package: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert installed(GIVEN, package).commit == ""
 
 
-def test_a_label_is_its_name_and_a_number_is_no_label(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_label_is_its_name_and_a_number_is_no_label(tmp_path: Path, cli: Any) -> None:
     asked = ["--engine", "reference:leak-full", "--config", "p1", "--out", str(tmp_path)]
-    assert status(["run", *asked, "--label", "my branch", "--examples", "20"]) == 1
-    text = capsys.readouterr().out
+    text = cli(["run", *asked, "--label", "my branch", "--examples", "20"], 1)
     assert "violated by reference my branch, in" in text
     assert "my branch is 1 with leak-full\n" in text
     trace = load_trace(next(tmp_path.glob("*.itf.json")))
@@ -125,8 +121,7 @@ def test_a_label_is_its_name_and_a_number_is_no_label(
         "reference:leak-full", "reference", "1 with leak-full", None, "my branch"
     )
     for label in ("0.5.23", "v0.5.23", "", " x", "x" * 61, "a\nb"):
-        assert status(["run", *asked, "--label", label]) == 2
-        assert "--label" in capsys.readouterr().err
+        assert "--label" in cli.wrong(["run", *asked, "--label", label])
 
 
 def test_a_driver_of_ones_own_is_no_release() -> None:
@@ -155,14 +150,13 @@ def a_trace() -> Trace:
     return Trace(**{**found, "engine": "sglang 0.5.23", "spec": "sglang"})
 
 
-def test_slips_of_a_release_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slips_of_a_release_are_told_at_once(cli: Any) -> None:
     with pytest.raises(EngineUnusable, match=r"did you mean sglang==0\.5\.23\?$"):
         EngineSpec.parse("sglang=0.5.23").open()
     with pytest.raises(EngineUnusable, match=r"releases of vllm are supported from 0\.15\.0 on$"):
         EngineSpec.parse("vllm==0.5.0").open()
     assert parse("sglang=0.5.23", 10, Path()).spec.text == "sglang=0.5.23"
-    assert status(["env", "create", "vllm=0.33.0"]) == 2
-    assert "did you mean vllm==0.33.0?" in capsys.readouterr().err
+    assert "did you mean vllm==0.33.0?" in cli.wrong(["env", "create", "vllm=0.33.0"])
 
 
 def test_the_reference_on_a_device_is_ours() -> None:

@@ -30,12 +30,11 @@ from slotproof.support import interrupts
 from slotproof.traces.record import rows_of
 from slotproof_model.proofs import pool
 from tests.interrupting import RUNS, interrupt
+from tests.turns import OPEN, STEP
 
 pytestmark = pytest.mark.slow
 
 PLAN = Plan({"p1": CONFIGS["p1"], "p4": CONFIGS["p4"]}, examples=200)
-OPEN: Command = {"do": "open", "session": "s1"}
-STEP: Command = {"do": "step", "n": 1}
 
 
 class Torn(InProcessEngine):

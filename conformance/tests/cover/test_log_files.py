@@ -10,10 +10,10 @@ import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.drivers.sglang.slotproof_sglang.recording.lines import Files, TooMuch
 from slotproof.drivers.sglang.slotproof_sglang.recording.settings import Settings
 from slotproof.drivers.sglang.slotproof_sglang.recording.tokens import Keyed, Open
@@ -237,7 +237,7 @@ def test_a_log_is_followed_on_standard_input(number: signal.Signals, tmp_path: P
 
 @pytest.mark.parametrize("count", [0, 5])
 def test_a_log_that_was_interrupted_does_not_conform(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     """Status 3: nobody has judged the rest."""
     path = tmp_path / "log.jsonl"
@@ -251,6 +251,5 @@ def test_a_log_that_was_interrupted_does_not_conform(
         return line
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(readline=readline)))
-    assert status(["validate", "-"]) == 3
-    last = capsys.readouterr().out.splitlines()[-1:]
+    last = cli(["validate", "-"], 3).splitlines()[-1:]
     assert last == ["inconclusive: interrupted; the spec explains the first 5 lines"][:count]

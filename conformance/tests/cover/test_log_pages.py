@@ -50,15 +50,9 @@ def leak(lines: list[Line], start: int) -> None:
 
 
 @pytest.fixture
-def shown(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def shown(cli: Any) -> Callable[..., str]:
     """What ``slotproof show`` prints."""
-
-    def show(path: Path | str, form: str = "html") -> str:
-        capfd.readouterr()
-        assert status(["show", str(path), "--format", form]) == 0
-        return capfd.readouterr().out
-
-    return show
+    return lambda path, form="html": cli(["show", str(path), "--format", form])
 
 
 @pytest.mark.slow
@@ -91,15 +85,14 @@ def test_the_same_page_however_it_is_read(
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_trace_of_a_log_is_shown_as_the_log_is(
-    every: int, tmp_path: Path, shown: Any, capfd: pytest.CaptureFixture[str]
+    every: int, tmp_path: Path, shown: Any, cli: Any
 ) -> None:
     """``validate --out``; and it is run nowhere."""
     file, lines = one(tmp_path, every)
     leak(lines, states(lines)[-3])
     write(file, lines)
     out = tmp_path / "x.itf.json"
-    assert status(["validate", str(file), "--out", str(out)]) == 1
-    assert f"trace: {out}" in capfd.readouterr().out
+    assert f"trace: {out}" in cli(["validate", str(file), "--out", str(out)], 1)
     for form in FORMS:
         assert shown(out, form) == shown(file, form)
     assert load_trace(out, to_run=False).rows[-1].frames
@@ -109,10 +102,7 @@ def test_a_trace_of_a_log_is_shown_as_the_log_is(
         ["show", str(out), "--format", "pytest"],
         ["show", str(file), "--format", "pytest"],
     ):
-        capfd.readouterr()
-        assert status(argv) == 2
-        text, err = capfd.readouterr()
-        assert text == "" and err.count("\n") == 1 and "log" in err
+        assert "log" in cli.wrong(argv)
 
 
 def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any) -> None:
@@ -142,9 +132,7 @@ def test_what_the_page_says_of_a_line_without_a_state(tmp_path: Path, shown: Any
     )
 
 
-def test_all_that_is_wrong_each_kind_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_all_that_is_wrong_each_kind_once(tmp_path: Path, cli: Any) -> None:
     """A state that stays broken is told once, whatever happens next; another transition that the
     spec does not allow is another kind, and is told once more often."""
     file, lines = one(tmp_path)
@@ -168,16 +156,14 @@ def test_all_that_is_wrong_each_kind_once(
     since = [n for n in shows if n >= first]
     assert verdict.times["INV-SUM-FULL.equation"] == len(since)
     assert verdict.kinds["INV-SUM-FULL.equation"].times == len(since)
-    assert status(["validate", str(file)]) == 1
-    out = capfd.readouterr().out
+    out = cli(["validate", str(file)], 1)
     assert f":{second + 1}: INV-STEP.unknown at T-CLOSE" in out and "× 2" in out
     assert out.rstrip().endswith(
         f"counterexample: line {first + 1} of {file}: {verdict.violations[0].clause}"
     )
     document = report.summary(verdict)
     assert [each["line"] for each in document["later"]] == [each.line for each in verdict.later]
-    assert status(["show", str(file)]) == 0
-    text = capfd.readouterr().out
+    text = cli(["show", str(file)])
     assert "it may follow from the above" in text
     assert f"line {second + 1}: INV-STEP.unknown at T-CLOSE" in text
 
@@ -269,7 +255,7 @@ def test_tokens_of_clients_are_on_no_page(tmp_path: Path, shown: Any) -> None:
         assert "3 " in page and "54321" not in page and "54322" not in page
 
 
-def test_an_out_that_is_no_place(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_out_that_is_no_place(tmp_path: Path, cli: Any) -> None:
     """The log itself, by any of its names; a folder; one that can't be made. Nothing is lost."""
     files = recorded(tmp_path, files=90)
     before = [file.read_bytes() for file in files]
@@ -283,10 +269,7 @@ def test_an_out_that_is_no_place(tmp_path: Path, capfd: pytest.CaptureFixture[st
             (tmp_path, "is a folder"),
             (files[0] / "x", "can't be written to"),
         ):
-            capfd.readouterr()
-            assert status([*argv, "--out", str(out)]) == 2
-            said, err = capfd.readouterr()
-            assert said == "" and err.count("\n") == 1 and text in err
+            assert text in cli.wrong([*argv, "--out", str(out)])
     assert [file.read_bytes() for file in files] == before
     assert status(["validate", "-", str(files[0])]) == 2
 

@@ -362,21 +362,14 @@ def test_an_error_of_ours_is_not_blamed_on_the_log(
     ],
 )
 def test_what_is_no_log(
-    content: bytes,
-    text: str,
-    wrong: Any,
-    path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    content: bytes, text: str, wrong: Any, path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line, status 2, of a file and of standard input."""
     assert text in wrong(content)
     for command in ("validate", "show"):
         for name, shown in ((str(path), str(path)), ("-", "standard input")):
             give(monkeypatch, content)
-            assert status([command, name]) == 2
-            out, err = capfd.readouterr()
-            assert out == "" and err.count("\n") == 1 and f"{shown}: {text}" in err
+            assert f"{shown}: {text}" in cli.wrong([command, name])
 
 
 def test_garbage_in_the_middle_is_no_cut(record: Any, wrong: Any) -> None:
@@ -392,49 +385,40 @@ def test_an_iteration_that_was_announced_and_is_not_there(record: Any, wrong: An
     assert f"out of order: line {first + 1} announced an iteration that is not there" in text
 
 
-def test_bad_logs_are_one_line_and_status_2(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_logs_are_one_line_and_status_2(tmp_path: Path, cli: Any) -> None:
     for command, path, text in (
         ("validate", tmp_path, "Is a directory"),
         ("validate", tmp_path / "none", "No such file"),
         ("show", tmp_path / "none.jsonl", "none.jsonl: No such file"),
     ):
-        assert status([command, str(path)]) == 2
-        out, err = capfd.readouterr()
-        assert out == "" and err.count("\n") == 1 and text in err
+        assert text in cli.wrong([command, str(path)])
     assert status(["validate", "x", "--profile", "lmdeploy"]) == 2
     assert status(["validate", "x", "--ignore", "INV-X.y"]) == 2
 
 
-def test_run_and_replay_leave_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_and_replay_leave_logs(tmp_path: Path, cli: Any) -> None:
     """Every example of a run is an engine of its own; a log ends with the counterexample."""
     log, again = tmp_path / "run.jsonl", tmp_path / "replay.jsonl"
     argv = ["run", "--config", "p1", "--out", str(tmp_path), "--log", str(log)]
-    assert status([*argv, "--examples", "3", "--steps", "5", "--json"]) == 3
-    ran = json.loads(capsys.readouterr().out)
-    assert status(["validate", str(log), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    ran = cli.json([*argv, "--examples", "3", "--steps", "5", "--json"], 3)
+    document = cli.json(["validate", str(log), "--json"])
     assert document["examples"] == 3 and document["status"] == 0
     assert document["commands"] == ran["commands"], "both count what was sent"
     argv += ["--engine", "reference:leak-full", "--seed", "4", "--examples", "20", "--json"]
-    assert status(argv) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert status(["validate", str(log), "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    found = cli.json(argv, 1)
+    document = cli.json(["validate", str(log), "--json"], 1)
     assert document["line"] == document["lines"] == len(log.read_text().splitlines())
     assert {"INV-OWNER.lost"} <= {each["clause"] for each in document["violated"]}
     assert status(["replay", found["trace"], "--log", str(again), "--json"]) == 1
-    capsys.readouterr()
-    assert status(["validate", str(again)]) == 1
-    assert "counterexample: line" in capsys.readouterr().out
+    assert "counterexample: line" in cli(["validate", str(again)], 1)
 
 
-def test_a_log_that_can_not_be_written(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_can_not_be_written(
+    tmp_path: Path, cli: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     """No file: status 2. A full disk: told, and the run goes on."""
     argv = ["run", "--config", "p1", "--examples", "2", "--steps", "3", "--out", str(tmp_path)]
-    assert status([*argv, "--log", str(tmp_path / "no" / "log")]) == 2
-    assert "No such file or directory" in capfd.readouterr().err
+    assert "No such file or directory" in cli.wrong([*argv, "--log", str(tmp_path / "no" / "log")])
     if Path("/dev/full").exists():
         assert status([*argv, "--log", "/dev/full"]) == 3
         assert "No space left on device: the log ends early" in capfd.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -21,12 +22,11 @@ DOCS = Path(__file__).parents[3] / "docs"
 NOISE = "reference:22213-double-count"
 
 
-def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_builds_by_findings(tmp_path: Path, cli: Any) -> None:
     """Found in one, gone in the next by replay; a build that can't start is told. The newest is
     the first column."""
     engines = [f"old={NOISE}", "reference", "reference:nobody"]
-    assert status(["matrix", *engines, *SMALL, "--out", str(tmp_path), "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = cli.json(["matrix", *engines, *SMALL, "--out", str(tmp_path), "--json"], 1)
     assert document["columns"] == ["reference:nobody", "reference", "old", "first seen", "gone in"]
     row = document["rows"][0]
     assert row["name"] == "INV-SUM-FULL.reported@T-RESTORE"
@@ -39,9 +39,7 @@ def test_builds_by_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert {**stored, "status": 1} == document
 
 
-def test_its_traces_have_no_states_and_a_replay_makes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_traces_have_no_states_and_a_replay_makes_them(tmp_path: Path, cli: Any) -> None:
     """Commands and metadata are kept; `show` says how to have the rest."""
     engines = [f"old={NOISE}", "reference"]
     assert status(["matrix", *engines, *SMALL, "--out", str(tmp_path)]) == 1
@@ -50,17 +48,14 @@ def test_its_traces_have_no_states_and_a_replay_makes_them(
     assert document["vars"] == []
     fields = {"#meta", "mbt::actionTaken", "mbt::nondetPicks"}
     assert all(state.keys() == fields for state in document["states"])
-    capsys.readouterr()
-    assert status(["show", str(kept)]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
+    last = cli(["show", str(kept)]).splitlines()[-1]
     command = f"slotproof replay {kept} --engine {NOISE} --out FILE"
     assert last == f"it has no states: {command} makes them"
     whole = tmp_path / "whole.itf.json"
-    assert status(["replay", str(kept), "--engine", NOISE, "--out", str(whole)]) == 1
-    assert "INV-SUM-FULL.reported" in capsys.readouterr().out.partition("reproduced: ")[2]
+    shown = cli(["replay", str(kept), "--engine", NOISE, "--out", str(whole)], 1)
+    assert "INV-SUM-FULL.reported" in shown.partition("reproduced: ")[2]
     assert load_trace(kept) == load_trace(whole).without_states()
-    assert status(["show", str(whole)]) == 0
-    assert "again: slotproof replay" in capsys.readouterr().out.splitlines()[-1]
+    assert "again: slotproof replay" in cli(["show", str(whole)]).splitlines()[-1]
 
 
 @pytest.mark.parametrize("folder", ["findings/matrix", "findings/matrix-vllm", "reference/mutants"])
@@ -137,10 +132,9 @@ def test_a_build_that_did_not_run_is_not_green(tmp_path: Path) -> None:
     assert status(["matrix", "reference", "nobody", *SMALL, "--out", str(tmp_path)]) == 3
 
 
-def test_what_is_ignored_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["matrix", NOISE, *SMALL, "--out", str(tmp_path), "--json"]
-    status([*argv, "--ignore", "INV-SUM-FULL.reported"])
-    document = json.loads(capsys.readouterr().out)
+def test_what_is_ignored_is_in_no_row(tmp_path: Path, cli: Any) -> None:
+    argv = ["matrix", NOISE, *SMALL, "--out", tmp_path]
+    _, document = cli.ran(*argv, "--ignore", "INV-SUM-FULL.reported")
     assert not any(row["name"].startswith("INV-SUM-FULL.reported") for row in document["rows"])
     assert "Ignored: INV-SUM-FULL.reported." in document["notes"]
 
@@ -156,12 +150,8 @@ def test_what_is_ignored_is_in_no_row(tmp_path: Path, capsys: pytest.CaptureFixt
         (["reference", "--jobs", "0"], "--jobs must be at least 1"),
     ],
 )
-def test_wrong_usage(
-    argv: list[str], text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert status(["matrix", *argv, "--out", str(tmp_path)]) == 2
-    out, err = capfd.readouterr()
-    assert (out, err.count("\n")) == ("", 1) and text in err
+def test_wrong_usage(argv: list[str], text: str, tmp_path: Path, cli: Any) -> None:
+    assert text in cli.wrong(["matrix", *argv, "--out", str(tmp_path)])
 
 
 @pytest.mark.parametrize(

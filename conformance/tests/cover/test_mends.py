@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,9 +129,10 @@ def test_an_engine_without_mends_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "campaign"])
-def test_every_search_takes_mends(command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert status([command, "--engine", "reference", "--patch", "all", "--examples", "1"]) == 2
-    assert "--patch is for sglang; there are no patches for reference" in capfd.readouterr().err
+def test_every_search_takes_mends(command: str, cli: Any) -> None:
+    assert "--patch is for sglang; there are no patches for reference" in cli.wrong(
+        [command, "--engine", "reference", "--patch", "all", "--examples", "1"]
+    )
 
 
 def test_the_command_that_starts_it_again_has_the_mends() -> None:
@@ -153,12 +155,11 @@ def test_a_trace_says_with_which_mends_it_was_found(tmp_path: Path) -> None:
 
 
 def test_a_trace_found_with_mends_plays_on_an_engine_that_has_none(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Any
 ) -> None:
     path = tmp_path / "t.itf.json"
     itf.save(replace(load_trace(TRACE), mends=("queued-abort",)), path)
-    assert status(["replay", str(path), "--engine", "reference"]) == 0
-    assert "mended" not in capfd.readouterr().out
+    assert "mended" not in cli(["replay", str(path), "--engine", "reference"])
 
 
 def test_every_mend_is_listed_and_named_by_its_page(capfd: pytest.CaptureFixture[str]) -> None:

@@ -17,17 +17,12 @@ from slotproof.protocol.snapshot import Snapshot
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof_engine.requests.req import Phase, Req
+from tests.turns import CLOSE, OPEN, steps
 
 Change = Callable[[Any], None]
 """Makes an engine do one thing otherwise."""
 
-OPEN: Command = {"do": "open", "session": "s1"}
-CLOSE: Command = {"do": "close", "session": "s1"}
 RETRACT: Command = {"do": "retract"}
-
-
-def step(count: int = 1) -> Command:
-    return {"do": "step", "n": count}
 
 
 def turn(rid: str, length: int, new: int, session: str | None = "s1") -> Command:
@@ -129,26 +124,33 @@ def trims_at_retract(engine: Any) -> None:
 IN_WORDS: dict[str, tuple[Change, list[Command], str]] = {
     "keeps the slot at an abort": (
         keeps_at_abort,
-        [OPEN, turn("r1", 6, 3), step(5), turn("r2", 4, 6), step(2), {"do": "abort", "rid": "r2"}],
+        [
+            OPEN,
+            turn("r1", 6, 3),
+            steps(5),
+            turn("r2", 4, 6),
+            steps(2),
+            {"do": "abort", "rid": "r2"},
+        ],
         "T-ABORT-PARTIAL",
     ),
-    "sends pages away": (sends_away, [turn("r1", 6, 2, None), step(5)], "T-PLAIN-FINISH"),
+    "sends pages away": (sends_away, [turn("r1", 6, 2, None), steps(5)], "T-PLAIN-FINISH"),
 }
 WITHOUT_WORDS: dict[str, tuple[Change, str, list[Command], str]] = {
     "publishes at a discard": (
         publishes_at_discard,
         "p1-tight",
-        [OPEN, turn("r1", 8, 2), step(3), turn("r2", 14, 2, None), step(2)],
+        [OPEN, turn("r1", 8, 2), steps(3), turn("r2", 14, 2, None), steps(2)],
         "T-DISCARD",
     ),
     "trims at a retract": (
         trims_at_retract,
         "p4",
-        [OPEN, turn("r1", 6, 6), step(3), RETRACT, step(2)],
+        [OPEN, turn("r1", 6, 6), steps(3), RETRACT, steps(2)],
         "T-RETRACT",
     ),
 }
-REST = [step(), turn("r3", 2, 2), step(8), CLOSE, step(2)]
+REST = [steps(), turn("r3", 2, 2), steps(8), CLOSE, steps(2)]
 
 
 def run(engine: Other, config: str, commands: list[Command]) -> Referee:

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slotproof.cli.app import status
 from slotproof.lockstep.observation import Violation
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.report import compare
 from slotproof.traces.record import Row
 from slotproof_model.proofs import prove as proofs
-from tests.cover.test_cli import wrong
 
 
-def test_a_mutant_is_refuted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert status(["prove", "--mutant", "22790d-two-in-flight", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+def test_a_mutant_is_refuted(here: Path, cli: Any) -> None:
+    found = cli.json(["prove", "--mutant", "22790d-two-in-flight", "--json"], 1)
     meta = found["itf"]["#meta"]["slotproof-spec"]
     assert meta["minimal"] == {"depth": 3, "unsat_below": 2}
     assert meta["config"]["width"] >= 1
     assert "INV-INFLIGHT-STEP.keeps" in meta["violated"]
-    assert status(["prove", "--mutant", "22790d-two-in-flight"]) == 1
-    assert "shortest: 3 transitions" in capsys.readouterr().out
-    assert (tmp_path / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
+    assert "shortest: 3 transitions" in cli(["prove", "--mutant", "22790d-two-in-flight"], 1)
+    assert (here / "slotproof-traces" / "spec-22790d-two-in-flight.itf.json").exists()
 
 
-def test_the_spec_itself_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(["prove", "--mutant", "spec", "--depth", "2", "--page-size", "4"]) == 0
-    assert "no counterexample of up to 2 transitions" in capsys.readouterr().out
+def test_the_spec_itself_is_searched(cli: Any) -> None:
+    assert "no counterexample of up to 2 transitions" in cli(
+        ["prove", "--mutant", "spec", "--depth", "2", "--page-size", "4"]
+    )
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -55,10 +49,8 @@ def test_how_far_a_proof_is(jobs: int) -> None:
         (["prove", "--jobs", "-1"], "--jobs must be at least 0, not -1"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(
-    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert text in wrong(argv, capfd)
+def test_what_makes_no_sense_is_one_line(argv: list[str], text: str, cli: Any) -> None:
+    assert text in cli.wrong(argv)
 
 
 def _trace(transitions: int, clause: tuple[str, str] = ("INV-SUM-FULL", "equation")) -> Trace:
@@ -89,15 +81,11 @@ def test_what_is_said_of_shorter_traces(trace: Trace, words: str | None) -> None
 
 
 @pytest.mark.slow
-def test_progress_is_a_theorem_with_its_rank_and_its_choice(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert status(["prove", "--progress", "--page-size", "4"]) == 0
-    said = capsys.readouterr().out
+def test_progress_is_a_theorem_with_its_rank_and_its_choice(cli: Any) -> None:
+    said = cli(["prove", "--progress", "--page-size", "4"])
     for word in ("theorem", "rank", "choice          T-DISCARD", "obligations proved", "rests on"):
         assert word in said
-    assert status(["prove", "--progress", "--any", "--profile", "sglang", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(["prove", "--progress", "--any", "--profile", "sglang", "--json"])
     assert found["failed"] == [] and found["itf"] is None
     assert found["page_sizes"] == ["any"] and len(found["rank"]) == 4
     assert found["explored"]["waiting"] > 100
@@ -105,21 +93,15 @@ def test_progress_is_a_theorem_with_its_rank_and_its_choice(
 
 @pytest.mark.parametrize("argv", [["--without", "T-DISCARD"], ["--profile", "vllm"]])
 def test_without_the_choice_an_idle_session_keeps_others_waiting(
-    argv: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    argv: list[str], here: Path, cli: Any
 ) -> None:
     """docs/findings/idle-session-pins.md, of the spec."""
-    monkeypatch.chdir(tmp_path)
-    assert status(["prove", "--progress", "--page-size", "1", *argv]) == 1
-    said = capsys.readouterr().out
+    said = cli(["prove", "--progress", "--page-size", "1", *argv], 1)
     assert "refuted: PROGRESS [cases] / CASES.covered / P=1" in said
     assert "INV-PROGRESS.starved violated by the spec without T-DISCARD: r1 waits for ever" in said
     assert "  6  T-PLAIN-SUBMIT prompt=2" in said
-    (trace,) = tmp_path.glob("slotproof-traces/*.itf.json")
-    assert status(["show", str(trace)]) == 0
-    assert "again: slotproof prove --progress --without T-DISCARD" in capsys.readouterr().out
+    (trace,) = here.glob("slotproof-traces/*.itf.json")
+    assert "again: slotproof prove --progress --without T-DISCARD" in cli(["show", str(trace)])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +119,5 @@ def test_without_the_choice_an_idle_session_keeps_others_waiting(
         (["--transition", "T-NOBODY"], "there is no transition 'T-NOBODY'"),
     ],
 )
-def test_what_a_proof_does_not_take_is_one_line(
-    argv: list[str], text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert text in wrong(["prove", *argv], capfd)
+def test_what_a_proof_does_not_take_is_one_line(argv: list[str], text: str, cli: Any) -> None:
+    assert text in cli.wrong(["prove", *argv])

@@ -24,17 +24,9 @@ from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof.support import bounds
 from slotproof.traces.record import rows_of
+from tests.turns import OPEN, STEP, turn
 
-OPEN: Command = {"do": "open", "session": "s1"}
-SUBMIT: Command = {
-    "do": "submit",
-    "session": "s1",
-    "rid": "r1",
-    "tokens": [1, 2, 3],
-    "max_new": 2,
-    "stop": [],
-}
-STEP: Command = {"do": "step", "n": 1}
+SUBMIT = turn("r1", 3, 2)
 PLAN = Plan({"p1": CONFIGS["p1"]}, examples=20)
 Edit = Callable[[Any], object]
 

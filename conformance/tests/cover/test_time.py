@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import stateful
 
-from slotproof.cli.app import status
 from slotproof.engines.base import EngineFailed
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import Setup, play
@@ -63,38 +61,30 @@ def searching(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch, examples._Examples, "begin")
 
 
-def document(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
-    code = status([*argv, "--json"])
-    return code, json.loads(capsys.readouterr().out)
-
-
 # What is claimed --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("more", [[], ["--all"]])
-def test_a_run_cut_short_says_what_it_did_not_run(
-    more: list[str], clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_cut_short_says_what_it_did_not_run(more: list[str], clock: Clock, cli: Any) -> None:
     argv = ["run", "--config", "p1", "--config", "p4", "--examples", "60", "--seconds", "21", *more]
-    assert status(argv) == INCONCLUSIVE
-    out = capsys.readouterr().out
+    out = cli(argv, INCONCLUSIVE)
     assert "of 60 that were planned" in out and " of 30: p1" in out
     assert "inconclusive: out of time, nothing found so far" in out
     assert "conforms" not in out
 
 
 def test_a_finding_is_one_whatever_there_was_no_time_for(
-    searching: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    searching: Clock, tmp_path: Path, cli: Any
 ) -> None:
     argv = ["run", "--engine", f"reference:{NOISE}", "--all", "--out", str(tmp_path), *THREE]
-    code, said = document([*argv, "--examples", "1400", "--seconds", "60"], capsys)
+    code, said = cli.ran(*argv, "--examples", "1400", "--seconds", "60")
     assert code == FOUND and said["causes"] and said["out_of_time"], said["examples_of"]
 
 
-def test_the_examples_that_were_asked_for_are_all_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_that_were_asked_for_are_all_run(cli: Any) -> None:
     """100 among three is not three times 33."""
     argv = ["run", "--examples", "10", "--config", "p1", "--config", "p4", "--config", "p16"]
-    _, said = document(argv, capsys)
+    _, said = cli.ran(*argv)
     assert said["planned"] == 10 <= said["examples"] and not said["out_of_time"]
     assert [each["planned"] for each in said["examples_of"].values()] == [4, 3, 3]
     assert said["unearned"] is None
@@ -103,11 +93,9 @@ def test_the_examples_that_were_asked_for_are_all_run(capsys: pytest.CaptureFixt
 # Where the time is the plan ----------------------------------------------------
 
 
-def test_with_only_a_time_it_goes_on_until_that_is_over(
-    clock: Clock, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_only_a_time_it_goes_on_until_that_is_over(clock: Clock, cli: Any) -> None:
     """New seeds in each round; enough of everything is a verdict of its own."""
-    code, said = document(["run", "--all", "--seconds", "600"], capsys)
+    code, said = cli.ran("run", "--all", "--seconds", "600")
     assert code == CONFORMS, said["transitions"]["never"]
     assert said["examples"] >= 300 and said["planned"] is None and not said["out_of_time"]
     runs = [each["run"] for each in said["examples_of"].values()]
@@ -121,14 +109,13 @@ def test_rounds_go_on_with_new_seeds(clock: Clock) -> None:
     assert not outcome.out_of_time and not outcome.planned
 
 
-def test_too_little_time_is_inconclusive(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_time_is_inconclusive(clock: Clock, cli: Any) -> None:
     """Under 20 examples of a configuration."""
     argv = ["run", "--config", "p1", "--config", "p4", "--seconds", "20"]
-    code, said = document(argv, capsys)
+    code, said = cli.ran(*argv)
     assert code == INCONCLUSIVE
     assert said["unearned"] == "too little time, under 20 examples of p1, p4"
-    assert status(argv) == INCONCLUSIVE
-    assert "examples        p1 1" in capsys.readouterr().out
+    assert "examples        p1 1" in cli(argv, INCONCLUSIVE)
 
 
 def test_a_plan_has_a_number_or_a_time() -> None:

@@ -17,18 +17,13 @@ from slotproof.protocol.snapshot import Hashed
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof_model.spec.profiles import PROFILES
+from tests.turns import CLOSE, OPEN, steps
 
 VLLM = CONFIGS["p4-vllm"]
 OWN: dict[str, dict[str, Any]] = {
     name: {name: False} for name in ("drops_last", "loan_publishes", "queues_turns", "keeps_slack")
 }
 """Each choice of its own, as it is made elsewhere."""
-OPEN: Command = {"do": "open", "session": "s1"}
-CLOSE: Command = {"do": "close", "session": "s1"}
-
-
-def step(count: int = 1) -> Command:
-    return {"do": "step", "n": count}
 
 
 def turn(rid: str, tokens: int = 2, new: int = 2) -> Command:
@@ -51,18 +46,18 @@ def clauses(
     return {each.clause for each in found}
 
 
-LENT = [OPEN, turn("r1"), step(3), turn("r2", 9), step(2)]
-ANSWERED = [OPEN, turn("r1"), step(3)]
-WAITS = [OPEN, turn("r1", new=4), turn("r2"), turn("r3"), step()]
+LENT = [OPEN, turn("r1"), steps(3), turn("r2", 9), steps(2)]
+ANSWERED = [OPEN, turn("r1"), steps(3)]
+WAITS = [OPEN, turn("r1", new=4), turn("r2"), turn("r3"), steps()]
 SLACK: list[Command] = [
     OPEN,
     turn("r1", 5),
-    step(),
+    steps(),
     {"do": "accept", "rid": "r1", "tokens": 3},
-    step(3),
+    steps(3),
 ]
 """Its last round accepts more than it may have."""
-CLOSES = [OPEN, turn("r1", new=4), turn("r2"), step(), CLOSE, step()]
+CLOSES = [OPEN, turn("r1", new=4), turn("r2"), steps(), CLOSE, steps()]
 
 
 def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
@@ -72,7 +67,7 @@ def test_a_doomed_turn_that_a_close_overtakes_is_as_long_as_it_was() -> None:
     other: Command = {"do": "open", "session": "s2"}
     short: Any = {**turn("r4", 1, 0), "session": "s2"}
     plain: Any = {**turn("r5", 4, 3), "session": None}
-    commands = [OPEN, *turns, step(4), CLOSE, other, short, step(14), plain, step(4)]
+    commands = [OPEN, *turns, steps(4), CLOSE, other, short, steps(14), plain, steps(4)]
     assert clauses(commands) == set()
 
 
@@ -98,7 +93,7 @@ def test_a_profile_that_wipes_wipes_whatever_the_configuration_says() -> None:
         assert choices == PROFILES["vllm"].choices
 
 
-@pytest.mark.parametrize("commands", [LENT, WAITS, CLOSES, [*CLOSES, step(12)]])
+@pytest.mark.parametrize("commands", [LENT, WAITS, CLOSES, [*CLOSES, steps(12)]])
 def test_what_it_does_is_right_under_its_profile(commands: list[Command]) -> None:
     assert clauses(commands) == clauses(commands, profile="vllm") == set()
 
@@ -115,7 +110,7 @@ def test_and_wrong_under_another() -> None:
         ("lent-leaves-prefix", LENT, "INV-LOAN.prefix", "loan_publishes"),
         ("last-token-kept", ANSWERED, "INV-HISTORY.history", "drops_last"),
         ("slack-counts", SLACK, "INV-COVER.idle", "keeps_slack"),
-        ("queue-newest-first", [*WAITS, step(5)], "INV-SESSION.order", "queues_turns"),
+        ("queue-newest-first", [*WAITS, steps(5)], "INV-SESSION.order", "queues_turns"),
     ],
 )
 def test_a_mutant_of_each_choice(
@@ -128,7 +123,7 @@ def test_a_mutant_of_each_choice(
 
 @pytest.mark.parametrize(
     ("mutant", "commands"),
-    [("last-token-kept", ANSWERED), ("queue-newest-first", [*WAITS, step(12)])],
+    [("last-token-kept", ANSWERED), ("queue-newest-first", [*WAITS, steps(12)])],
 )
 def test_who_knows_nothing_of_the_choice_sees_nothing(mutant: str, commands: list[Command]) -> None:
     """Under SGLang's contract a turn too many may be rejected, in any order."""
@@ -217,7 +212,7 @@ def test_a_turn_that_may_become_too_long_may_be_refused_at_once() -> None:
             queue.put = put  # type: ignore[method-assign]
 
     def found(new: int) -> set[str]:
-        commands = [OPEN, turn("r1", 20, 20), step(), turn("r2", 4, new), step()]
+        commands = [OPEN, turn("r1", 20, 20), steps(), turn("r2", 4, new), steps()]
         violations = play(Careful(), Setup(VLLM), commands).log[-1].violations
         return {each.clause for each in violations}
 
@@ -250,7 +245,7 @@ def test_what_a_front_end_refuses_is_told_by_its_driver(word: str, refused: Comm
 
             intake._handlers["submit"] = checked
 
-    commands = [OPEN, turn("r1"), step(3), refused, step()]
+    commands = [OPEN, turn("r1"), steps(3), refused, steps()]
     engine = FrontEnd()
     found = play(engine, Setup(VLLM), commands).log[-1].violations
     assert {each.clause for each in found} == {"INV-ANSWER.unasked"}
@@ -300,7 +295,7 @@ ABORT: Command = {"do": "abort", "rid": "r1"}
 
 
 def test_an_abort_may_end_the_session_where_the_driver_says_so() -> None:
-    commands = [*WAITS, ABORT, turn("r4"), step(), OPEN, turn("r5"), step(4)]
+    commands = [*WAITS, ABORT, turn("r4"), steps(), OPEN, turn("r5"), steps(4)]
     assert play(AbortCloses(), Setup(VLLM), commands).log[-1].violations == []
     found = play(AbortCloses(told=False), Setup(VLLM), commands).log[-1].violations
     assert {each.clause for each in found} == {"INV-ANSWER.unasked", "INV-SESSION.closed"}

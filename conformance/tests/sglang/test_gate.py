@@ -21,6 +21,7 @@ from slotproof.search.findings import Finding, lead, mark
 from slotproof.search.gate import STILL_THERE, Gate
 from slotproof.search.plan import Plan
 from slotproof.traces.record import rows_of
+from tests.turns import OPEN, STEP, turn
 
 pytestmark = pytest.mark.sglang
 
@@ -66,13 +67,6 @@ def test_every_committed_trace_is_still_there(release: str, start: Callable[[str
     assert not any(group.unexplained for group in BASELINE.groups)
 
 
-def turn(rid: str, tokens: int, max_new: int) -> Command:
-    fields = {"session": "s1", "rid": rid, "max_new": max_new, "stop": []}
-    return {"do": "submit", "tokens": list(range(1, tokens + 1)), **fields}
-
-
-OPEN: Command = {"do": "open", "session": "s1"}
-STEP: Command = {"do": "step", "n": 1}
 THREE = [turn("r1", 1, 0), STEP, turn("r2", 1, 0), STEP, turn("r3", 0, 0), STEP]
 FAULTS: dict[str, list[Command]] = {
     "tail-kept": [OPEN, *THREE],

@@ -20,6 +20,7 @@ from slotproof.protocol.config import OPTIONS, chosen
 from slotproof.search import campaign
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import Plan
+from tests.turns import STEP, turn
 
 pytestmark = pytest.mark.sglang
 
@@ -92,24 +93,18 @@ def test_a_fault_there_is_found(
     assert clauses & {each.clause for each in outcome.trace.violations}
 
 
-def submit(rid: str, session: str | None, max_new: int) -> Command:
-    fields: Command = {"session": session, "rid": rid, "max_new": max_new, "stop": []}
-    return {"do": "submit", "tokens": [1, 2], **fields}
-
-
-STEP: Command = {"do": "step", "n": 1}
 ENDED: dict[str, list[Command]] = {
     "p1-timeouts": [
-        submit("r1", None, 12),
+        turn("r1", 2, 12, None),
         STEP,
-        submit("r2", "s1", 2),
+        turn("r2", 2, 2, "s1"),
         STEP,
         {"do": "tick", "seconds": 31},
         {"do": "step", "n": 2},
     ],
     "p4-queue": [
-        *(submit(rid, None, 4) for rid in ("r1", "r2")),
-        submit("r3", "s1", 4),
+        *(turn(rid, 2, 4, None) for rid in ("r1", "r2")),
+        turn("r3", 2, 4, "s1"),
         {"do": "step", "n": 2},
     ],
 }

@@ -15,6 +15,7 @@ from slotproof.logs import judging, report
 from slotproof.protocol.commands import Command
 from tests.processes import finished
 from tests.recordings import files_of
+from tests.turns import turn
 
 pytestmark = pytest.mark.sglang
 
@@ -22,28 +23,16 @@ LOOP = Path(__file__).parent / "live_loop.py"
 DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 
 
-def turn(rid: str, session: str | None, first: int, count: int, new: int) -> Command:
-    tokens = list(range(first, first + count))
-    return {
-        "do": "submit",
-        "session": session,
-        "rid": rid,
-        "tokens": tokens,
-        "max_new": new,
-        "stop": [],
-    }
-
-
 NOTHING: list[list[Command]] = [[]]
 FEED: list[list[Command]] = [
     [{"do": "open", "session": "s1"}],
-    [turn("r1", "s1", 1, 11, 4)],
+    [turn("r1", 11, 4, "s1", 1)],
     *NOTHING * 2,
-    [turn("p1", None, 1, 9, 3)],
+    [turn("p1", 9, 3, None, 1)],
     *NOTHING * 4,
-    [turn("r2", "s1", 21, 5, 4)],
+    [turn("r2", 5, 4, "s1", 21)],
     *NOTHING * 6,
-    [turn("r3", "s1", 31, 2, 8)],
+    [turn("r3", 2, 8, "s1", 31)],
     *NOTHING * 2,
     [{"do": "abort", "rid": "r3"}],
     *NOTHING * 2,
@@ -55,9 +44,9 @@ FEED: list[list[Command]] = [
 
 WINDOW_FEED: list[list[Command]] = [
     [{"do": "open", "session": "s1"}],
-    [turn("r1", "s1", 1, 11, 9)],
+    [turn("r1", 11, 9, "s1", 1)],
     *NOTHING * 12,
-    [turn("r2", "s1", 21, 6, 9)],
+    [turn("r2", 6, 9, "s1", 21)],
     *NOTHING * 12,
     [{"do": "close", "session": "s1"}],
     *NOTHING * 2,
@@ -119,7 +108,7 @@ def test_the_loop_of_production(draft: int, tmp_path: Path) -> None:
 
 def test_sessions_that_keep_no_slot(tmp_path: Path) -> None:
     """Their turns are requests with the prompt that the engine puts together, beside the others."""
-    feed = [*FEED[:-4], [turn("p2", None, 1, 12, 3)], *NOTHING * 5, *FEED[-4:]]
+    feed = [*FEED[:-4], [turn("p2", 12, 3, None, 1)], *NOTHING * 5, *FEED[-4:]]
     log, done = live("0.5.23", tmp_path, feed, config={"branching": True})
     assert done.returncode == 0, done.stderr[-2000:]
     verdict = judging.validate(files_of(log))
@@ -211,7 +200,7 @@ def test_tokens_are_in_the_log_where_they_are_asked_for(
 
 FLUSHED: list[list[Command]] = [
     [{"do": "open", "session": "s2"}],
-    [turn("r3", "s2", 1, 11, 4)],
+    [turn("r3", 11, 4, "s2", 1)],
     *NOTHING * 6,
     [{"do": "flush"}],
     *NOTHING,
@@ -229,7 +218,7 @@ def test_no_tensor_is_read_for_figures(
     log, done = live(
         release,
         tmp_path,
-        [*WINDOW_FEED, [{"do": "flush"}], [turn("p1", None, 1, 9, 3)], *NOTHING * 6, *FLUSHED],
+        [*WINDOW_FEED, [{"do": "flush"}], [turn("p1", 9, 3, None, 1)], *NOTHING * 6, *FLUSHED],
         config={**window, "device": 1},
         SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_BUSY="0",
     )

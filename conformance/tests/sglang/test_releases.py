@@ -14,15 +14,13 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Referee, Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
+from tests.turns import CLOSE, OPEN, STEP, steps, turn
 
 pytestmark = pytest.mark.sglang
 
 RELEASES = ("0.5.10.post1", *(f"0.5.{n}" for n in range(11, 24)))
 OLD = "0.5.10.post1"
 DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
-STEP: Command = {"do": "step", "n": 1}
-OPEN: Command = {"do": "open", "session": "s1"}
-CLOSE: Command = {"do": "close", "session": "s1"}
 REFUSED = "INV-ANSWER.nothing"
 """Of every release: docs/findings/refused-token.md."""
 REPORTED = (
@@ -42,16 +40,6 @@ def build(
     assert isinstance(engine, ProcessEngine)
     with closing(engine):
         yield engine
-
-
-def turn(rid: str, length: int, max_new: int, session: str | None = "s1") -> Command:
-    tokens = list(range(1, length + 1))
-    fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
-    return {"do": "submit", **fields}
-
-
-def steps(count: int) -> Command:
-    return {"do": "step", "n": count}
 
 
 LIVES: dict[str, tuple[str, list[Command]]] = {

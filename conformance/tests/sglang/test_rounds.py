@@ -14,6 +14,7 @@ from slotproof.engines.registry import EngineSpec
 from slotproof.lockstep.referee import Referee, Setup, play
 from slotproof.protocol.commands import Command
 from slotproof.protocol.config import CONFIGS
+from tests.turns import OPEN, STEP, turn
 
 pytestmark = pytest.mark.sglang
 
@@ -21,12 +22,6 @@ DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "sglang"
 BROKEN = Path(__file__).with_name("broken_rounds.py")
 NEW = "0.5.23"
 SCRIPTED = ("0.5.13", "0.5.15", "0.5.18", NEW)
-STEP: Command = {"do": "step", "n": 1}
-
-
-def turn(rid: str, tokens: int, max_new: int, session: str | None = "s1") -> Command:
-    fields: Command = {"session": session, "rid": rid, "max_new": max_new, "stop": []}
-    return {"do": "submit", "tokens": list(range(1, tokens + 1)), **fields}
 
 
 def rounds(rid: str, *accepted: int) -> list[Command]:
@@ -35,7 +30,6 @@ def rounds(rid: str, *accepted: int) -> list[Command]:
     return [command for each in asked for command in (each, STEP)]
 
 
-OPEN: Command = {"do": "open", "session": "s1"}
 END: list[Command] = [{"do": "close", "session": "s1"}, {"do": "step", "n": 2}]
 OVERSHOT = [OPEN, turn("r1", 5, 8), STEP, *rounds("r1", 3, 2, 4)]
 """Eight tokens, the last of them in a round that accepts two more."""

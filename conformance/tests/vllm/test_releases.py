@@ -21,6 +21,7 @@ from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign
 from slotproof.search.plan import Plan
 from slotproof.search.symptoms import AcceptedFindings
+from tests.turns import CLOSE, OPEN, STEP, steps, turn
 
 pytestmark = pytest.mark.vllm
 
@@ -28,9 +29,6 @@ RELEASES = ("0.15.0", "0.33.0")
 NEW = RELEASES[-1]
 DRIVER = Path(__file__).parents[2] / "slotproof" / "drivers" / "vllm"
 BROKEN = Path(__file__).parent / "broken.py"
-STEP: Command = {"do": "step", "n": 1}
-OPEN: Command = {"do": "open", "session": "s1"}
-CLOSE: Command = {"do": "close", "session": "s1"}
 (DROPPED,) = content.follows([1], 1)
 """What the turn of the prompt [1] is answered; the next one writes another token in its place."""
 MOST = ("INV-ANSWER.most", "INV-ANSWER.length")
@@ -55,18 +53,8 @@ def broken(python_of: Callable[[str], Path]) -> Iterator[ProcessEngine]:
         yield engine
 
 
-def turn(rid: str, length: int, max_new: int, session: str | None = "s1") -> Command:
-    tokens = list(range(1, length + 1))
-    fields = {"session": session, "rid": rid, "tokens": tokens, "max_new": max_new, "stop": []}
-    return {"do": "submit", **fields}
-
-
 def tokens(first: int, count: int) -> list[int]:
     return list(range(first + 1, first + count + 1))
-
-
-def steps(count: int) -> Command:
-    return {"do": "step", "n": count}
 
 
 def plain(rid: str, length: int, max_new: int) -> Command:
