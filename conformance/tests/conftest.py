@@ -98,7 +98,7 @@ class CommandLine:
 
     def _read(self, argv: Sequence[str], ends: int) -> tuple[str, str]:
         self._capfd.readouterr()
-        assert status(argv) == ends
+        assert status([*argv]) == ends
         return self._capfd.readouterr()
 
     def __call__(self, argv: Sequence[str], ends: int = 0) -> str:
