@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from operator import getitem
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.abstraction import abstract
 from slotproof.lockstep.client import Sent
 from slotproof.lockstep.coverage import Coverage
-from slotproof.lockstep.oracles import ORACLES, operators
+from slotproof.lockstep.oracles import ORACLES, counts, operators
 from slotproof.lockstep.oracles.progress import PATIENCE
 from slotproof.lockstep.referee import Setup, play
 from slotproof.lockstep.waits import CAUSES
 from slotproof.protocol.commands import Command
-from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.config import SERVED, EngineConfig
 from slotproof.protocol.snapshot import Snapshot
 from slotproof.search.findings import Mark
 from slotproof.search.report import left_out
@@ -159,8 +160,12 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("counts", "INV-SUM-SWA.equation", "swa", plus("pools swa available", -4)),
     ("counts", "INV-SUM-FULL.reported", "lent", plus(f"{CHECKED} evictable")),
     ("counts", "INV-SUM-SWA.reported", "swa", plus("checker pools swa held")),
-    ("counts", "INV-ONCE.reported", "lent",
-     at(CHECKED, lambda old: old | {"held": old["uncached"], "uncached": old["held"]})),
+    (
+        "counts",
+        "INV-ONCE.reported",
+        "lent",
+        at(CHECKED, lambda old: old | {"held": old["uncached"], "uncached": old["held"]}),
+    ),
     ("counts", "INV-ROWS.reported", "lent", plus("checker held_rows")),
     ("counts", "INV-ONCE.never_both", "lent", put("slots s1 lent", False)),
     ("counts", "INV-ONCE.never_neither", "idle", put("slots s1 lent", True)),
@@ -171,17 +176,19 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("counts", "INV-ALIGN.req", "lent", plus("requests r2 Q", -1)),
     ("counts", "INV-ALIGN.free", "lent", plus(f"{FULL} available", -1)),
     ("counts", "INV-CURSOR.req", "swa", plus("requests r2 E")),
-    ("counts", "INV-WINDOW.req", "swa",
-     at("requests r2", lambda kv: kv | {"E": kv["C"] // 4 * 4})),
+    ("counts", "INV-WINDOW.req", "swa", at("requests r2", lambda kv: kv | {"E": kv["C"] // 4 * 4})),
     ("counts", "INV-COVER.req", "lent", put("requests r2 prompt", 1)),
     ("counts", "INV-COVER.idle", "idle", put("sessions s1 history", 8)),
     ("counts", "INV-INFLIGHT.iff", "lent", put("sessions s1 inflight", None)),
     ("counts", "INV-LOCK.slot", "idle", put("slots s1 locks", 0)),
     ("counts", "INV-LOCK.req", "plain", put("requests p1 locks", 0)),
-    ("counts", "INV-LOCK.bounded", "idle",
-     lambda s: (plus(f"{FULL} protected", 4)(s), plus(f"{FULL} available", -4)(s))),
-    ("counts", "INV-DRAIN.drained", "idle",
-     lambda s: (s["slots"].clear(), s["sessions"].clear())),
+    (
+        "counts",
+        "INV-LOCK.bounded",
+        "idle",
+        lambda s: (plus(f"{FULL} protected", 4)(s), plus(f"{FULL} available", -4)(s)),
+    ),
+    ("counts", "INV-DRAIN.drained", "idle", lambda s: (s["slots"].clear(), s["sessions"].clear())),
     ("counts", "INV-ABSENT.session", "idle", lambda s: s["sessions"].clear()),
     ("rows", "INV-ROWS.range", "lent", at("rows used", lambda rows: rows | {"99": {"full": []}})),
     ("rows", "INV-ROWS.range", "lent", put("rows free 0", 99)),
@@ -190,33 +197,61 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("rows", "INV-ROWS.twice", "idle", lambda s: s["rows"]["free"].append(owner(s)["row"])),
     ("pages", "INV-OWNER.lost", "lent", at(FREE, lambda pages: pages[:-1])),
     ("pages", "INV-OWNER.lost", "swa", at("pools swa free", lambda pages: pages[:-1])),
-    ("pages", "INV-OWNER.shared", "lent",
-     lambda s: s["pools"]["full"]["free"].append(row(s)[-1] // 4)),
-    ("pages", "INV-OWNER.shared", "idle",
-     lambda s: s["pools"]["full"]["free"].append(s["tree"]["full"][0][0])),
+    (
+        "pages",
+        "INV-OWNER.shared",
+        "lent",
+        lambda s: s["pools"]["full"]["free"].append(row(s)[-1] // 4),
+    ),
+    (
+        "pages",
+        "INV-OWNER.shared",
+        "idle",
+        lambda s: s["pools"]["full"]["free"].append(s["tree"]["full"][0][0]),
+    ),
     ("pages", "INV-OWNER.range", "lent", put(f"{FREE} 0", -7)),
     ("pages", "INV-OWNER.range", "lent", put(f"{FREE} 0", 10**9)),
-    ("pages", "INV-OWNER.range", "lent",
-     at(FREE, lambda pages: [16 if page == 15 else page for page in pages])),
+    (
+        "pages",
+        "INV-OWNER.range",
+        "lent",
+        at(FREE, lambda pages: [16 if page == 15 else page for page in pages]),
+    ),
     ("pages", "INV-OWNER.range", "swa", plus("pools swa free -1", 100)),
     # Not even where no later token reads
     ("pages", "INV-OWNER.range", "swa", lambda s: row(s, "swa").__setitem__(0, 10**9)),
     ("pages", "INV-OWNER.free_twice", "lent", at(FREE, lambda pages: [*pages, pages[0]])),
     ("pages", "INV-ALIGN.positions", "lent", lambda s: row(s).insert(4, row(s).pop(5))),
-    ("pages", "INV-BACKED.protected", "idle",
-     at("tree full", lambda tree: [(page, 0) for page, _ in tree])),
+    (
+        "pages",
+        "INV-BACKED.protected",
+        "idle",
+        at("tree full", lambda tree: [(page, 0) for page, _ in tree]),
+    ),
     ("pages", "INV-BACKED.private", "lent", lambda s: row(s).__setitem__(6, -1)),
     ("pages", "INV-BACKED.private", "idle", lambda s: row(s).pop()),
     ("pages", "INV-CURSOR.given_back", "swa", given_back),
-    ("locks", "INV-LOCK.count", "swa",
-     at("tree swa", lambda tree: [(page, locks + 1) for page, locks in tree])),
-    ("locks", "INV-LOCK.count", "idle",
-     at("tree full", lambda tree: [(page, locks + 1) for page, locks in tree])),
+    (
+        "locks",
+        "INV-LOCK.count",
+        "swa",
+        at("tree swa", lambda tree: [(page, locks + 1) for page, locks in tree]),
+    ),
+    (
+        "locks",
+        "INV-LOCK.count",
+        "idle",
+        at("tree full", lambda tree: [(page, locks + 1) for page, locks in tree]),
+    ),
     ("history", "INV-HISTORY.history", "idle", plus("sessions s1 history")),
     ("history", "INV-HISTORY.history", "lent", at("sessions s1 hash", lambda old: old ^ 1)),
     ("history", "INV-HISTORY.prompt", "lent", at("requests r2 hash", lambda old: old ^ 1)),
-    ("history", "INV-INFLIGHT.one", "lent",
-     at("requests", lambda old: old | {"r3": {**old["r2"], "row": -1}})),
+    (
+        "history",
+        "INV-INFLIGHT.one",
+        "lent",
+        at("requests", lambda old: old | {"r3": {**old["r2"], "row": -1}}),
+    ),
     ("content", "INV-CONTENT.stamp", "idle", stamped(2, 1, place=2)),
     ("content", "INV-CONTENT.stamp", "lent", stamped(5, 0, place=4)),
     ("content", "INV-CONTENT.tokens", "finish", plus("messages 0 tokens -1")),
@@ -228,12 +263,21 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("checker", "INV-CHECKER.level", "late", put("checker kept", 0)),
     ("checker", "INV-CHECKER.figures", "idle", plus(f"{CHECKED} held", -1)),
     ("checker", "INV-CHECKER.verdict", "lent", put("checker verdict", "crash")),
-    ("checker", "INV-CHECKER.verdict", "idle",
-     lambda s: [plus(f"{pool} available", -4)(s) for pool in (FULL, CHECKED)]),
+    (
+        "checker",
+        "INV-CHECKER.verdict",
+        "idle",
+        lambda s: [plus(f"{pool} available", -4)(s) for pool in (FULL, CHECKED)],
+    ),
     ("answers", "INV-ANSWER.once", "finish", at("messages", lambda told: [*told, told[0]])),
-    ("answers", "INV-ANSWER.once", "lent",
-     lambda s: s["messages"].append(
-         {"type": "finish", "rid": "nobody", "reason": "stop", "tokens": []})),
+    (
+        "answers",
+        "INV-ANSWER.once",
+        "lent",
+        lambda s: s["messages"].append(
+            {"type": "finish", "rid": "nobody", "reason": "stop", "tokens": []}
+        ),
+    ),
     ("answers", "INV-ANSWER.never_silent", "waiting", lambda s: s["requests"].clear()),
     ("contract", "INV-ANSWER.most", "finish", lambda s: answer(s, tokens=[1, 2, 3, 4, 5])),
     ("contract", "INV-ANSWER.length", "finish", lambda s: answer(s, tokens=[1, 2])),
@@ -243,26 +287,58 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("sessions", "INV-SESSION.opened", "lent", lambda s: says(s, "opened")),
     ("sessions", "INV-SESSION.refused", "lent", lambda s: says(s, "refused", "s9")),
     ("sessions", "INV-SESSION.closed", "lent", lambda s: says(s, "closed")),
-    ("limits", "INV-LIMIT.running", "lent",
-     lambda s: [beside(s, f"p{number}") for number in range(9)]),
+    (
+        "limits",
+        "INV-LIMIT.running",
+        "lent",
+        lambda s: [beside(s, f"p{number}") for number in range(9)],
+    ),
     ("reuse", "INV-REUSE.all", "lent", hashed(at("reusable full", lambda pages: pages[:-1]))),
-    ("reuse", "INV-REUSE.unused", "lent",
-     hashed(lambda s: s["reusable"]["full"].append(s["rows"]["used"]["0"]["full"][-1] // 4))),
+    (
+        "reuse",
+        "INV-REUSE.unused",
+        "lent",
+        hashed(lambda s: s["reusable"]["full"].append(s["rows"]["used"]["0"]["full"][-1] // 4)),
+    ),
     ("lookup", "INV-LOOKUP.found", "lent", hashed(at("lookup full finds", lambda keys: keys[1:]))),
-    ("lookup", "INV-LOOKUP.there", "lent",
-     hashed(lambda s: s["lookup"]["full"]["finds"].append((7, s["pools"]["full"]["free"][0])))),
-    ("lookup", "INV-LOOKUP.holds", "lent",
-     hashed(at("lookup full holds", lambda keys: [(key + 1, page) for key, page in keys]))),
-    ("tables", "INV-TABLES.ended", "lent",
-     hashed(at("tables blocks", lambda names: [*names, "s9"]))),
+    (
+        "lookup",
+        "INV-LOOKUP.there",
+        "lent",
+        hashed(lambda s: s["lookup"]["full"]["finds"].append((7, s["pools"]["full"]["free"][0]))),
+    ),
+    (
+        "lookup",
+        "INV-LOOKUP.holds",
+        "lent",
+        hashed(at("lookup full holds", lambda keys: [(key + 1, page) for key, page in keys])),
+    ),
+    (
+        "tables",
+        "INV-TABLES.ended",
+        "lent",
+        hashed(at("tables blocks", lambda names: [*names, "s9"])),
+    ),
     ("tables", "INV-TABLES.queued", "lent", hashed(put("queues waiting", ["r2"]))),
     ("tables", "INV-TABLES.queued", "lent", hashed(put("queues running", []))),
-    ("lockstep", "INV-STEP.unknown", "lent",
-     lambda s: s["events"].append(("T-NAP", "s1", "r2", {}))),
-    ("lockstep", "INV-STEP.unknown", "lent",
-     lambda s: s["events"].append(("T-PARK", "s9", "r9", {}))),
-    ("lockstep", "INV-STEP.guard", "lent",
-     lambda s: s["events"].append(("T-RESTORE", "s1", "r2", {}))),
+    (
+        "lockstep",
+        "INV-STEP.unknown",
+        "lent",
+        lambda s: s["events"].append(("T-NAP", "s1", "r2", {})),
+    ),
+    (
+        "lockstep",
+        "INV-STEP.unknown",
+        "lent",
+        lambda s: s["events"].append(("T-PARK", "s9", "r9", {})),
+    ),
+    (
+        "lockstep",
+        "INV-STEP.guard",
+        "lent",
+        lambda s: s["events"].append(("T-RESTORE", "s1", "r2", {})),
+    ),
     ("lockstep", "INV-STEP.state", "lent", lambda s: s["events"].clear()),
     ("lockstep", "INV-STEP.state", "lent", plus(f"{FULL} evictable", 4)),
     ("lockstep", "INV-STEP.state", "lent", lambda s: s["sessions"].update(s2=s["sessions"]["s1"])),
@@ -274,13 +350,25 @@ CHANGES: list[tuple[str, str, str, Change]] = [
     ("lockstep", "INV-STEP.guard", "late", lambda s: tells(s, "T-RESULT", k=1, n=1)),
     ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, n=0)),
     ("lockstep", "INV-STEP.state", "late", lambda s: tells(s, "T-RESULT", k=0, n=2)),
-    ("lockstep", "INV-STEP.state", "late draft",
-     lambda s: tells(s, "T-LAUNCH", d=told(s, "T-LAUNCH")["d"], k=1)),
-    ("lockstep", "INV-STEP.state", "late draft",
-     lambda s: tells(s, "T-RESULT", **dict.fromkeys("kn", told(s, "T-RESULT")["n"] + 1))),
-    ("lockstep", "INV-STEP.guard", "late draft",
-     lambda s: tells(s, "T-RESULT", k=0, n=told(s, "T-RESULT")["n"])),
-]  # fmt: skip
+    (
+        "lockstep",
+        "INV-STEP.state",
+        "late draft",
+        lambda s: tells(s, "T-LAUNCH", d=told(s, "T-LAUNCH")["d"], k=1),
+    ),
+    (
+        "lockstep",
+        "INV-STEP.state",
+        "late draft",
+        lambda s: tells(s, "T-RESULT", **dict.fromkeys("kn", told(s, "T-RESULT")["n"] + 1)),
+    ),
+    (
+        "lockstep",
+        "INV-STEP.guard",
+        "late draft",
+        lambda s: tells(s, "T-RESULT", k=0, n=told(s, "T-RESULT")["n"]),
+    ),
+]
 """(oracle, clause, scene, change of the snapshot)"""
 
 
@@ -498,6 +586,7 @@ class TestProgress:
         made.snapshot["pools"]["full"].update(available=16, free=[12, 13, 14, 15])
         found = [each for _ in range(PATIENCE + 2) for each in made.judge()]
         assert [each.pins for each in found] == [pins]
+        assert ("with margins: " in found[0].detail) == bool(draft)
 
     @pytest.mark.parametrize("word", ["full-idle", "rows-idle", "full-waiting", "full-nobody"])
     @pytest.mark.parametrize("clause", ["stalled", "starved"])
@@ -674,3 +763,19 @@ def test_an_engine_that_counts_no_iterations_makes_no_sense(how: str) -> None:
     [told] = referee.do({"do": "step", "n": 1})
     assert (told.clause, told.fault) == ("INV-ALIVE.crash", "nonsense")
     assert "iter is" in told.detail
+
+
+def test_the_figures_of_a_session_are_those_of_its_turn() -> None:
+    """A stub, a turn that its session refused, is none."""
+    stub = {"session": "s1", "kind": "stub", "phase": "running", "row": 2, "C": 1}
+    requests = {"r2": stub, "r1": stub | {"kind": "turn", "row": 3, "C": 5}}
+    seen: Any = SimpleNamespace(snapshot={"requests": requests, "slots": {}})
+    assert counts._figures(seen, "s1") == "slot none, turn running row=3 C=5"
+    del requests["r1"]
+    assert counts._figures(seen, "s1") == "slot none, turn none"
+
+
+def test_a_configuration_says_whose_turns_requests_without_a_session_are() -> None:
+    assert SERVED["p1-branching"].size.endswith(
+        "with branching (requests without a session are turns of one that keeps no slot)"
+    )
