@@ -98,8 +98,7 @@ def is_never_called_the_release(
     seen = say(*gate, "gate.xml", ends=None)  # few examples: they may find nothing
     head.called(seen)
     assert "does not match" not in seen
-    junit = Path("gate.xml").read_text(encoding="utf-8")
-    head.called(f"{junit} {head.entry.release}+modified (fingerprint ")
+    head.called(Path("gate.xml").read_text(encoding="utf-8"))
 
     matrix = ("matrix", head.argument, *search, "--examples", "2", "--seconds", "30")
     head.called(say(*matrix, ends=None))

@@ -128,7 +128,7 @@ def gate(
         if before is not None:
             compared.against(spec_of_base, spec, before.gate.build.title, head, folder, of_base)
         compared.confirm(spec, head, folder, of_head)
-        compared.by_patches(spec, head, of_head)
+        compared.by_patches(spec, head, before is not None, of_head)
     summary = _summary(head, before, folder)
     if update:
         _update(head.gate, head.judged, path)

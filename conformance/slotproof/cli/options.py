@@ -69,8 +69,8 @@ def a_label(text: str | None) -> str:
     shown = text is None or (text.isprintable() and text.strip() == text and 0 < len(text) <= LONG)
     if not shown or re.match(r"v?\d", text or ""):
         raise UsageProblem(
-            f"--label {text!r} must be a name of at most {LONG} characters that begins with no "
-            "digit: numbers are those of releases"
+            f"--label {text!r} must be a printable name of at most {LONG} characters that does not "
+            "begin as a number does (1, v1): numbers are those of releases"
         )
     return text or ""
 

@@ -19,6 +19,10 @@ def junit(summary: Mapping[str, Any]) -> str:
     """A test case for each committed trace and each finding. A trace that is mended passes, as one
     that is still there does; what could not be judged is an error."""
     suite = ET.Element("testsuite", name="slotproof gate")
+    builds = ET.SubElement(suite, "properties")
+    for name, build in {"engine": summary, "base": summary["base"]}.items():
+        if build is not None:
+            ET.SubElement(builds, "property", name=name, value=plain(build["engine"]))
 
     def case(kind: str, name: str, found: str = "", text: str = "", said: str = "") -> None:
         one = ET.SubElement(suite, "testcase", classname=f"slotproof.{kind}", name=plain(name))
@@ -44,7 +48,7 @@ def junit(summary: Mapping[str, Any]) -> str:
     search = summary["search"]
     case("search", f"seed {search['seed']}", said=f"{search['examples']} examples")
     counts = {
-        "tests": len(suite),
+        "tests": len(suite.findall("testcase")),
         "failures": len(summary["new"]),
         "errors": len([*suite.iter("error")]),
         "skipped": len([*suite.iter("skipped")]),

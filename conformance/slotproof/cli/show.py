@@ -135,7 +135,7 @@ def _form(asked: Format | None, out: Path | None, opened: bool, as_json: bool) -
             )
         return name
     if by_end is None and out is not None and out.suffix and not is_special(out):
-        raise UsageProblem(f"--out {out}: no form has this end; give --format, or one of {_ENDS}")
+        raise UsageProblem(f"--out {out}: unknown file extension; give --format, or one of {_ENDS}")
     return by_end or Format.TEXT.value
 
 

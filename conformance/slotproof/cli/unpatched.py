@@ -27,9 +27,8 @@ def unpatched(trace: Trace, path: Path) -> Trace:
     if entry is None or store.damage(entry):
         file, argument = shlex.quote(str(path)), shlex.quote(trace.found_on)
         raise UsageProblem(
-            f"{path} was found with patches ({patches}), and a report is of the engine without: "
-            f"slotproof replay {file} --engine {argument} --patch none --out NEW.itf.json makes a "
-            "trace for it"
+            f"{path} was found with patches ({patches}), and a report needs a trace without them: "
+            f"slotproof replay {file} --engine {argument} --patch none --out NEW.itf.json makes one"
         )
     with closing(EngineSpec(name, step_timeout=STEP_TIMEOUT).open()) as engine:
         if not built(engine).release:

@@ -1,4 +1,4 @@
-"""The methods in which two builds of an engine differ, read from their Python files."""
+"""The method in which two builds of an engine differ, read from their Python files."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 
-MOST = 20
-"""Files that may differ; where more do, it takes long to tell their methods, and tells little."""
 
+def changed_method(old: Path, new: Path) -> str:
+    """Return the one method in which the Python files of two packages differ, and its file.
 
-def differing(old: Path, new: Path) -> list[str]:
-    """Return the methods in which the files of two packages differ, with the file of each.
-
-    A line outside of all methods is named by its file alone. Nothing where too many files differ.
+    Empty where they differ in several methods, or in a line outside of all methods.
     """
-    files = sorted({path.relative_to(each) for each in (old, new) for path in each.rglob("*.py")})
-    pairs = {file: [_bytes(each / file) for each in (old, new)] for file in files}
-    pairs = {file: texts for file, texts in pairs.items() if texts[0] != texts[1]}
-    found: dict[str, None] = {}
-    for file, texts in pairs.items() if len(pairs) <= MOST else ():
-        name = f"{new.name}/{file.as_posix()}"
-        methods = _methods(*(text.decode(errors="replace") for text in texts))
-        found |= dict.fromkeys(f"{method} in {name}" if method else name for method in methods)
-    return list(found)
+    found = set[str]()
+    for file in {path.relative_to(each) for each in (old, new) for path in each.rglob("*.py")}:
+        before, after = (_bytes(each / file) for each in (old, new))
+        if before != after:
+            methods = _methods(*(text.decode(errors="replace") for text in (before, after)))
+            found |= {f"{each} in {new.name}/{file.as_posix()}" if each else "" for each in methods}
+        if len(found) > 1:
+            return ""
+    return "".join(found)
 
 
 def _bytes(path: Path) -> bytes:
@@ -43,17 +40,19 @@ def _methods(old: str, new: str) -> Iterator[str]:
 
 def _owners(text: str) -> dict[int, str]:
     """Return the method by the number of a line, decorators included; none if it is no Python."""
+    found: dict[int, str] = {}
+
+    def look(inside: ast.AST, prefix: str) -> None:
+        for node in ast.iter_child_nodes(inside):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min((each.lineno for each in node.decorator_list), default=node.lineno)
+                lines = range(first, (node.end_lineno or first) + 1)
+                found.update(dict.fromkeys(lines, f"{prefix}{node.name}"))
+            else:
+                look(node, f"{prefix}{node.name}." if isinstance(node, ast.ClassDef) else prefix)
+
     try:
-        module = ast.parse(text)
+        look(ast.parse(text), "")
     except SyntaxError:
         return {}
-    found: dict[int, str] = {}
-    for node in module.body:
-        inside = node.body if isinstance(node, ast.ClassDef) else [node]
-        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
-        for each in inside:
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = min((one.lineno for one in each.decorator_list), default=each.lineno)
-                lines = range(first, (each.end_lineno or first) + 1)
-                found |= dict.fromkeys(lines, f"{prefix}{each.name}")
     return found

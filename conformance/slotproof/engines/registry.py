@@ -158,6 +158,16 @@ class EngineSpec:
         engine.identity = cache(partial(self.identity, engine.name, engine.version))
         return engine
 
+    def open_afresh(self) -> Engine:
+        """Start the engine in a process in which nothing ran before.
+
+        The reference engine stays in this process: all its state is in objects that are made anew.
+        Raises :class:`EngineUnusable` with one line.
+        """
+        if self._family() or self.text.startswith("cmd:") or is_ours(self.text):
+            return self.open()
+        return ProcessEngine(self.driver(), self.step_timeout, start_timeout=self.start_timeout)
+
     def identity(self, name: str, version: str) -> Build:
         """Return the identity of the build that gives this name and version; its files are read."""
         build, family = named(self.argument, name, version, self.label), self._family()

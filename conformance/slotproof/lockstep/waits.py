@@ -12,12 +12,12 @@ from slotproof.protocol.snapshot import PoolView, RequestView, SlotView
 CAUSES = {
     "nobody": "{n} belong to nobody",
     "locks": "{n} are protected, and no slot or request has them in its prefix",
-    "idle": "sessions that nobody uses hold {n}",
+    "idle": "idle sessions hold {n}",
     "waiting": "sessions with a turn, or a close, that waits hold {n}",
     "running": "requests that run hold {n}",
     "total": "there is not so much in all",
-    "reserve": "all that it needs is there: the engine sets more aside than that",
-    "counter": "by the engine's own figures less is to be had than there is",
+    "reserve": "enough is free, but the engine reserves more than the request needs",
+    "counter": "the engine reports less available or evictable memory than its pages show",
     "limit": "as many run as may",
     "flag": "the slot of its session is marked as lent, and nobody has it",
     "read": "the engine reads no command",
@@ -88,7 +88,7 @@ def _cause(seen: Observation, rid: str) -> tuple[str, str]:
         # Engines reserve differently: what a request may come to take counts where it could be had.
         wanted = most if least <= there < most <= there + held else least
         if there < wanted:
-            margins = " with margins" if wanted > least else ""
+            margins = " (margins included)" if wanted > least else ""
             return _held(seen, name, wanted - there, sid, margins)
         spare[name] = there - most
     tightest = min(spare, key=lambda name: spare[name], default="full")
@@ -101,9 +101,11 @@ def _held(
     """The cause where so much is missing of a pool, or of the rows."""
     shares = _shares(seen, name, sid)
     enough = (holder for holder in _HOLDERS if shares[holder] >= short)
-    most = max(_HOLDERS, key=lambda holder: shares[holder])
+    # Where it takes two holders, the idle sessions alone are not why it waits.
+    most = max((each for each in _HOLDERS if each != "idle"), key=lambda each: shares[each])
     who = next(enough, most) if sum(shares.values()) >= short else "total"
-    words = f"of {name} it lacks {short}{margins}: {CAUSES[who].format(n=shares.get(who))}"
+    lacks = f"{short} row" if name == "rows" else f"{short} tokens of pool {name}{margins}"
+    words = f"it lacks {lacks}: {CAUSES[who].format(n=shares.get(who))}"
     return f"{name}-{who}", words
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from slotproof.engines.base import named
 from slotproof.lockstep.observation import Violation
 from slotproof.logs.format import shown
 from slotproof.logs.judging import Verdict
@@ -29,7 +30,7 @@ def summary(verdict: Verdict) -> dict[str, Any]:
     return {
         "status": status(verdict),
         "log": verdict.log,
-        "engine": f"{header.engine} {header.version}".strip(),
+        "engine": named("", header.engine, header.version).title,
         "profile": header.capabilities.profile,
         "lines": verdict.lines,
         "cut_off": verdict.cut,

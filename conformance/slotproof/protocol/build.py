@@ -52,6 +52,9 @@ class Build:
 
         >>> Build("sglang", "sglang", "0.5.23", "", fingerprint="9e296ba9").described
         '0.5.23+modified (fingerprint 9e296ba9)'
+        >>> commit = "3f2c1ab90+modified"
+        >>> Build("sglang", "sglang", "0.5.24.dev1", "", "", commit, "9e296ba9").described
+        '0.5.24.dev1 at 3f2c1ab90+modified (fingerprint 9e296ba9)'
         """
         if self.release is None or self.release:
             return self.release or self.version
@@ -59,7 +62,9 @@ class Build:
         if _is_final(version):
             version += "+" + ("modified" if self.fingerprint else "unverified")
         if self.commit:
-            return f"{version} at {self.commit}"
+            version += f" at {self.commit}"
+            if not self.commit.endswith("+modified"):
+                return version
         return f"{version} (fingerprint {self.fingerprint})" if self.fingerprint else version
 
 

@@ -31,7 +31,7 @@ class Trace(Record):
 
     def __repr__(self) -> str:
         clause = self.violations[0].clause if self.violations else "nothing"
-        return plain(f"<Trace: {clause} violated by {self.engine}, {text.in_all(self)}>")
+        return plain(f"<Trace: {clause} violated by {self.identity.title}, {text.in_all(self)}>")
 
     def _repr_html_(self) -> str:
         """The page, in a frame of its own: its style and its script stay in it."""

@@ -11,7 +11,7 @@ and depart in the same variables; crashes and stalls if their words are the same
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -38,12 +38,12 @@ def causes(
     findings: Sequence[Finding],
     removed: Mapping[str, str] = MappingProxyType({}),
     words: Mapping[str, str] = MappingProxyType({}),
-    differs: Collection[str] = (),
+    method: str = "",
 ) -> list[Cause]:
     """Group findings by cause. Causes that no patch removes come first, then the plainest.
 
     ``removed`` has the patch by the identity of a finding, ``words`` the sentence of a patch;
-    ``differs`` are the methods that differ from a build that shows none of the findings.
+    ``method`` is the only one that differs from a build that shows none of the findings.
     """
     looks = {id(each): _look(each) for each in findings}
 
@@ -51,7 +51,7 @@ def causes(
         patches = removed.get(one.id), removed.get(other.id)
         if any(patches):
             return patches[0] == patches[1]
-        if len(differs) == 1:
+        if method:
             return True
         if one.mark.what or other.mark.what:
             return one.mark.stop == other.mark.stop
@@ -64,7 +64,7 @@ def causes(
         linked = [group for group in groups if any(linked_to(finding, each) for each in group)]
         merged = [finding, *(each for group in linked for each in group)]
         groups = [group for group in groups if group not in linked] + [merged]
-    made = [_cause(group, removed, words, differs) for group in groups]
+    made = [_cause(group, removed, words, method) for group in groups]
     return sorted(made, key=lambda cause: (bool(cause.patch), cause.findings[0].plainness))
 
 
@@ -80,19 +80,15 @@ def _look(finding: Finding) -> tuple[object, ...]:
 
 
 def _cause(
-    group: list[Finding],
-    removed: Mapping[str, str],
-    words: Mapping[str, str],
-    differs: Collection[str],
+    group: list[Finding], removed: Mapping[str, str], words: Mapping[str, str], method: str
 ) -> Cause:
     found = tuple(sorted(group, key=lambda each: each.plainness))
     first = found[0]
     patch = removed.get(first.id, "")
     if patch:
         return Cause(patch, words.get(patch, ""), found, patch)
-    if len(differs) == 1:
-        (method,) = differs
-        return Cause(first.id, f"the build differs from the base in {method} alone", found)
+    if method:
+        return Cause(first.id, f"its Python files differ from the base's in {method} alone", found)
     shared = [each.words for each in first.trace.explained or () if each.always]
     shared = [each for each in shared if all(each in other.trace.changes for other in found)]
     if shared:
@@ -100,7 +96,7 @@ def _cause(
     if first.mark.what or len(found) == 1:
         return Cause(first.id, "", found)
     linked = any(one.trace.changes & other.trace.changes for one, other in combinations(found, 2))
-    why = "the same changes explain them" if linked else "they break the same clauses"
+    why = "the same changes of the spec explain them" if linked else "they break the same clauses"
     if len({_event(each) for each in found}) == 1:
-        why = f"{_event(first)} departs first"
+        why = f"{_event(first)} departs from the spec first"
     return Cause(first.id, why, found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slotproof.engines.base import versioned
-from slotproof.engines.differences import differing
+from slotproof.engines.differences import changed_method
 from slotproof.engines.registry import EngineSpec
 from slotproof.search import afresh, campaign, report
 from slotproof.search.baseline import Baseline
@@ -95,18 +95,20 @@ def against(
             tell("replaying what is new", index, len(head.judged))
             if not each.group and before.shows(each.finding.trace):
                 head.judged[index] = _known(head.gate, each, name, folder)
+        if all(each.group for each in head.judged):
+            return
         old, new = base.package(), spec.package()
         if old and new and engine.capabilities == head.gate.engine.capabilities:
-            head.gate.differs = differing(old, new)
+            head.gate.method = changed_method(old, new)
 
 
-def by_patches(spec: EngineSpec, looked: Looked, tell: Progress) -> None:
-    """Try patches of known bugs on what belongs to no group."""
+def by_patches(spec: EngineSpec, looked: Looked, on_base: bool, tell: Progress) -> None:
+    """Try patches of known bugs on what belongs to no group; ``on_base``: it is not the base's."""
     if interrupts.arrived() or all(each.group for each in looked.judged):
         return
     it = looked.gate
     trials = Trials(spec, it.plan.seconds, lambda done, count: tell("patches", done, count))
-    looked.judged = it.try_patches(looked.judged, trials)
+    looked.judged = it.try_patches(looked.judged, trials, on_base)
 
 
 def confirm(spec: EngineSpec, head: Looked, folder: Folder, tell: Progress) -> None:

@@ -92,9 +92,9 @@ class Gate:
     words: dict[str, str] = field(default_factory=dict)
     """The sentence of each patch."""
     cut: str = ""
-    """Words where no time was left to try patches on every finding."""
-    differs: list[str] = field(default_factory=list)
-    """The methods in which it differs from the base, where what is new was tried on that."""
+    """Words where patches were not tried on every finding."""
+    method: str = ""
+    """The one method in which it differs from the base, where what is new was tried on that."""
     tell: Callable[[str, int, int], None] = lambda *_: None
     """Told what is done, how much of it is over, and of how much."""
 
@@ -248,37 +248,40 @@ class Gate:
             return Judged(finding, why="no time was left to make it small", judged=False)
         return Judged(finding)
 
-    def try_patches(self, judged: list[Judged], trials: Trials) -> list[Judged]:
-        """Try patches on what belongs to no group, and on a trace of each group."""
+    def try_patches(self, judged: list[Judged], trials: Trials, on_base: bool) -> list[Judged]:
+        """Try patches on what belongs to no group, and on a trace of each group.
+
+        What was tried ``on_base`` stays new: the base does not show it, whichever bug it is.
+        """
         findings = [each.finding for each in judged if each.group is None]
         self.words |= trials.words
         self.removed |= trials.removed(findings)
-        self.cut = trials.cut
         shown = {
             each.group.name: Finding(each.cause.mark, self.baseline.trace(each.file), 0)
             for each in reversed(self.replayed)
             if each.cause
         }
         groups: dict[str, Group] = {}
-        for patch in dict.fromkeys(self.removed.values()):
+        for patch in () if on_base else dict.fromkeys(self.removed.values()):
             ids = trials.shown_by(patch, [*shown.values()])
             names = {name for name, finding in shown.items() if id(finding) in ids}
             group = next((each for each in self.groups if each.name in names), None)
             if group is not None:
                 groups[patch] = group
+        self.cut = trials.cut
         return [self._patched(each, groups) for each in judged]
 
     def _patched(self, judged: Judged, groups: dict[str, Group]) -> Judged:
         patch = self.removed.get(judged.finding.id, "")
         if judged.group is not None or patch not in groups:
             return judged
-        why = f"the patch {patch} removes it, and a trace of {groups[patch].name}"
+        why = f"the patch {patch} removes both it and a trace of {groups[patch].name}"
         return Judged(judged.finding, groups[patch], why)
 
     def new(self, judged: list[Judged]) -> list[Cause]:
         """The causes of what is new."""
         new = [each.finding for each in judged if each.new]
-        return causes(new, self.removed, self.words, self.differs)
+        return causes(new, self.removed, self.words, self.method)
 
     def _known(self, found: Symptoms) -> tuple[Group, str] | None:
         for group in self.groups:

@@ -48,7 +48,7 @@ class Trials:
         """The patches that fit the build and are not in place."""
         self.done = self.total = 0
         self.cut = ""
-        """Words where no time was left to try every finding."""
+        """Words where patches were not tried on every finding."""
 
     def removed(self, findings: Sequence[Finding]) -> dict[str, str]:
         """Return the patch of the bug that shows a finding, by the finding's identity.
@@ -58,11 +58,15 @@ class Trials:
         result: dict[str, str] = {}
         try:
             self._removed(findings, result)
-        except OutOfTime:
-            self.cut = "no time was left to try them on every finding: causes may be told apart"
-        except (EngineUnusable, EngineFailed):
-            pass  # the rest has no known patch
+        except (EngineUnusable, EngineFailed, OutOfTime) as problem:
+            self._gave_up(problem)
         return result
+
+    def _gave_up(self, problem: BaseException) -> None:
+        """Note why patches were not tried on every finding. The rest has no known patch."""
+        out = "interrupted" if interrupts.arrived() else "out of time"
+        why = out if isinstance(problem, OutOfTime) else str(problem)
+        self.cut = f"{why} before every finding was tried: one cause may be listed as several"
 
     def _removed(self, findings: Sequence[Finding], result: dict[str, str]) -> None:
         if not self.words or ALL in self.spec.mends or not findings:
@@ -99,7 +103,8 @@ class Trials:
             return alone | self._without(
                 [patch], [each for each in findings if id(each) not in alone]
             )
-        except (EngineUnusable, EngineFailed, OutOfTime):
+        except (EngineUnusable, EngineFailed, OutOfTime) as problem:
+            self._gave_up(problem)
             return set()
 
     def _alone(

@@ -30,8 +30,7 @@ class Plan:
     seconds: float | None = None
     """After which it stops, shrinking too; the traces up to there are the same."""
     floor: bool = False
-    """A verdict needs as many examples of each configuration as if the time were the plan. They
-    are run before anything is shrunk."""
+    """Each configuration gets the examples that a verdict needs before anything is shrunk."""
     distinct: int | None = 4
     """Findings that are looked for at most, once there is one; ``None``: all there are."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)

@@ -230,6 +230,9 @@ def missing(
     enough, or twice as many as there were.
     """
     shared = set.intersection(*(set(outcome.configs) for outcome, _ in searches.values()))
+    if not shared and all(outcome.configs for outcome, _ in searches.values()):
+        text = "the builds can run no configuration in common: name one with --config"
+        return {"builds": [], "seconds": None, "examples": None, "text": text}
     builds, seconds, wanted, sure = [], 0.0, FLOOR * len(shared), "is"
     for build, (outcome, searched) in searches.items():
         names = [name for name in few(outcome, plan) if name in shared]

@@ -112,7 +112,7 @@ class Record:
     @property
     def not_afresh(self) -> str:
         """Words where it does not show in a fresh process; empty otherwise."""
-        after = f"; shows after example {self.needs}" if self.needs else ""
+        after = f"; shows after example {self.needs} of its configuration" if self.needs else ""
         return "" if self.needs is None else f"does not show again in a fresh process{after}"
 
     def explained_by(self, every: tuple[Explanation, ...] | None) -> Self:

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from slotproof.cli.app import status
-from slotproof.engines.registry import EngineSpec
 from slotproof.reports.trace import load_trace
-from slotproof.search import afresh
 from slotproof.support.statuses import FOUND
 
 DRIVERS = Path(__file__).parent / "drivers"
@@ -43,7 +41,7 @@ def test_what_an_earlier_example_leaves_is_told(
     left = [each for each in findings(said) if each["not_afresh"]]
     assert left and said["not_afresh"] in {each["not_afresh"] for each in left}
     for finding in left:
-        assert finding["not_afresh"] == f"{AFTER}{finding['example'] - 1}"
+        assert finding["not_afresh"] == f"{AFTER}{finding['example'] - 1} of its configuration"
         trace = load_trace(finding["trace"])
         assert trace.needs == finding["example"] - 1
         assert finding["id"].startswith(trace.violations[0].clause), "its identity stays"
@@ -59,22 +57,44 @@ def test_what_shows_alone_is_as_it_was(tmp_path: Path, cli: Any) -> None:
     assert load_trace(findings(said)[0]["trace"]).needs is None
 
 
-def test_one_engine_is_opened_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to a finding that does not show: what that left to its process is not the next one's."""
-    shows = iter([True, True, False, False, True])
-    opened: list[EngineSpec] = []
-    real = EngineSpec.open
+FACTORY = """\
+from slotproof.engines.reference import InProcessEngine
 
-    def opening(spec: EngineSpec) -> Any:
-        opened.append(spec)
-        return real(spec)
+class Leaky(InProcessEngine):
+    lives = 0
 
-    class Known:
-        first, trace = 1, None
+    def reset(self, config, seed):
+        super().reset(config, seed)
+        Leaky.lives += 1
 
-    monkeypatch.setattr(EngineSpec, "open", opening)
-    monkeypatch.setattr(afresh, "_shows", lambda *_, **__: next(shows))
-    monkeypatch.setattr(afresh, "replace", lambda of, **_: of)
-    four: Any = [Known(), Known(), Known(), Known()]
-    assert afresh.tried(EngineSpec("reference"), four) == four
-    assert len(opened) == 3, "one, one to try the earlier example, one for the last finding"
+    def do(self, command):
+        if Leaky.lives > 1 and command["do"] == "close":
+            raise RuntimeError("lives on")
+        if Leaky.lives > 1 and command["do"] == "tick":
+            raise LookupError("lives on, too")
+        return super().do(command)
+"""
+
+
+@pytest.mark.slow
+def test_what_a_module_keeps_is_not_there_afresh(
+    tmp_path: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine of this process gets another one, and no finding has the process of another."""
+    monkeypatch.chdir(tmp_path)
+    Path("leaky.py").write_text(FACTORY)
+    argv = [
+        "run",
+        "--engine",
+        "leaky:Leaky",
+        "--config",
+        "p1",
+        "--examples",
+        "8",
+        "--all",
+        "--json",
+    ]
+    found = findings(cli.json([*argv, "--out", "traces"], FOUND))
+    assert len(found) == 2
+    for finding in found:
+        assert finding["not_afresh"].startswith(AFTER)

@@ -10,14 +10,20 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slotproof.cli import show as showing
+from slotproof.cli import show as showing, unpatched as cli_unpatched
 from slotproof.cli.app import status
+from slotproof.cli.errors import UsageProblem
+from slotproof.cli.unpatched import unpatched
+from slotproof.engines.reference import InProcessEngine
+from slotproof.engines.registry import EngineSpec
 from slotproof.environments.families import FAMILIES
 from slotproof.lockstep.observation import Violation
+from slotproof.protocol.build import Build
 from slotproof.protocol.commands import Command
 from slotproof.protocol.family import Harness
 from slotproof.reports import alone, forms, issue
@@ -118,9 +124,30 @@ def test_why_a_finding_has_no_script(
         assert said.out == "" and said.err.count("\n") == 1
         if form == "issue" and "patched" in why:
             assert f"{name}.itf.json was found with patches (" in said.err
-            assert "--patch none --out NEW.itf.json makes a trace for it" in said.err
+            assert "--patch none --out NEW.itf.json makes one" in said.err
         else:
             assert f"{name}.itf.json: there is no {form} form: " in said.err and why in said.err
+
+
+@pytest.mark.parametrize(
+    ("bug", "says"), [("22213-double-count", ""), (None, "the trace conforms on")]
+)
+def test_what_was_found_behind_patches_is_replayed_without(
+    bug: str | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report is of the release as it is: what a patch made visible is no bug of that."""
+    there = SimpleNamespace(find=lambda _: "entry", damage=lambda _: None)
+    monkeypatch.setattr(cli_unpatched, "Store", lambda _: there)
+    monkeypatch.setattr(EngineSpec, "open", lambda _: InProcessEngine(bug))
+    release = Build("sglang==0.5.23", "sglang", "0.5.23", "0.5.23")
+    monkeypatch.setattr(cli_unpatched, "built", lambda _: release)
+    patched = replace(load_trace(REFERENCE), mends=("queued-abort",), build=release)
+    if says:
+        with pytest.raises(UsageProblem, match=f"{says} sglang==0.5.23 without its patches"):
+            unpatched(patched, tmp_path)
+    else:
+        new = unpatched(patched, tmp_path)
+        assert new.violations[0].clause == "INV-SUM-FULL.reported" and not new.mends
 
 
 def test_commands_are_calls_one_to_one() -> None:

@@ -65,10 +65,10 @@ def names(found: list[Cause]) -> list[list[str]]:
     ("findings", "why"),
     [
         ([SAVE, CLOSE], "as if T-SAVE frees nothing"),
-        ([SAVE, AGAIN], "T-SAVE departs first"),
-        ([GONE, PLAIN], "T-RETRACT departs first"),
+        ([SAVE, AGAIN], "T-SAVE departs from the spec first"),
+        ([GONE, PLAIN], "T-RETRACT departs from the spec first"),
         ([FULL, TICK], ""),
-        ([CLOSE, SAVE, AGAIN], "the same changes explain them"),
+        ([CLOSE, SAVE, AGAIN], "the same changes of the spec explain them"),
         ([SAVE, LOST], "they break the same clauses"),
     ],
 )
@@ -93,11 +93,11 @@ def test_a_patch_says_more_than_what_the_findings_look_like() -> None:
 
 
 def test_findings_of_the_one_method_that_differs_from_the_base() -> None:
-    """A known bug is a cause of its own; with two methods it is not known whose bug it is."""
-    found = causes([SAVE, LOST, TICK, FULL], {LOST.id: "p"}, {}, ["Slot.save in e/slot.py"])
+    """A known bug is a cause of its own."""
+    found = causes([SAVE, LOST, TICK, FULL], {LOST.id: "p"}, {}, "Slot.save in e/slot.py")
     assert names(found) == [[SAVE.id, FULL.id, TICK.id], [LOST.id]]
-    assert found[0].why == "the build differs from the base in Slot.save in e/slot.py alone"
-    assert len(causes([SAVE, TICK], differs=["Slot.save in e/slot.py", "e/row.py"])) == 2
+    assert found[0].why == "its Python files differ from the base's in Slot.save in e/slot.py alone"
+    assert len(causes([SAVE, TICK])) == 2
 
 
 def test_a_trace_that_was_kept_is_explained_as_before(tmp_path: Path) -> None:
@@ -183,9 +183,13 @@ def test_trials_end_without_harm(found: list[Finding]) -> None:
 
     over = trials(Patched("reference"))
     over.clock = Clock(-1)
-    assert over.removed(found) == {} and over.cut
+    assert over.removed(found) == {} and over.cut.startswith("out of time before every finding")
+    late = trials(Patched("reference"))
+    late.clock = Clock(-1)
+    assert late.shown_by("a-count", found) == set() and late.cut, "the second half is cut, too"
     broken = trials(Patched("reference", starts=fails))
     assert broken.removed(found) == {} and broken.shown_by("a-count", found) == set()
+    assert broken.cut.startswith("no engine before every finding")
     assert Trials(EngineSpec("reference"), None, lambda *_: None).words == {}
 
 
@@ -200,10 +204,13 @@ def test_a_patch_that_removes_a_group_makes_its_findings_known(
     gate = Gate(Patched("reference").open(), "e 1", known, Plan({}))
     gate.replay()
     same = replace(first, mark=replace(first.mark, clause="INV-ONCE.reported"))
-    judged = gate.try_patches([Judged(same), Judged(other)], trials(Patched("reference")))
+    new = [Judged(same), Judged(other)]
+    judged = gate.try_patches(new, trials(Patched("reference")), on_base=False)
     assert [each.group and each.group.name for each in judged] == ["count", None]
-    assert judged[0].why == "the patch a-count removes it, and a trace of count"
+    assert judged[0].why == "the patch a-count removes both it and a trace of count"
     assert [each.name for each in gate.new(judged)] == ["c-tail"]
+    judged = gate.try_patches(new, trials(Patched("reference")), on_base=True)
+    assert [each.group for each in judged] == [None, None], "the base does not show it"
 
 
 def test_the_patches_of_a_family_are_tried() -> None:

@@ -111,7 +111,7 @@ def test_what_is_gone_names_what_to_use(argv: list[str], text: str, cli: Any) ->
 
 def test_a_form_that_there_is_not_is_refused(found: Path, tmp_path: Path, cli: Any) -> None:
     out = tmp_path / "x.pdf"
-    assert "no form has this end; give --format, or one of .txt" in cli.wrong(
+    assert "unknown file extension; give --format, or one of .txt" in cli.wrong(
         ["show", str(found), "--out", f"{out}"]
     )
     assert not out.exists()

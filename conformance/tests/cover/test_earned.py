@@ -96,6 +96,9 @@ def test_only_configurations_of_both_builds_count() -> None:
     timed = plan(examples=None, seconds=100.0)
     assert report.missing({"base": less, "head": more}, timed) is None
     assert report.missing({"base": more, "head": more}, timed) is not None
+    other = searched({"p4": 20}, 100.0)
+    found = report.missing({"base": searched({"p1": 20}, 100.0), "head": other}, timed)
+    assert found is not None and "no configuration in common" in found["text"]
 
 
 def test_a_transition_that_was_not_reached_is_named() -> None:

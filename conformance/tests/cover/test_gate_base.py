@@ -87,7 +87,7 @@ def test_a_bug_comes_from_the_one_method_that_differs(
 
     monkeypatch.setattr(EngineSpec, "package", package)
     code, said = cli.ran("gate", "--base", "reference", "--engine", DOUBLE, *SMALL)
-    why = "the build differs from the base in save in e/slot.py alone"
+    why = "its Python files differ from the base's in save in e/slot.py alone"
     assert code == 1 and [each["why"] for each in said["new"]] == [why]
 
 

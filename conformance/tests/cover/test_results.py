@@ -34,6 +34,7 @@ CAUSE = {"name": NEW["id"], "why": "as if", "patch": None, "findings": [NEW]}
 TRACE = {"file": "t.itf.json", "status": "still there", "detail": NOISE, "id": NOISE}
 SUMMARY: dict[str, Any] = {
     "engine": "<b>mine</b> 1",
+    "base": {"engine": "base 1"},
     "groups": [
         {
             "name": "noise",
@@ -64,7 +65,12 @@ def valid_junit(text: str) -> str | None:
     """What the XSD does not allow, of the elements that we write."""
     allowed = {
         "testsuites": ({"testsuite"}, set()),
-        "testsuite": ({"testcase"}, {"name", "tests", "failures", "errors", "skipped", "time"}),
+        "testsuite": (
+            {"properties", "testcase"},
+            {"name", "tests", "failures", "errors", "skipped", "time"},
+        ),
+        "properties": ({"property"}, set()),
+        "property": (set(), {"name", "value"}),
         "testcase": ({"skipped", "error", "failure", "system-out"}, {"classname", "name", "time"}),
         "skipped": (set(), {"message"}),
         "error": (set(), {"message"}),
@@ -83,6 +89,8 @@ def valid_junit(text: str) -> str | None:
 def test_junit_has_a_case_for_each_trace_and_finding() -> None:
     text = results.junit(SUMMARY)
     assert valid_junit(text) is None
+    builds = {each.get("name"): each.get("value") for each in ET.fromstring(text).iter("property")}
+    assert builds == {"engine": "<b>mine</b> 1", "base": "base 1"}
     (suite,) = ET.fromstring(text.encode())
     counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "6", "failures": "1", "errors": "1", "skipped": "1"}
