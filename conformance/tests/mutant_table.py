@@ -22,7 +22,6 @@ from slotproof.lockstep.observation import Observation, Violation
 from slotproof.lockstep.oracles import ORACLES, Oracle, counts
 from slotproof.lockstep.referee import play
 from slotproof.matrices.table import Cell, Row, Table, write
-from slotproof.protocol.config import CONFIGS
 from slotproof.reports.trace import Trace
 from slotproof.search import campaign
 from slotproof.search.plan import EXAMPLES, Plan
@@ -177,7 +176,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=FOLDER)
     asked = parser.parse_args()
     (asked.out / "oracles.md").write_text(alone.page(), encoding="utf-8")
-    plan, done = Plan(dict(CONFIGS), examples=asked.examples), list[Killed]()
+    plan, done = (
+        Plan({}, examples=asked.examples).of(InProcessEngine().capabilities),
+        list[Killed](),
+    )
     with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
         run = partial(kill, plan=plan, seeds=asked.seeds)
         for killed in pool.map(run, asked.names or MUTANTS):

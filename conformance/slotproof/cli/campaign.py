@@ -38,7 +38,6 @@ from slotproof.cli.options import (
 from slotproof.cli.progress_line import campaign_view
 from slotproof.engines.base import Engine, built, versioned
 from slotproof.engines.registry import EngineSpec
-from slotproof.protocol.config import chosen
 from slotproof.search import campaign as searching, report
 from slotproof.search.baseline import Baseline, load as load_baseline
 from slotproof.search.campaign import Outcome
@@ -98,8 +97,8 @@ def campaign(
         return _reported(journal, as_json)
     of = 0 if seed is None else number(seed, 0, "--seed")
     where = journal or FOLDER / f"{spec.stem}-seed{of}"
-    plan = Plan(
-        chosen(config),
+    plan = Plan.named(
+        config,
         examples=None if examples is None else number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
         seed=_seed(where) if seed is None else of,
@@ -116,6 +115,7 @@ def campaign(
     writable(where, "--journal")
     with ExitStack() as stack:
         under_test = stack.enter_context(closing(spec.open()))
+        plan = plan.of(under_test.capabilities)
         head = _head(under_test, spec, plan, entries, sizes)
         with writing(where, "--journal"):
             kept = stack.enter_context(closing(Journal(where, head)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ from slotproof.cli.options import (
     writing,
 )
 from slotproof.cli.progress_line import progress_bar
+from slotproof.engines.base import Capabilities
 from slotproof.engines.registry import EngineSpec, is_ours
-from slotproof.protocol.config import chosen
 from slotproof.search import baseline as baselines, compared, report
 from slotproof.search.baseline import Baseline
 from slotproof.search.campaign import Progress
@@ -96,8 +97,8 @@ def gate(
         )
     if base is not None and engine == "reference" and not is_ours(EngineSpec.parse(base).text):
         raise UsageProblem(f"--base {base} needs --engine: the default is the reference engine")
-    plan = Plan(
-        chosen(config),
+    plan = Plan.named(
+        config,
         examples=None if examples is None else number(examples, 1, "--examples"),
         seed=number(seed, 0, "--seed"),
         profile=known_profile(profile),
@@ -113,12 +114,12 @@ def gate(
     folder = Folder(out, by_mark(f"{spec.stem}-seed{plan.seed}"))
     entries.check()  # before the engine is started
     workers = jobs_count(jobs)
-    if base is not None:
-        spec.open().close()  # that it can't start is told before the base is searched
+    if base is not None:  # that one of them can't start is told before either is searched
+        spec_of_base = EngineSpec.parse(base, step_timeout, patch)
+        plan = plan.of(offered(spec), offered(spec_of_base))
     before = None
     with interrupts.noted(), progress_bar(not as_json) as tell:
         if base is not None:
-            spec_of_base = EngineSpec.parse(base, step_timeout, patch)
             kept = Folder(out / "base", by_mark(f"{spec_of_base.stem}-seed{plan.seed}"))
             of_base = _of("base", tell)
             before = compared.look(spec_of_base, entries, plan, workers, kept, of_base)
@@ -145,6 +146,12 @@ def gate(
         say_all(results.annotated(summary))
         say_all(_text(summary, path))
     return int(summary["status"])
+
+
+def offered(spec: EngineSpec) -> Capabilities:
+    """Return the capabilities of an engine, which is started for it."""
+    with closing(spec.open()) as engine:
+        return engine.capabilities
 
 
 def _of(build: str, tell: Progress) -> Progress:

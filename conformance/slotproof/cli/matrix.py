@@ -27,7 +27,6 @@ from slotproof.matrices import builds
 from slotproof.matrices.builds import Build
 from slotproof.matrices.named_findings import SUFFIX, NamedFinding, load
 from slotproof.matrices.table import Table, markdown, write
-from slotproof.protocol.config import chosen
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.support.statuses import CONFORMS, FOUND, INCONCLUSIVE
 from slotproof.support.terminal import say, say_json, say_text
@@ -50,8 +49,8 @@ def matrix(
     as_json: bool = JSON,
 ) -> int:
     """Write a table of builds by findings: which build has which finding."""
-    plan = Plan(
-        chosen(config),
+    plan = Plan.named(
+        config,
         examples=number(examples, 1, "--examples"),
         seed=number(seed, 0, "--seed"),
         set_aside=known_clauses(ignore),

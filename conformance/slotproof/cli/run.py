@@ -36,7 +36,6 @@ from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable
 from slotproof.engines.registry import EngineSpec, is_ours
-from slotproof.protocol.config import chosen
 from slotproof.protocol.snapshot import nonsense
 from slotproof.reports import forms, text
 from slotproof.reports.trace import Trace
@@ -52,6 +51,7 @@ from slotproof.support import interrupts
 from slotproof.support.terminal import Painted, labelled, say_all, say_json
 
 EXAMPLES_HELP = f"Command sequences in all. Default: {EXAMPLES}, or as --seconds allows."
+STRENGTH_HELP = "Features that meet in some configuration: 2 or 3, which takes four times as long."
 SECONDS_HELP = "Search for so long; with --examples, at most so long."
 
 
@@ -59,6 +59,7 @@ def run(
     engine: str = ENGINE,
     config: list[str] | None = CONFIG,
     examples: int | None = option("--examples N", "Search", EXAMPLES_HELP),
+    strength: int = option("--strength N", "Search", STRENGTH_HELP, 2),
     steps: int = STEPS,
     seed: int = SEED,
     profile: str | None = PROFILE,
@@ -74,13 +75,12 @@ def run(
     as_json: bool = JSON,
 ) -> int:
     """Run the conformance suite against an engine build."""
-    configs = chosen(config)
     if examples is None and seconds is None:
         examples = EXAMPLES
     if jobs_count(jobs) > 1 and not everything:
         raise UsageProblem("--jobs goes with --all: without it, a run stops at the first finding")
-    plan = Plan(
-        configs,
+    plan = Plan.named(
+        config,
         examples=None if examples is None else number(examples, 1, "--examples"),
         steps=number(steps, 1, "--steps"),
         seed=number(seed, 0, "--seed"),
@@ -88,6 +88,7 @@ def run(
         set_aside=known_clauses(ignore),
         seconds=seconds,
         distinct=None if everything else Plan.distinct,
+        strength=number(strength, 2, "--strength", 3),
     )
     writable(out)
     wanted = EngineSpec.parse(engine, step_timeout, patch, label=a_label(label))
@@ -97,6 +98,7 @@ def run(
     folder = Folder(out, name(f"{wanted.stem}-seed{plan.seed}"))
     opened_engine = wanted.open()
     with interrupts.held(), logged(opened_engine, log) as under_test:  # it ends the campaign only
+        plan = plan.of(under_test.capabilities)
         outcome = _campaign(under_test, wanted, plan, jobs, folder, not as_json)
         summary = report.summary(outcome, plan, under_test.capabilities)
         summary["driver"] = _sign(under_test, wanted, outcome.trace)

@@ -135,7 +135,7 @@ def _campaign(build: Build, engine: Engine, plan: Plan, jobs: int, tell: Progres
     build.keep = Folder(
         build.folder / "traces", by_mark(f"{slug(build.name)}-seed{plan.seed}"), states=False
     )
-    whole = replace(plan, distinct=None)
+    whole = replace(plan.of(engine.capabilities), distinct=None)
     with workers_for(engine, build.spec, jobs) as workers:
         seen = campaign.run(engine, build.spec.text, whole, tell, build.keep.keep, workers)
     build.findings = {each.id: each for each in seen.findings}

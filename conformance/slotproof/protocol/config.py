@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, get_type_hints
@@ -241,14 +242,18 @@ SERVED: dict[str, EngineConfig] = {
 """Options of a server: for engines that have one."""
 
 
-def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
-    """Configurations by name; all of them without names. Raises :class:`BadConfig`.
+NUMBERED = re.compile(r"(pairs|triples)-\d+", re.ASCII)
+"""The name of a configuration of an array, which depends on the engine."""
 
-    >>> list(chosen(["p4", "p1"]))
+
+def chosen(names: Iterable[str] | None) -> dict[str, EngineConfig]:
+    """Return configurations by name; none without names. Raises :class:`BadConfig`.
+
+    >>> list(chosen(["p4", "p1", "pairs-01"]))
     ['p4', 'p1']
     """
     known = CONFIGS | SERVED
-    wanted = list(names or known)
+    wanted = [name for name in names or () if not NUMBERED.fullmatch(name)]
     for name in wanted:
         if name not in known:
             raise BadConfig(f"unknown configuration {name!r}; there are: {', '.join(known)}")

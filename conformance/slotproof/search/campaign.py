@@ -20,7 +20,7 @@ from itertools import chain
 from slotproof.engines.base import Engine, EngineFailed, EngineUnusable, built, versioned
 from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.build import Build
-from slotproof.protocol.config import SERVED, EngineConfig
+from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
 from slotproof.search.collected import Collected, groups
 from slotproof.search.examples import Search
@@ -292,8 +292,7 @@ class _Campaign:
 
 
 def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineConfig]:
-    """Configurations that the engine can take; the others are noted with the reason, but for
-    those with options of a server where all of these are in the plan, as they are by default.
+    """Return the configurations that the engine can take; the others are noted with the reason.
 
     Raises :class:`EngineUnusable` if there is none.
     """
@@ -303,6 +302,5 @@ def possible(engine: Engine, plan: Plan, outcome: Outcome) -> dict[str, EngineCo
     if not possible:
         words = "; ".join(f"{name}: {why}" for name, why in reasons.items())
         raise EngineUnusable(f"{outcome.engine} can run none of the configurations ({words})")
-    unasked = SERVED.keys() if SERVED.keys() <= plan.configs.keys() else ()
-    outcome.skipped |= {name: why for name, why in reasons.items() if name not in unasked}
+    outcome.skipped |= reasons
     return possible

@@ -54,6 +54,7 @@ def look(
     """Replay what is known, search, and judge. Raises ``EngineUnusable`` with one line."""
     tell("starting", 0, 0)
     with closing(spec.open()) as engine:
+        plan = plan.of(engine.capabilities)
         it = Gate(engine, versioned(engine), baseline, plan, tell=tell)
         with interrupts.noted():
             it.replay()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from slotproof.engines.base import Capabilities
 from slotproof.lockstep.oracles import ORACLES, Oracle
-from slotproof.protocol.config import EngineConfig
+from slotproof.protocol.config import NUMBERED, BadConfig, EngineConfig, chosen
+from slotproof.search.array import Array, array
 
 EXAMPLES = 1400
 """Of a run that is not told how many, nor how long."""
@@ -17,6 +20,7 @@ class Plan:
     """What to run. ``examples`` are shared by the configurations."""
 
     configs: dict[str, EngineConfig]
+    """By name; none: those of :meth:`of`."""
     examples: int | None = EXAMPLES
     """None: as many as there is time for; then ``seconds`` are needed."""
     steps: int = 40
@@ -35,6 +39,36 @@ class Plan:
     """Findings that are looked for at most, once there is one; ``None``: all there are."""
     oracles: Mapping[str, Oracle] = field(default_factory=lambda: ORACLES)
     """Who looks; the referee itself sees a crash in any case."""
+
+    strength: int = 2
+    """Of the array of configurations: each pair of features, or each triple, is in one of them."""
+    numbered: tuple[str, ...] = ()
+    """Names of configurations of an array, to be looked up there."""
+    array: Array | None = None
+    """The array that the configurations are of."""
+
+    @classmethod
+    def named(cls, names: Sequence[str] | None, **fields: Any) -> Plan:
+        """Return a plan with configurations of these names; with none: those of :meth:`of`. Raises
+        :class:`BadConfig` for an unknown one."""
+        numbered = tuple(name for name in names or () if NUMBERED.fullmatch(name))
+        return cls(chosen(names), numbered=numbered, **fields)
+
+    def of(self, *offered: Capabilities) -> Plan:
+        """Return the plan with the configurations of an array that these engines can take, unless
+        some were named. Raises :class:`BadConfig` for a number that the array does not have."""
+        if self.configs and not self.numbered:
+            return self
+        found = array(offered, self.strength)
+        for name in self.numbered:
+            if name not in found.rows:
+                raise BadConfig(
+                    f"there is no configuration {name}; the last is {[*found.rows][-1]}"
+                )
+        if not self.numbered:
+            return replace(self, configs=found.configs, array=found)
+        named = {name: found.configs[name] for name in self.numbered}
+        return replace(self, configs=self.configs | named, numbered=())
 
     def __post_init__(self) -> None:
         if self.examples is None and self.seconds is None:

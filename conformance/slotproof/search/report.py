@@ -12,6 +12,7 @@ from slotproof.lockstep.coverage import Coverage, total
 from slotproof.protocol.build import Build
 from slotproof.protocol.config import EngineConfig
 from slotproof.reports.trace import Trace
+from slotproof.search.array import NAMES
 from slotproof.search.campaign import Outcome
 from slotproof.search.plan import EXAMPLES, Plan
 from slotproof.search.schedule import FLOOR
@@ -85,6 +86,7 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
         "mends": list(capabilities.mends),
         "seed": plan.seed,
         "configurations": outcome.configs,
+        "array": _array(outcome, plan),
         "skipped": outcome.skipped,
         "examples": outcome.examples,
         "timed": plan.examples is None,
@@ -122,6 +124,30 @@ def summary(outcome: Outcome, plan: Plan, capabilities: Capabilities) -> dict[st
             each.to_json() for each in (outcome.trace.violations if outcome.trace else ())
         ],
     }
+
+
+def _array(outcome: Outcome, plan: Plan) -> dict[str, Any] | None:
+    """The share of pairs and triples of levels that were searched, and features with one level."""
+    if plan.array is None:
+        return None
+    ran = [name for name in outcome.configs if outcome.run[name]]
+    shares = {name: plan.array.share(size, ran) for size, name in NAMES.items()}
+    return {**{name: [*share] for name, share in shares.items()}, "fixed": plan.array.fixed}
+
+
+def _configurations(report: dict[str, Any]) -> Iterator[str]:
+    names, array = report["configurations"], report["array"]
+    if not array:
+        yield labelled("configurations", ", ".join(names))
+        return
+    shares = [f"{had} of {all_} {name}" for name in NAMES.values() for had, all_ in [array[name]]]
+    yield labelled("configurations", f"{len(names)}, with {', '.join(shares)} of feature levels")
+    fixed = [f"{name} {level}" for name, level in array["fixed"].items() if level]
+    if fixed:
+        yield labelled("", f"the engine offers only {', '.join(fixed)}")
+    never = [name for name, level in array["fixed"].items() if not level]
+    if never:
+        yield labelled("", f"the engine does not offer {', '.join(never)}")
 
 
 def _reached(
@@ -313,7 +339,7 @@ def text(report: dict[str, Any]) -> Iterator[str]:
         yield labelled("", f"it is {Build(**report['build']).described}")
     if report["mends"]:
         yield labelled("patched", ", ".join(report["mends"]))
-    yield labelled("configurations", ", ".join(report["configurations"]))
+    yield from _configurations(report)
     for name, reason in report["skipped"].items():
         yield labelled("", f"{name} left out: {reason}")
     yield labelled(

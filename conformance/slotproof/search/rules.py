@@ -93,6 +93,10 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
     limits = sorted({config.timeout_of(session) for session in SESSIONS})
     waits = [1, 60, 1000, *(s for limit in limits for s in (limit - 1, limit) if s > 0)]
 
+    events = ["turn", "plain", "abort", "open", "close", "tick", *(["accept"] if rounds else [])]
+    events += [name for name in ("retract", "flush", "evict", "abort_all") if name in offered]
+    events += ["pause", "continue"] if {"pause", "continue"} <= {*offered} else []
+
     class Clients(Sender):
         def whole(self, session: str, prompt: Prompt, new: int) -> None:
             self.submit(session, prompt, new)
@@ -278,6 +282,60 @@ def clients_for(offered: Collection[str], config: EngineConfig) -> type[Sender]:
             self.step(1 if between == "read late" else 4)
             self.do({"do": "tick", "seconds": seconds})
             self.step()
+
+        @rule(
+            who=Either(chosen, Always(None)),
+            prompt=prompts(long, families),
+            new=new_tokens,
+            before=Whole(0, 4),
+            one=Among(events),
+            between=Whole(0, 2),
+            two=Among(events),
+            after=Whole(0, 2),
+        )
+        def two_events(
+            self,
+            who: Chosen | None,
+            prompt: Prompt,
+            new: int,
+            before: int,
+            one: str,
+            between: int,
+            two: str,
+            after: int,
+        ) -> None:
+            """A request, and two events in any phase of it."""
+            session = self.of(who) if who is not None else None
+            self.submit(session, prompt, new)
+            rid = self.sent[-1]
+            for steps, name in ((before, one), (between, two)):
+                if steps:
+                    self.step(steps)
+                self.event(name, session, rid, new)
+            if after:
+                self.step(after)
+            if "pause" in (one, two) and two != "continue":
+                self.do({"do": "continue"})
+                self.step()
+
+        def event(self, name: str, session: str | None, rid: str, new: int) -> None:
+            match name:
+                case "turn":
+                    self.submit(session, Prompt(0, 2), new)
+                case "plain":
+                    self.submit(None, Prompt(0, 3), new)
+                case "abort":
+                    self.do({"do": "abort", "rid": rid})
+                case "open" | "close":
+                    self.do({"do": name, "session": session or "s1"})
+                case "tick":
+                    self.do({"do": "tick", "seconds": waits[new % len(waits)]})
+                case "evict":
+                    self.do({"do": "evict", "tokens": 4 + new})
+                case "accept":
+                    self.do({"do": "accept", "rid": rid, "tokens": 1 + new % (width + 1)})
+                case _:
+                    self.do({"do": name})
 
         @rule(offered="evict" in offered, tokens=Whole(1, 16))
         def evict(self, tokens: int) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotproof.engines.registry import EngineSpec
-from slotproof.protocol.config import chosen
 from slotproof.reports.trace import Trace
 from slotproof.search import afresh, campaign, report
 from slotproof.search.campaign import Outcome
@@ -65,9 +64,10 @@ def run(
         raise ValueError(f"configs={configs!r}: a list of names")  # noqa: TRY004  # as the rest
     if examples is None and seconds is None:
         examples = EXAMPLES
-    plan = Plan(chosen(configs), examples=examples, seconds=seconds, seed=seed)
+    plan = Plan.named(configs, examples=examples, seconds=seconds, seed=seed)
     spec = EngineSpec.parse(engine, patches=patches)
     with closing(spec.open()) as under_test:
+        plan = plan.of(under_test.capabilities)
         outcome = campaign.run(under_test, spec.text, plan)
         outcome.findings = afresh.tried(spec, outcome.findings)
         return Report(outcome, report.summary(outcome, plan, under_test.capabilities))

@@ -1,6 +1,7 @@
 """Deals a plan out to its configurations: examples in rounds, and time in equal shares.
 
-Each configuration gets its examples in several rounds, so that none waits for all the others.
+Each configuration gets its examples in rounds, each twice as long as the one before: many a bug
+shows in some configurations only, and none of them waits for all the others.
 Within a round the time that is left is shared: a batch may go on until its share is over, and
 what one does not need is the next one's. A batch that was cut short goes on before another
 round begins, exactly where it was. So what is run depends on the plan alone, and how far it gets
@@ -18,12 +19,12 @@ from typing import TypeVar
 from slotproof.protocol.commands import Command
 from slotproof.search.plan import Plan
 
-ROUNDS = 5
-"""Each configuration gets its examples in so many batches."""
-LEAST = 10
-"""Examples in a batch at least: the first one is always the simplest."""
+LEAST = 4
+"""Examples of a batch in the first round. The first example of a batch is always the simplest."""
+MOST = 64
+"""Examples of a batch at most."""
 FLOOR = 20
-"""Where the time is the plan: examples of a batch, and what each configuration must have had."""
+"""Examples of each configuration without which there is no verdict."""
 
 Name = TypeVar("Name")
 Stop = Callable[[], bool]
@@ -75,7 +76,7 @@ class Schedule:
 
     def __init__(self, plan: Plan, names: list[str]) -> None:
         self.planned = planned(plan, names)
-        self._batches = _batches(plan, names, self.planned)
+        self._batches = _batches(names, self.planned)
         self._waiting: list[ExampleBatch] = []
         self._next: list[ExampleBatch] | None = next(self._batches, None)
 
@@ -117,19 +118,25 @@ def planned(plan: Plan, names: list[Name]) -> dict[Name, int]:
     return {name: max(1, share + (index < more)) for index, name in enumerate(names)}
 
 
-def _batches(plan: Plan, names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
-    """Round by round; without end where the time is the plan. The last takes what is left over."""
-    count = 0
-    rounds: float = math.inf
-    share = FLOOR
-    if plan.examples is not None:
-        rounds = max(1, min(ROUNDS, plan.examples // (len(names) * LEAST)))
-        share = max(1, plan.examples // (len(names) * rounds))
-    while count < rounds:
+def _batches(names: list[str], planned: dict[str, int]) -> Iterator[list[ExampleBatch]]:
+    """Yield the batches of each round; without end where the time is the plan.
+
+    A batch takes what is left over where that is too little for one of its own.
+
+    >>> rounds = _batches(["a", "b"], {"a": 21, "b": 21})
+    >>> [[batch.examples for batch in batches] for batches in rounds]
+    [[4, 4], [8, 8], [9, 9]]
+    """
+    left: dict[str, float] = {name: planned.get(name, math.inf) for name in names}
+    share, index = LEAST, 0
+    while any(left.values()):
         batches = []
-        for number, name in enumerate(names):
-            last = count == rounds - 1
-            examples = planned[name] - count * share if last else share
-            batches.append(ExampleBatch(name, count * len(names) + number, 0, examples))
+        for name in names:
+            rest = left[name] - share
+            examples = share if rest >= LEAST else int(left[name])
+            left[name] -= examples
+            if examples:
+                batches.append(ExampleBatch(name, index, 0, examples))
+            index += 1
         yield batches
-        count += 1
+        share = min(2 * share, MOST)

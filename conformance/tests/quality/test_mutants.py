@@ -14,7 +14,6 @@ from slotproof.driver_checks.driver import ScriptRun
 from slotproof.driver_checks.meanings import sign
 from slotproof.engines.reference import InProcessEngine
 from slotproof.lockstep.referee import play
-from slotproof.protocol.config import CONFIGS
 from slotproof.reports import forms, scripted
 from slotproof.reports.localisation import suspects
 from slotproof.reports.scenario import Violated
@@ -28,7 +27,7 @@ from slotproof_engine.mutants import MUTANTS
 from tests.cover.telling import telling
 
 pytestmark = pytest.mark.quality
-PLAN = Plan(CONFIGS)
+PLAN = Plan({}).of(InProcessEngine().capabilities)
 LONGEST = {"22213-double-count": 5, "abort-unheard": 11}
 """Commands at most, where it is not 10."""
 EXPLAINED = {

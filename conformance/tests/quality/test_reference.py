@@ -64,9 +64,9 @@ WANTED = [
 
 def test_what_clients_meet_by_default() -> None:
     """The verdict says whether a stop token ended a request and whether a prompt branched."""
-    plan = Plan(CONFIGS)
-    assert plan.examples == EXAMPLES
     engine = InProcessEngine()
+    plan = Plan({}).of(engine.capabilities)
+    assert plan.examples == EXAMPLES
     outcome = campaign.run(engine, "reference", plan)
     summary = report.summary(outcome, plan, engine.capabilities)
     assert summary["status"] == CONFORMS, summary["violated"]
@@ -86,8 +86,8 @@ def test_what_clients_meet_by_default() -> None:
 
 def test_the_reference_engine_conforms_and_everything_is_reached() -> None:
     """All configurations: no violation; all transitions, guard outcomes and clauses seen."""
-    plan = Plan(CONFIGS, examples=560, seed=20260101)
     engine = InProcessEngine()
+    plan = Plan({}, examples=560, seed=20260101).of(engine.capabilities)
     outcome = campaign.run(engine, "reference", plan)
     summary = report.summary(outcome, plan, engine.capabilities)
     assert summary["violated"] == []

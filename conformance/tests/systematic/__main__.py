@@ -27,8 +27,8 @@ from typing import Any
 import torch
 
 from slotproof.engines.base import EngineUnusable
+from slotproof.engines.reference import InProcessEngine
 from slotproof.engines.registry import EngineSpec
-from slotproof.protocol.config import CONFIGS
 from slotproof.search import campaign, report
 from slotproof.search.findings import Finding
 from slotproof.search.plan import EXAMPLES, Plan
@@ -176,7 +176,11 @@ def main() -> int:
     if asked.name:
         chosen = [each for each in every if each.name in asked.name]
     known = {} if asked.again or asked.name else recorded()
-    campaign.run(EngineSpec("reference").open(), "reference", Plan(dict(CONFIGS), examples=25))
+    campaign.run(
+        EngineSpec("reference").open(),
+        "reference",
+        Plan({}, examples=25).of(InProcessEngine().capabilities),
+    )
     fates = {
         each.name: Fate(each.name, each.operator, known[each.name][0])
         for each in chosen
@@ -187,7 +191,7 @@ def main() -> int:
         for line in asked.log.read_text(encoding="utf-8").splitlines():
             fate = Fate(**json.loads(line))
             fates.setdefault(fate.name, fate)
-    plan = Plan(dict(CONFIGS), examples=asked.examples, distinct=1)
+    plan = Plan({}, examples=asked.examples, distinct=1).of(InProcessEngine().capabilities)
     to_run = [each for each in chosen if each.name not in fates]
     for fate in run(to_run, plan, asked.jobs):
         fates[fate.name] = fate

@@ -1,0 +1,250 @@
+"""The configurations of a run: a covering array of the features that an engine offers.
+
+A bug shows where two features meet, or three. ``FEATURES`` has the levels of each, ``FIELDS`` what
+of a configuration they make, ``CONSTRAINTS`` which levels exclude each other. An array of strength
+two has each pair of levels in some configuration, one of strength three each triple.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from covertable.main import Controller
+
+from slotproof.engines.base import Capabilities
+from slotproof.protocol.config import CHOSEN, LATER, OPTIONS, BadConfig, EngineConfig
+
+Levels = tuple[Any, ...]
+Row = dict[str, Any]
+
+NAMES = {2: "pairs", 3: "triples"}
+"""The name of an array by its strength; its configurations are ``pairs-01``, ``pairs-02``, …"""
+
+WAYS = tuple(sorted(CHOSEN - {"overlap"}))
+"""Choices of vLLM's profile that an engine makes together, or not at all."""
+FEATURES: dict[str, Levels] = {
+    "page_size": (1, 4, 16),
+    "pool": ("roomy", "context", "context - page", "context + page"),
+    "max_running": (2, 1, 3, 6),
+    "spare_rows": (0, 2),
+    "window": (0, 2, 6),
+    "swa_pool": ("none", "window", "window + page", "roomy"),
+    "chunk": ("none", "page", "part", "two pages"),
+    "reserve": (0, 50),
+    "draft": (0, 2, 5),
+    "topk": (1, 4),
+    "overlap": (False, True),
+    "retract": ("keep", "wipe"),
+    "timeout": (300, 30, 1, 0),
+    "aligned_reuse": (False, True),
+    "ways": ((), WAYS),
+    **dict.fromkeys(OPTIONS, (False, True)),
+    "queue": (0, 2),
+    "waiting_timeout": (0, 30),
+    "running_timeout": (0, 60),
+}
+"""The levels of each feature. Those of a size are at its boundaries."""
+
+
+def context_len(page_size: int, pool: str) -> int:
+    tokens = 48 if pool == "roomy" else 32
+    return max(tokens, 3 * page_size)
+
+
+def total_tokens(page_size: int, pool: str, max_running: int) -> int:
+    context = -(-context_len(page_size, pool) // page_size) * page_size
+    if pool == "roomy":
+        return max(2 * context, 24 * max_running // page_size * page_size)
+    return context + {"-": -1, "+": 1}.get(pool.removeprefix("context")[1:2], 0) * page_size
+
+
+def swa_tokens(
+    page_size: int, pool: str, max_running: int, window: int, swa_pool: str, chunk: str
+) -> int:
+    if swa_pool == "none":
+        return 0
+    total = total_tokens(page_size, pool, max_running)
+    least = -(-(window + max(chunk_tokens(page_size, chunk), page_size)) // page_size) * page_size
+    return min(total, {"window": least, "window + page": least + page_size}.get(swa_pool, total))
+
+
+def chunk_tokens(page_size: int, chunk: str) -> int:
+    page = max(4, page_size)
+    return {"none": 0, "page": page, "part": page + page // 2}.get(chunk, 2 * page)
+
+
+FIELDS: dict[str, Callable[..., Any]] = {
+    "context_len": context_len,
+    "total_tokens": total_tokens,
+    "swa_tokens": swa_tokens,
+    "chunk": chunk_tokens,
+    "rows": lambda max_running, spare_rows: max_running + spare_rows,
+}
+"""Fields of a configuration that several features make; their parameters are these. Every other
+feature is a field."""
+
+
+CONSTRAINTS: tuple[Callable[..., bool], ...] = (
+    lambda window, swa_pool: (window == 0) == (swa_pool == "none"),
+    lambda draft, topk: topk == 1 or draft > 0,
+    lambda page_size, aligned_reuse: page_size > 1 or not aligned_reuse,
+    lambda chunk, mixed: chunk != "none" or not mixed,
+    lambda timeout, own_timeouts: timeout > 0 or not own_timeouts,
+)
+"""Levels that make a configuration that no engine can have, or that says nothing new."""
+
+
+TOGETHER = ("page_size", "window", "draft")
+"""Lengths that are measured against each other: each triple of theirs is in any array."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """The configurations of a search, with the levels that each of them has."""
+
+    rows: dict[str, Row]
+    """By the name of the configuration."""
+    levels: dict[str, Levels]
+    """Of each feature those that the engine offers."""
+    offered: tuple[Capabilities, ...]
+
+    @property
+    def configs(self) -> dict[str, EngineConfig]:
+        return {name: config_of(row) for name, row in self.rows.items()}
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """Features of which the engine offers one level."""
+        return {name: every[0] for name, every in self.levels.items() if len(every) == 1}
+
+    def share(self, size: int, names: Iterable[str]) -> tuple[int, int]:
+        """Return how many tuples of levels these configurations have, and how many there are."""
+        several = [name for name, every in self.levels.items() if len(every) > 1]
+        possible = covered = 0
+        conditions = [each for engine in self.offered for each in constraints(engine)]
+        ran = [self.rows[name] for name in names]
+        for features in combinations(several, size):
+            seen = {tuple(row[name] for name in features) for row in ran}
+            for each in product(*(self.levels[name] for name in features)):
+                row = self.fixed | dict(zip(features, each, strict=True))
+                allowed = _allowed(row, conditions)
+                possible += allowed
+                covered += allowed and each in seen
+        return covered, possible
+
+
+def array(offered: Sequence[Capabilities], strength: int = 2) -> Array:
+    """Return an array of the levels that all of some engines offer. Raises :class:`BadConfig`."""
+    made = levels(offered[0])
+    for other in offered[1:]:
+        both = {n: tuple(x for x in every if x in levels(other)[n]) for n, every in made.items()}
+        made = {name: every or made[name] for name, every in both.items()}
+    every = [row for row in _rows(made, offered, strength) if not _refused(row, offered)]
+    if not every:
+        who = "these builds share" if len(offered) > 1 else "the engine can take"
+        raise BadConfig(f"{who} no configuration: name some with --config")
+    width = max(2, len(str(len(every))))
+    stem = NAMES.get(strength, "pairs")
+    return Array({f"{stem}-{n:0{width}}": row for n, row in enumerate(every, 1)}, made, (*offered,))
+
+
+def _refused(row: Row, offered: Sequence[Capabilities]) -> bool:
+    return any(each.refuses(config_of(row)) is not None for each in offered)
+
+
+def _allowed(row: Mapping[str, Any], conditions: Iterable[Condition]) -> bool:
+    """Return whether no condition that reads these levels alone excludes them."""
+    return all(test(*map(row.get, of)) for test, of in conditions if row.keys() >= {*of})
+
+
+def config_of(row: Row) -> EngineConfig:
+    """Return the configuration that levels make."""
+    fields = EngineConfig.__annotations__.keys()
+    made = {name: level for name, level in row.items() if name in fields and name not in FIELDS}
+    ways = dict.fromkeys(row["ways"], True)
+    sizes = {name: make(*map(row.get, _needs(make))) for name, make in FIELDS.items()}
+    return EngineConfig.from_json(made | ways | sizes)
+
+
+def levels(offered: Capabilities) -> dict[str, Levels]:
+    """Return the levels of each feature that an engine offers."""
+    made = dict(FEATURES)
+    sizes = sorted(offered.page_sizes)
+    made["page_size"] = _some(made["page_size"], sizes)
+    if "swa" not in offered.pools:
+        made["window"], made["swa_pool"] = (0,), ("none",)
+    able = {name: offered.config.get(name, [False]) or [False, True] for name in WAYS}
+    fits = [way for way in made["ways"] if all((name in way) in able[name] for name in WAYS)]
+    made["ways"] = tuple(fits) or (tuple(name for name in WAYS if able[name][0]),)
+    for name, every in made.items():
+        if name in LATER and name not in offered.config:
+            made[name] = every[:1]
+        elif offered.config.get(name) and name not in FIELDS:
+            made[name] = _some(every, offered.config[name])
+    return made
+
+
+def _some(wanted: Levels, offered: Iterable[Any]) -> Levels:
+    """Return the levels that are offered; where none of them is, the first, middle and last."""
+    known = list(offered)
+    among = tuple(level for level in wanted if level in known)
+    return among or tuple(dict.fromkeys((known[0], known[len(known) // 2], known[-1])))
+
+
+Condition = tuple[Callable[..., bool], tuple[str, ...]]
+"""A test, and the features whose levels it is given."""
+
+
+def constraints(offered: Capabilities) -> Iterator[Condition]:
+    """Yield the conditions on the levels of a configuration."""
+    for test in CONSTRAINTS:
+        yield test, _needs(test)
+    for name, make in FIELDS.items():
+        if values := offered.config.get(name):
+            yield (lambda *each, make=make, values=values: make(*each) in values), _needs(make)
+    if offered.whole_chunks:
+        yield (lambda page, chunk: chunk_tokens(page, chunk) % page == 0), ("page_size", "chunk")
+    if offered.whole_contexts:
+        yield (lambda pool: pool != "context - page"), ("pool",)
+
+
+def _needs(make: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(make).parameters)
+
+
+def _rows(made: Mapping[str, Levels], offered: Sequence[Capabilities], strength: int) -> list[Row]:
+    """Return the rows of an array; the first has the first level of each feature."""
+    first = {name: every[0] for name, every in made.items()}
+    several = {name: every for name, every in made.items() if len(every) > 1}
+    if len(several) < 2:
+        return [first | {name: level} for name in several for level in several[name]] or [first]
+    conditions = [
+        _condition(test, needs, first, several)
+        for engine in offered
+        for test, needs in constraints(engine)
+    ]
+    together = [name for name in TOGETHER if name in several]
+    found = Controller(
+        several,
+        strength=min(strength, len(several)),
+        constraints=[each for each in conditions if each["requires"]],
+        presets=[{name: first[name] for name in several}],
+        sub_models=[{"fields": together, "strength": 3}] if len(together) == 3 else None,
+    ).make()
+    return [first | row for row in found]
+
+
+def _condition(
+    test: Callable[..., bool], needs: tuple[str, ...], first: Row, several: Mapping[str, Levels]
+) -> dict[str, Any]:
+    """Return a condition for the generator. A feature with one level is none of its features."""
+
+    def evaluate(row: Row) -> bool:
+        return test(*((first | row)[name] for name in needs))
+
+    free = [name for name in needs if name in several]
+    return {"operator": "fn", "requires": free, "evaluate": evaluate}
