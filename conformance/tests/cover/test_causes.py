@@ -201,11 +201,8 @@ def test_a_stall_at_the_limit_is_no_known_bug(
     (first, *_) = [each for each in found if COUNT in each.trace.spec]
     rid = next(each["rid"] for each in first.trace.commands if each["do"] == "submit")
     wait = Violation("INV-PROGRESS", "stalled", rid=rid)
-    stall = replace(
-        first,
-        mark=Mark("INV-PROGRESS.stalled", (), "step", "full-idle"),
-        trace=replace(first.trace, violations=[wait]),
-    )
+    mark = Mark("INV-PROGRESS.stalled", (), "step", "full-idle")
+    stall = replace(first, mark=mark, trace=replace(first.trace, violations=[wait]))
     asked = [
         {each["rid"]: each["max_new"] for each in one.trace.commands if each["do"] == "submit"}
         for one in (stall, patches._longer(stall))
